@@ -92,10 +92,12 @@ def measure(
         raise MemsimError("--trace and --trace-machine must be given together")
     groups = _groups(trace_path, trace_machine, seed) if trace_path and trace_machine else None
     if busy := _busy(*load()):
-        click.echo(busy, err=True)
+        click.echo(f"memsim: {busy}", err=True)
     say = _progress()
     device = OpenCLDevice(choose(), memory_mb << 20)
-    measured = survey(device, most_bytes=memory_mb << 20, seed=seed, groups=groups, progress=say)
+    measured = survey(
+        device, most_bytes=memory_mb << 20, seed=seed, groups=groups, progress=say, busy=busy
+    )
     if html is not None:
         write_text(html, page(measured))
         click.echo(f"wrote {html}", err=True)
@@ -124,8 +126,8 @@ def _busy(processes: float, cores: int) -> str:
     if processes < BUSY:
         return ""
     return (
-        f"memsim: this computer is busy: {processes:.1f} processes on {cores} cores in the last minute; bandwidths"
-        " will appear lower and latencies higher than they are"
+        f"this computer was busy: {processes:.1f} processes on {cores} cores in the minute before; bandwidths"
+        " appear lower and latencies higher than they are"
     )
 
 

@@ -268,7 +268,7 @@ def _fine_edge(
     marks = ((detected.x, f"{name} ends"),) if detected is not None and sharp else ()
     book.curves.append(
         Curve(
-            title=f"The edge of {name}",
+            title=f"Capacity of {name}",
             x_label="working set, bytes",
             y_label="ns per dependent load",
             x=sizes,
@@ -310,9 +310,9 @@ def _random_pages(
         return None
     book.curves.append(
         Curve(
-            title=f"Latency of full pages, less that of sparse pages ({name})",
+            title=f"Capacity of {name}, by random pages",
             x_label="working set of random pages, bytes",
-            y_label="ns per dependent load",
+            y_label="ns per dependent load, full less sparse pages",
             x=sizes,
             y=half.extra_ns,
             edges=((half.at_bytes, "half of the first rise"),),

@@ -54,14 +54,15 @@ def line_bytes(
     table = bench.curve(tried, ring, rounds=9, seconds=8.0)
     book.curves.append(
         Curve(
-            title=f"Words 2 d apart that occupy 0.7 of {name} if its lines are not longer than d",
+            title=f"Line of {name}",
             x_label="d, bytes",
             y_label="ns per dependent load",
             x=tried,
             y=table.min(axis=1),
             log_y=False,
-            reading="Where d is shorter than a line, half of each line is unused, so the lines do not all"
-            " fit and loads are slow. The line size is the least d at which loads are fast.",
+            reading=f"Words 2 d apart, so many that their lines occupy 0.7 of {name} if a line has d bytes. Where d"
+            " is shorter than a line, the lines do not all fit and loads are slow. The line size is the least d"
+            " at which loads are fast.",
         )
     )
     threshold = hit_ns + 0.4 * (miss_ns - hit_ns)
@@ -110,14 +111,14 @@ def fill_bytes(
     least = table.min(axis=1)
     book.curves.append(
         Curve(
-            title=f"Pairs of loads, the first of which misses {name}",
+            title=f"Bytes that a miss in {name} fetches",
             x_label="distance of the two loads, bytes",
             y_label="ns per dependent load",
             x=distances,
             y=least,
             log_y=False,
-            reading="The mean of the two loads is low as long as the miss of the first one also fetches the"
-            " data of the second. It rises at the distance from which on both miss.",
+            reading="Pairs of loads, the first of which misses. Their mean latency is low as long as that miss also"
+            " fetches the data of the second. It rises at the distance from which on both miss.",
         )
     )
     _require_two_latencies(least, served, inner_ns, below_ns)
@@ -263,15 +264,15 @@ def _same_set_times(
         seconds=8.0,
     )
     curve = Curve(
-        title=f"Lines a capacity of {name} apart",
+        title=f"Ways of {name}",
         x_label="lines",
         y_label="ns per dependent load",
         x=counts.astype(np.float64),
         y=table.min(axis=1),
         log_x=False,
         log_y=False,
-        reading="Where the set index is linear in the address, these lines belong to one set. All of them"
-        " hit up to the number of ways.",
+        reading=f"Lines whose addresses differ by a capacity of {name} belong to one set where the set index is"
+        " linear in the address. All of them hit up to the number of ways.",
     )
     book.curves.append(curve)
     return counts, table

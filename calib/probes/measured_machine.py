@@ -78,6 +78,7 @@ def machine_of(survey: Survey, name: str) -> Machine:
 def comments_of(survey: Survey) -> list[str]:
     """The comments at the top of the file: the device, findings without a field, and failed probes."""
     lines = [f"Measured by 'memsim machines measure' on {survey.device}, seed {survey.seed}."]
+    lines += [survey.busy] if survey.busy else []
     known = ("clock_hz", "levels.")
     for key, finding in survey.book.findings.items():
         if not key.startswith(known) or key.endswith(".bandwidth"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 from markupsafe import Markup
@@ -45,7 +47,9 @@ def page(survey: Survey) -> str:
     findings = {**_latencies(survey), **book.findings}
     numbers = [(_name(key), *quantity(f), f.how) for key, f in findings.items()]
     numbers.sort(key=lambda row: (not row[0].startswith("L"), row[0]))
-    numbers += [(_name(key), value, "", how) for key, (value, how) in book.words.items()]
+    numbers += [
+        (_name(key), value.replace("_", "-"), "", how) for key, (value, how) in book.words.items()
+    ]
     charts = report.figures(
         [
             report.figure(curve.title, report.paragraph(curve.reading, "soft small") + chart(curve))
@@ -53,6 +57,7 @@ def page(survey: Survey) -> str:
         ],
         "wide",
     )
+    busy = report.paragraph(f"{survey.busy}.".capitalize()) if survey.busy else Markup("")
     silent = [(what, why.removeprefix("not determined: ")) for what, why in book.silent.items()]
     return report.page(
         f"{survey.device}, measured",
@@ -75,7 +80,7 @@ def page(survey: Survey) -> str:
                 "Driver",
             ),
         ],
-        lead=report.paragraph(_METHOD, "soft small"),
+        lead=busy + report.paragraph(_METHOD, "soft small"),
     )
 
 
@@ -99,13 +104,17 @@ def _headline(survey: Survey) -> str:
         return f"Interrupted in '{survey.interrupted}': later probes did not run."
     if survey.hierarchy is None:
         return "The pointer chase had no result, so no level is known."
-    n = len(survey.hierarchy.levels)
-    latency = quantity(_latencies(survey)["memory.latency"])[0]
-    words = f"{n} cache level{'s' if n != 1 else ''}; DRAM answers after {latency}"
-    silent = len(survey.book.silent)
-    if not silent:
-        return words
-    return f"{words}; {silent} quantit{'ies' if silent != 1 else 'y'} could not be determined"
+    findings = {**_latencies(survey), **survey.book.findings}
+    names = [f"L{number}" for number in range(1, len(survey.hierarchy.levels) + 1)]
+    keys = [[f"levels.{name}.size_bytes", f"levels.{name}.latency"] for name in names]
+    keys.append(["memory.latency", "memory_bandwidth"])
+    parts = [
+        f"{name} {', '.join(_short(findings[key]) for key in of if key in findings)}"
+        for name, of in zip([*names, "DRAM"], keys, strict=True)
+    ]
+    if silent := len(survey.book.silent):
+        parts.append(f"{silent} quantit{'ies' if silent != 1 else 'y'} could not be determined")
+    return "; ".join(parts)
 
 
 def _not_determined(silent: list[tuple[str, str]]) -> Markup:
@@ -133,7 +142,10 @@ def _glance(survey: Survey) -> Markup:
     latency = quantity(findings["memory.latency"])[0]
     rows.append(["DRAM", *[report.UNKNOWN] * 4, latency, speed, report.UNKNOWN])
     head = ("level", *(NAMES[key] for key in _COLUMNS), "replacement")
-    return report.data_table(head, rows, sortable=False)
+    known = [any(row[k] != report.UNKNOWN for row in rows) for k in range(len(head))]
+    return report.data_table(
+        tuple(compress(head, known)), [list(compress(row, known)) for row in rows], sortable=False
+    )
 
 
 def _latencies(survey: Survey) -> dict[str, Finding]:
@@ -159,6 +171,12 @@ _SCALES = {
     "Hz": ((1e9, "GHz"), (1e6, "MHz")),
     "bytes/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s")),
 }
+
+
+def _short(finding: Finding) -> str:
+    """A value with three digits: 1.37 ns, 32 KiB."""
+    value = float(f"{finding.value:.3g}") if finding.unit != "bytes" else finding.value
+    return quantity(replace(finding, value=value))[0]
 
 
 def quantity(finding: Finding) -> tuple[str, str]:

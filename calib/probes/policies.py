@@ -42,13 +42,14 @@ def prefetching(bench: Bench, book: Notebook, region_bytes: float, line_bytes: i
     gains = least[0] / least[1:]
     book.curves.append(
         Curve(
-            title="Sequential lines: how many times faster than in random order",
+            title="Prefetching",
             x_label="stride, lines",
             y_label="random / sequential",
             x=x[1:],
             y=gains,
             log_y=False,
-            reading="1 means that the order does not matter. Values far above 1 show prefetching.",
+            reading="How many times as fast lines are read in sequence as in random order. 1 means that the order"
+            " does not matter; values far above 1 show prefetching.",
         )
     )
     helped = [stride for stride, gain in zip(STRIDES_LINES, gains, strict=True) if gain > HELPED]

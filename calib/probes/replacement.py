@@ -140,7 +140,7 @@ def replacement(
     residual = {p: _residual(extra, e) for p, e in expected.items()}
     book.curves.append(
         Curve(
-            title=f"Orders of visits to one set of {name}",
+            title=f"Replacement in {name}",
             x_label="order of visits",
             y_label="ns per dependent load",
             x=np.arange(len(orders), dtype=np.float64),
@@ -148,8 +148,10 @@ def replacement(
             log_x=False,
             log_y=False,
             joined=False,
-            reading="The number of misses in each order depends on the policy; the times are compared with"
-            " these numbers. " + "; ".join(f"{k}: {key}" for k, key in enumerate(orders)) + ".",
+            reading="The lines of one set are visited in several orders. The number of misses in each depends on"
+            " the policy; the times are compared with these numbers. "
+            + "; ".join(f"{k}: {key}" for k, key in enumerate(orders))
+            + ".",
         )
     )
     best, second, *_ = sorted(residual, key=lambda p: residual[p])

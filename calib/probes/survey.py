@@ -30,6 +30,7 @@ class Survey:
     facts : what the driver reports
     hierarchy : None where the pointer chase had no result
     interrupted : the probe during which Ctrl-C was pressed; earlier findings are kept
+    busy : that other programs ran and what it does to the numbers; empty where hardly any did
     """
 
     device: str
@@ -39,6 +40,7 @@ class Survey:
     book: Notebook
     seed: int
     interrupted: str = ""
+    busy: str = ""
 
 
 class _Surveyor:
@@ -313,6 +315,7 @@ def survey(
     groups: DramGroups | None = None,
     progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    busy: str = "",
 ) -> Survey:
     """Measures a device.
 
@@ -320,6 +323,7 @@ def survey(
     groups : requests of a kernel whose latency in memory is measured
     progress : called with the name of each probe
     clock : a clock in seconds, which limits the duration of long curves
+    busy : that other programs run, as the survey keeps it
     """
     surveyor = _Surveyor(Bench(device, seed, clock), progress or (lambda _: None))
     interrupted = ""
@@ -338,6 +342,7 @@ def survey(
         book=surveyor.book,
         seed=seed,
         interrupted=interrupted,
+        busy=busy,
     )
 
 

@@ -75,7 +75,7 @@ def bandwidth(
         high=moved / max(low_s - device.tick_s, 0.1 * least_s),
         unit="bytes/s",
         how=f"{groups} group{'s' if groups > 1 else ''} of {items} work-items read {each:,} bytes each,"
-        f" {rounds} times ({name})",
+        f" {'once' if rounds == 1 else f'{rounds} times'} ({name})",
     )
 
 
@@ -171,12 +171,12 @@ def memory_batches(
     least = table.min(axis=1)
     book.curves.append(
         Curve(
-            title="Main memory: a batch of random addresses",
+            title="DRAM: requests in parallel",
             x_label="addresses in a batch",
             y_label="ns per batch",
             x=np.array(WIDTHS, np.float64),
             y=least,
-            reading="Each batch waits for the previous one. Where a wider batch takes no longer, memory"
+            reading="Batches of random addresses; each waits for the previous one. Where a wider batch takes no longer, memory"
             " serves its requests in parallel.",
         )
     )

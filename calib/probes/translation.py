@@ -41,7 +41,7 @@ def translation(bench: Bench, book: Notebook, l1_lines: float, line: int) -> Fin
     hit = float(np.median(least[:5]))
     book.curves.append(
         Curve(
-            title="One line of each page",
+            title="Address translation",
             x_label="pages of 4 KiB",
             y_label="ns per dependent load",
             x=counts.astype(np.float64),

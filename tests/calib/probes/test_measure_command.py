@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,26 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         device_module, "OpenCLDevice", lambda *_: SimulatedDevice(machine, hidden, MB, 1)
     )
+
+
+@pytest.mark.usefixtures("simulated")
+@pytest.mark.parametrize("processes", [0.1, 7.3])
+def test_the_page_begins_with_the_levels_and_says_whether_the_computer_was_busy(
+    tmp_path: Path, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch, processes: float
+) -> None:
+    monkeypatch.setattr(measure, "load", lambda: (processes, 2))
+    mine, page = tmp_path / "my.toml", tmp_path / "my.html"
+    ended = run_memsim("machines", "measure", "-o", str(mine), "--html", str(page), "--memory", "8")
+    assert ended.code == 0, ended.err
+    text = page.read_text()
+    headline = re.search(r"<p class=.headline.>([^<]*)</p>", text)
+    assert headline
+    levels = "; ".join(rf"L{n} [\d.]+\s[KM]iB, [\d.]+\sns" for n in (1, 2))
+    assert re.match(rf"{levels}; DRAM [\d.]+\sns, [\d.]+\sGB/s(;|$)", headline[1])
+    said = "busy: 7.3 processes on 2 cores in the minute before"
+    assert [said in where for where in (ended.err, text, mine.read_text())] == 3 * [processes > 1]
+    assert "1 times" not in text
+    assert "write_back" not in text
 
 
 @pytest.mark.usefixtures("simulated")
