@@ -144,7 +144,7 @@ def _text(
         raise KernelError(f"{args} must return a tracegen.{kind.__name__}, got {_a(made)}")
     if made.path is not None and Path(made.path).resolve() != path.resolve():
         raise KernelError(f"{args} is for {made.path}, not for {path}")
-    if name and made.kernel not in (None, name):
+    if name and made.kernel and not _is_instance(made.kernel, name):
         raise KernelError(f"{args} is for kernel {made.kernel}, not for {name}")
     options = made.build_options
     options = [options] if isinstance(options, str) else list(options)
@@ -152,9 +152,15 @@ def _text(
     return dataclasses.replace(
         made,
         path=path,
-        kernel=name or made.kernel,
+        kernel=made.kernel or name or None,
         build_options=options if macros else made.build_options,
     )
+
+
+def _is_instance(kernel: str, name: str) -> bool:
+    """Whether a kernel is the named one, or the named template with arguments."""
+    same, named = ("".join(text.split()) for text in (kernel, name))
+    return same == named or same.startswith(f"{named}<")
 
 
 def _fortran(path: Path, name: str, given: dict[str, str], args: str | None) -> Workload:

@@ -154,3 +154,16 @@ def test_a_name_may_contain_colons_and_may_be_left_out(folder: Path) -> None:
     (folder / "other.py").write_text(ARGS.replace("CudaWorkload(", "CudaWorkload(kernel='a',"))
     with pytest.raises(KernelError, match="is for kernel a, not for b"):
         tracegen.load_kernel("k.cu:b", args="other.py:scaled")
+
+
+@pytest.mark.parametrize("name", ["n::scaled", "n::scaled<float,3>", NAME])
+def test_the_function_of_the_arguments_may_choose_a_template_s_arguments(
+    name: str, folder: Path
+) -> None:
+    text = ARGS.replace("n: int = 1024", "by: int = 2, n: int = 1024")
+    text = text.replace("CudaWorkload(", 'CudaWorkload(kernel=f"n::scaled<float, {by}>",')
+    (folder / "instances.py").write_text(text)
+    made = tracegen.load_kernel(f"k.cu:{name}", {"by": "3"}, "instances.py:scaled")
+    assert made.kernel == NAME
+    with pytest.raises(KernelError, match=r"is for kernel n::scaled<float, 3>, not for n::scale$"):
+        tracegen.load_kernel("k.cu:n::scale", {"by": "3"}, "instances.py:scaled")
