@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -50,12 +51,12 @@ def prepared(kernel: Any, context: Any) -> Prepared:
 
 @contextlib.contextmanager
 def as_kernel_error(name: str) -> Iterator[None]:
-    """Turns exceptions of Loopy and OpenCL into a KernelError of one line."""
+    """Turns exceptions of Loopy and OpenCL into a KernelError of one line, and keeps Loopy from printing."""
     import pyopencl as cl
     from loopy.diagnostic import LoopyError
 
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     except LoopyError as error:
