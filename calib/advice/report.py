@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from calib.advice.results import Advice, Tried
+from calib.advice.results import NOTABLE_GAIN, Advice, Tried
 from calib.advice.trial import ROUNDINGS, Kind, Measured
 from calib.prediction.report import seconds
 from memsim.report import Section, bullets, data_table, fold, plus_minus
@@ -32,6 +32,8 @@ AGREE = (
     f"Results of changed kernels agree with the original's within {ROUNDINGS} roundings of the largest value"
     " of each array (integers: exactly)."
 )
+LEAST = f"{100 * (NOTABLE_GAIN - 1):.0f} %"
+"""The least gain that is one."""
 
 
 def headline(advice: Advice) -> str:
@@ -43,10 +45,9 @@ def headline(advice: Advice) -> str:
     best = next(iter(advice.ranked(*REAL)), None)
     if best is None:
         return f"{start} {base.binds}; nothing could be tried"
-    gain = advice.gain(best)
-    if not gain.low > 1:
-        return f"{start} {base.binds}; no change that was tried is predicted to gain"
-    return f"{start} {base.binds}; {gain.mean:.3g} times as fast with: {best.what}"
+    if not advice.is_gaining(best):
+        return f"{start} {base.binds}; no change that was tried is predicted to gain {LEAST}"
+    return f"{start} {base.binds}; {advice.gain(best).mean:.3g} times as fast with: {best.what}"
 
 
 def ranking(advice: Advice, kind: Kind, *, only_gains: bool = False) -> Table:
@@ -56,7 +57,7 @@ def ranking(advice: Advice, kind: Kind, *, only_gains: bool = False) -> Table:
     rows = []
     for one in advice.ranked(kind):
         gain = advice.gain(one)
-        if one.measured is not None and (gain.low > 1 or not only_gains):
+        if one.measured is not None and (advice.is_gaining(one) or not only_gains):
             time = seconds(float(one.measured.seconds.mean()))
             costs = _cost(base, one.measured)
             rows.append([one.what, gain_text(gain), time, one.measured.binds, *costs])
@@ -78,11 +79,11 @@ def failures(advice: Advice) -> Table:
 def notes(advice: Advice) -> list[str]:
     """What limits the advice, one sentence each, and what a table of gains does not list."""
     listed = _general_notes(advice)
-    useless = [one for one in advice.ranked(*TITLES) if not advice.gain(one).low > 1]
+    useless = [one for one in advice.ranked(*TITLES) if not advice.is_gaining(one)]
     if useless:
         verb = "is" if len(useless) == 1 else "are"
         listed.append(
-            f"{_changes(len(useless))} {verb} not predicted to gain: {_some([one.what for one in useless])}"
+            f"{_changes(len(useless))} {verb} not predicted to gain {LEAST}: {_some([one.what for one in useless])}."
         )
     return listed
 
@@ -90,10 +91,10 @@ def notes(advice: Advice) -> list[str]:
 def _general_notes(advice: Advice) -> list[str]:
     listed = [MEANING, *([AGREE] if advice.ranked("kernel", "layout") else []), *advice.notes]
     if advice.interrupted:
-        listed.append("interrupted: only what was tried before is listed")
+        listed.append("Interrupted: only what was tried before is listed.")
     if advice.untried:
         listed.append(
-            f"the budget did not last for {_changes(len(advice.untried))}: {_some(advice.untried)}"
+            f"The budget did not last for {_changes(len(advice.untried))}: {_some(advice.untried)}."
         )
     return listed
 
@@ -149,7 +150,7 @@ def page(advice: Advice) -> str:
 
 def gaining(advice: Advice, *kinds: Kind) -> list[Tried]:
     """Changes with lines of code that are predicted to gain."""
-    return [one for one in advice.ranked(*kinds) if one.code and advice.gain(one).low > 1]
+    return [one for one in advice.ranked(*kinds) if one.code and advice.is_gaining(one)]
 
 
 def _code(one: Tried) -> Markup:

@@ -12,6 +12,10 @@ EFFORT: tuple[Kind, ...] = ("kernel", "launch", "layout", "upper bound")
 """Kinds of changes, those that ask least of others first."""
 
 
+NOTABLE_GAIN = 1.02
+"""A smaller gain is none, as a smaller difference of two replays is none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tried:
     """A change that was tried.
@@ -52,6 +56,11 @@ class Advice:
         assert one.measured is not None
         after = one.measured.seconds
         return describe(self.base[len(after)].seconds / after)
+
+    def is_gaining(self, one: Tried) -> bool:
+        """Whether a change is predicted to gain, by more than orderings explain and enough to make it."""
+        gain = self.gain(one)
+        return bool(gain.low > 1 and gain.mean >= NOTABLE_GAIN)
 
     def ranked(self, *kinds: Kind) -> list[Tried]:
         """Predicted changes by gain, the largest first.

@@ -28,6 +28,7 @@ class Measured:
 
     seconds : (n_trial,) predicted times;  difference : largest difference of a result, in roundings of the
         largest value of its array; None where nothing was compared
+    occupancy : of a core, less where the launch has too few groups to fill it
     registers, local_bytes : of a work-item and of a group; None where they are unknown
     """
 
@@ -42,11 +43,12 @@ class Measured:
 
 def measured(prediction: Prediction, trace: Trace, difference: float | None = None) -> Measured:
     """The numbers of a prediction."""
+    fitting, resident = prediction.occupancy, prediction.timing.residents.groups_per_core
     return Measured(
         seconds=prediction.timing.seconds,
         binds=prediction.timing.binds,
-        groups_per_core=prediction.timing.residents.groups_per_core,
-        occupancy=prediction.occupancy.occupancy,
+        groups_per_core=resident,
+        occupancy=fitting.occupancy * resident / fitting.groups_per_core,
         registers=trace.launch.registers_per_item,
         local_bytes=trace.launch.local_memory_bytes,
         difference=difference,

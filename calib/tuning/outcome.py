@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calib.prediction.prediction import limiter
 from calib.tuning.conditions import number
 from calib.tuning.space import Configuration
 from memsim.montecarlo import resident_groups
@@ -123,6 +124,7 @@ def outcome_of(
 ) -> Outcome:
     """The numbers of a prediction."""
     timing, estimate = prediction.timing, prediction.timing.estimate
+    fitting, resident = prediction.occupancy, timing.residents.groups_per_core
     assert prediction.replay is not None  # only mode `paper` has none
     replay = prediction.replay.middle()
     moved = replay.launch_totals().moved
@@ -140,9 +142,9 @@ def outcome_of(
         floors_s=timing.floor_means_s,
         registers=trace.launch.registers_per_item,
         local_memory_bytes=trace.launch.local_memory_bytes,
-        occupancy=prediction.occupancy.occupancy,
-        limited_by=prediction.occupancy.limited_by,
-        groups_per_core=prediction.occupancy.groups_per_core,
+        occupancy=fitting.occupancy * resident / fitting.groups_per_core,
+        limited_by=limiter(prediction),
+        groups_per_core=resident,
         traced_groups=trace.n_groups,
         read_bytes={name: one.mean for name, one in moved.read_bytes.items()},
         write_bytes={name: one.mean for name, one in moved.write_bytes.items()},

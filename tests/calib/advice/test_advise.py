@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import loopy as lp
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -20,16 +21,16 @@ from calib.advice import search as searching
 from calib.advice.facts import Facts
 from calib.advice.group_text import is_free_of_shape
 from calib.advice.proposals import Proposal
-from calib.advice.report import as_json, code_text, headline, page, ranking
+from calib.advice.report import as_json, code_text, headline, notes, page, ranking
 from calib.advice.results import Advice
 from calib.advice.search import Search
-from calib.advice.trial import Measured, difference
-from calib.advice.variants import step
+from calib.advice.trial import Measured, difference, outputs_of
+from calib.advice.variants import Variant, step
 from calib.commands.advise import advise as advise_command
 from memsim import load_machine
 from memsim.errors import KernelError, MemsimError
 from tests.calib.advice import textbook
-from tracegen import CudaWorkload, OpenCLWorkload
+from tracegen import CudaWorkload, OpenCLWorkload, Workload
 
 V100 = load_machine("v100")
 FEW = AdviseOptions(trials=4, first_trials=2, best=1, depth=1, jobs=1)
@@ -76,9 +77,35 @@ def test_changes_are_ranked_by_gain_and_where_that_is_open_by_what_they_ask() ->
     assert [each.what for each in advice.failed] == ["broken"]
     assert [row[0] for row in ranking(advice, "kernel", only_gains=True)[1]] == ["simple"]
     assert headline(made(one("slow", 2.0))).endswith(
-        "no change that was tried is predicted to gain"
+        "no change that was tried is predicted to gain 2 %"
     )
     assert headline(made()).endswith("nothing could be tried")
+
+
+def test_a_gain_too_small_to_act_on_is_none() -> None:
+    for seconds, is_gain in ((1 / 1.019, False), (1 / 1.021, True)):
+        advice = made(one("tile", seconds, code=("knl = tiled(knl)",)))
+        assert headline(advice).endswith("as fast with: tile") == is_gain
+        assert bool(ranking(advice, "kernel", only_gains=True)[1]) == is_gain
+        assert ("1 change is not predicted to gain 2 %: tile." in notes(advice)) != is_gain
+        assert ("<pre>" in page(advice)) == is_gain
+
+
+def test_a_change_without_code_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """Loopy prints a kernel that it cannot schedule: not between the lines of a report, or of JSON."""
+    kernel = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < 64}",
+        """
+        <> t = a[i] {id=t}
+        b[i, j] = t {dep=t}
+        """,
+        lang_version=(2018, 2),
+    )
+    kernel = lp.tag_inames(kernel, {"i": "g.0", "j": "l.0"})
+    variant = Variant(workload=Workload(kernel, {"a": np.ones(64, np.float32)}))
+    with pytest.raises(KernelError, match="does not use all local hw axes"):
+        outputs_of(variant)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_two_changes_are_combined_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +214,7 @@ def test_a_budget_is_kept_and_what_it_did_not_last_for_is_listed() -> None:
     advice = advise(textbook.sweep(128), V100, FEW.replace(budget=1e-3))
     assert not advice.tried
     assert any("let lanes run along j" in what for what in advice.untried)
-    assert "the budget did not last" in page(advice)
+    assert "The budget did not last" in page(advice)
 
 
 def test_an_interrupt_keeps_what_is_done() -> None:
@@ -223,6 +250,8 @@ def test_the_command_advises_on_opencl_c(scale: Path) -> None:
     assert ended.exit_code == 0
     assert "scale on v100" in ended.output
     document = json.loads(out.read_text())
+    # 128 groups of 64 work-items on 80 cores: two on a core, which has room for 2048 work-items.
+    assert document["base"]["occupancy"] == 2 * 64 / 2048
     changes = {row["what"]: row for row in document["ranked"]}
     assert {"groups of 32", "groups of 128", "groups of 256"} <= changes.keys()
     assert all(row["kind"] == "launch" for row in changes.values())

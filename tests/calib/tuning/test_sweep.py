@@ -87,6 +87,7 @@ def test_an_array_that_is_read_again_leaves_the_l1_at_its_size(
     assert all(hit == pytest.approx(7 / 8) for size, hit in hits.items() if size <= capacity / 2)
     assert all(hit < 0.6 for size, hit in hits.items() if size >= 2 * capacity)
     rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
+    assert {float(row["occupancy"]) for row in rows} == {32 / 2048}
     assert [int(row["n"]) for row in rows] == [128, 256, 512, 1024, 2048, 4096]
     assert "leaves L1" in Path("out.html").read_text()
 
