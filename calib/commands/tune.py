@@ -29,7 +29,7 @@ from tracegen.commands import KernelSpec, kernel_options
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
-    from calib.tuning import Tuned
+    from calib.tuning import Store, Tuned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,15 +142,16 @@ def tune(
     subject = Subject(kernel=kernel, limits=limits, compiler=compiler, seed=options.seed)
     with Store(store, subject) as kept, display():
         result = tuned_by(subject, space, machines, kept, options, report)
-    _check(result)
+        _check(result, kept)
     _write(result, machines, files)
     return EXIT_INTERRUPTED if result.interrupted else 0
 
 
-def _check(tuned: Tuned) -> None:
-    """Raises MemsimError where no configuration can be predicted on any machine."""
+def _check(tuned: Tuned, store: Store) -> None:
+    """Raises MemsimError where no configuration can be predicted on any machine; nothing is then kept."""
     failed = [one for found in tuned.found.values() for one in found.failed]
     if failed and not any(found.ranked for found in tuned.found.values()):
+        store.forget_failures()
         raise MemsimError(
             f"none of {tuned.n_configurations} configurations can be predicted; the first: {failed[0].failure}"
         )

@@ -18,6 +18,7 @@ from typing import Any
 
 from calib.tuning.evaluation import Subject, Task
 from calib.tuning.outcome import EFFORTS, Outcome
+from calib.tuning.sources import digests
 from calib.words import shown
 from memsim.disk_cache import fingerprint
 from memsim.errors import MemsimError
@@ -88,20 +89,28 @@ class Store:
     def get(self, task: Task) -> Outcome | None:
         """What is known of a task. Raises StoreError where the file is damaged."""
         with self._errors():
-            key = _key(task)
             row = self._connection.execute(
-                "select outcome, checksum from outcomes where key = ?", (key,)
+                "select key, outcome, checksum from outcomes where key in (?, ?)",
+                (_key(task), _key(task, failed=True)),
             ).fetchone()
-            if row is not None and row[1] != fingerprint([key, str(row[0])]):
+            if row is not None and row[2] != fingerprint([row[0], str(row[1])]):
                 raise ValueError("the checksum of an outcome is wrong")
-            return None if row is None else _read(row[0], task)
+            return None if row is None else _read(row[1], task)
 
     def add(self, task: Task, outcome: Outcome) -> None:
-        key, text = _key(task), json.dumps(dataclasses.asdict(outcome))
+        key = _key(task, failed=bool(outcome.failure))
+        text = json.dumps(dataclasses.asdict(outcome))
         with self._errors(), self._connection:
             self._connection.execute(
                 "insert or replace into outcomes values (?, ?, ?)",
                 (key, text, fingerprint([key, text])),
+            )
+
+    def forget_failures(self) -> None:
+        """The next run tries again what failed: the reason may lie outside of the kernel."""
+        with self._errors(), self._connection:
+            self._connection.execute(
+                """delete from outcomes where outcome not like '%"failure": ""%'"""
             )
 
     def _check_tables(self) -> None:
@@ -158,16 +167,15 @@ def fingerprint_of(subject: Subject) -> str:
         sorted(kernel.settings.items()),
     ]
     parts += [[dataclasses.asdict(effort) for effort in EFFORTS], kernel.arguments]
-    for spec in (kernel.spec, kernel.arguments or ""):
-        path = Path(spec.split(":")[0])
-        if path.is_file():
-            parts.append(hashlib.sha256(path.read_bytes()).hexdigest())
+    parts += digests([kernel.spec, kernel.arguments or ""])
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _key(task: Task) -> str:
+def _key(task: Task, *, failed: bool = False) -> str:
+    """What fails within some limits of time and memory may not fail within others."""
     parts = [task.machine, _content(task.machine), sorted(task.configuration.items()), task.effort]
-    return json.dumps(parts)
+    limits = [dataclasses.astuple(task.subject.limits)] if failed else []
+    return json.dumps([*parts, *limits])
 
 
 @functools.lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from calib.tuning import Outcome, Store, Subject, Task
-from calib.tuning.store import StoreError
+from calib.tuning.store import StoreError, fingerprint_of
 from memsim.disk_cache import fingerprint
 from tracegen.commands import KernelSpec
 from tracegen.own_process import Limits
@@ -89,6 +89,47 @@ def test_a_changed_kernel_or_setting_needs_another_store(tmp_path: Path, subject
     (tmp_path / "kernel.py").write_text("knl = 1\n")
     with pytest.raises(StoreError, match="another text"):
         Store(path, subject)
+
+
+@pytest.mark.parametrize("spec", ["{0}/k.cu:n::k<1>", "{0}/k.py:k", "pack.k:k"])
+@pytest.mark.parametrize("changed", ["k.cu", "tiles.h", "deep/more.h", "k.py", "pack/part.py"])
+def test_a_change_of_what_a_kernel_includes_or_imports_needs_another_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, changed: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = {
+        "k.cu": '#include <math.h>\n # include "tiles.h"\n',
+        "tiles.h": '#include "deep/more.h"\n#include "absent.h"\n',
+        "deep/more.h": '#include "../tiles.h"\n',
+        "k.py": "import numpy\nfrom pack.part import x\n",
+        "pack/k.py": "def k():\n    from . import part\n",
+        "pack/__init__.py": "",
+        "pack/part.py": "x = 1\n",
+    }
+    for name, text in texts.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text)
+    kernel = KernelSpec(spec.format(tmp_path), {}, None)
+    subject = Subject(kernel=kernel, limits=Limits())
+    before = fingerprint_of(subject)
+    assert fingerprint_of(subject) == before
+    Path(changed).write_text(texts[changed] + "\n")
+    used = {"k.cu": ["k.cu", "tiles.h", "deep/more.h"], "k.py": ["k.py", "pack/part.py"]}
+    ours = next((of for name, of in used.items() if name in spec), ["pack/part.py"])
+    assert (fingerprint_of(subject) != before) == (changed in ours)
+
+
+def test_failures_are_tried_again_within_other_limits(tmp_path: Path, subject: Subject) -> None:
+    longer = dataclasses.replace(subject, limits=Limits(time_limit=7200.0))
+    with Store(tmp_path / "store", subject) as store:
+        store.add(task(subject), outcome(failure="took more than 3600 s"))
+        store.add(task(subject, "2"), outcome(value="2"))
+        assert store.get(task(subject)) is not None
+        assert store.get(task(longer)) is None
+        assert store.get(task(longer, "2")) is not None
+        store.forget_failures()
+        assert store.get(task(subject)) is None
+        assert store.get(task(subject, "2")) is not None
 
 
 def test_files_that_are_no_store_are_refused_and_left_alone(
@@ -182,7 +223,7 @@ import resource, signal, sys
 from pathlib import Path
 from tests.calib.tuning.test_store import outcome, subject_of, task
 from calib.tuning import Store
-from calib.tuning.store import StoreError
+from calib.tuning.store import StoreError, fingerprint_of
 
 subject = subject_of(Path(sys.argv[1]))
 with Store(Path(sys.argv[2]), subject) as store:
@@ -221,7 +262,7 @@ import resource, signal, sys
 from pathlib import Path
 from tests.calib.tuning.test_store import subject_of
 from calib.tuning import Store
-from calib.tuning.store import StoreError
+from calib.tuning.store import StoreError, fingerprint_of
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 subject = subject_of(Path(sys.argv[1]))

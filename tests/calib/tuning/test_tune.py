@@ -301,6 +301,23 @@ def test_an_interrupt_keeps_what_is_done_and_the_store_goes_on_from_it(
     assert {"stride": "1"} not in added[:1]
 
 
+def test_where_nothing_can_be_predicted_a_later_run_tries_again(
+    kernel: str, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason may lie outside of the kernel: here the memory; a compiler may be missing."""
+    line = ("tune", kernel, "-m", "v100", "--over", "group=64", "--jobs", "1", "--store", "s")
+    with monkeypatch.context() as patched:
+        patched.setattr("calib.tuning.evaluation._predicted", _no_memory)
+        ended = run_memsim(*line)
+    assert ended.code == 2
+    assert "does not fit into memory" in ended.err
+    assert run_memsim(*line).code == 0
+
+
+def _no_memory(_: tuning.Task) -> Outcome:
+    raise MemoryError
+
+
 def test_results_do_not_depend_on_the_number_of_processes(
     kernel: str, run_memsim: RunMemsim
 ) -> None:
