@@ -56,6 +56,10 @@ class Section:
         return self.anchor or re.sub(r"[^a-z0-9]+", "-", self.label.lower()).strip("-")
 
 
+LONG = 24
+"""Characters: a longer line of a cell is wrapped."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """A cell of a table: its text, a smaller second line, and the number that it is sorted by."""
@@ -63,6 +67,12 @@ class Cell:
     text: Markup | str
     note: Markup | str = ""
     value: float | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its text is wrapped where the table has little room."""
+        lines = Markup.escape(self.text).split("<br>")
+        return any(len(line.striptags()) > LONG for line in lines)
 
 
 @dataclass(frozen=True)

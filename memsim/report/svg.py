@@ -19,6 +19,8 @@ from memsim.statistics import Estimate, bins, describe, running
 
 WIDTH, HEIGHT = 340, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 20, 40
+_CHARACTER = 7
+"""Width of one, of the style's 11 px."""
 _MAX_POINTS = 200  # of a curve: more cannot be distinguished at this width
 
 
@@ -112,7 +114,8 @@ class _Frame:
             )
         )
         for value, shown in x_ticks.items():
-            parts.append(_text(self.x(value), bottom + 15, "middle", shown))
+            middle = min(self.x(value), WIDTH - _CHARACTER / 2 * len(shown))
+            parts.append(_text(middle, bottom + 15, "middle", shown))
         parts.append(_text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 6, "middle", self.label))
         if self.y_label:
             parts.append(_text(2, 11, "start", self.y_label))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import Markup
 
 from memsim.report import replay_page
 from memsim.report.compare import compare
@@ -15,6 +17,7 @@ from memsim.report.html import comparison_page
 from memsim.report.launch_time import keep_time
 from memsim.report.pages import Section, data_table, fold
 from memsim.report.pages import page as html_page
+from memsim.report.svg import Curve, line_chart
 from tests.memsim.report.test_launch_time import PREDICTED
 from tests.memsim.report.test_pages import everything
 from tests.support.browser import CONTRAST, OVERFLOW, chromium, opened, printed
@@ -110,6 +113,51 @@ def test_paper_has_what_a_cell_folds(browser: Any, tmp_path: Path) -> None:
     text, cut_off = printed(browser, path, "A4")
     assert "knl=split(knl)" in text
     assert cut_off == []
+
+
+def test_paper_has_no_head_of_a_table_without_rows(browser: Any, tmp_path: Path) -> None:
+    """Wherever on the sheet it begins, two rows follow; the first of a source is that of folded lines."""
+    pypdf = pytest.importorskip("pypdf")
+    table = data_table(["head"], [[f"row{k}"] for k in range(40)])
+    sections = [Section("", Markup("<div id=above></div>")), Section("Below", table)]
+    path = tmp_path / "broken.html"
+    path.write_text(html_page("Rows", "many", sections))
+    page = opened(browser, path)
+    for height in range(700, 900, 8):
+        page.evaluate(f"document.querySelector('#above').style.height = '{height}px'")
+        sheets = pypdf.PdfReader(io.BytesIO(page.pdf(format="A4"))).pages
+        first = next(text for sheet in sheets if "Below" in (text := sheet.extract_text()))
+        assert "row1" in first
+    page.context.close()
+
+
+def test_replays_side_by_side_fit_a_narrow_window(browser: Any, tmp_path: Path) -> None:
+    """Columns of short lines, however many lines a cell has."""
+    lines = Markup("<br>").join(["66.2 ± <0.1"] * 3)
+    path = tmp_path / "narrow.html"
+    table = data_table(["access", "", *"1234"], [["x[i]", "A", *[lines] * 4]] * 3, left=(0, 1))
+    path.write_text(html_page("Replays", "alike", [Section("All", table)]))
+    page = opened(browser, path, width=500)
+    wide = "(box => box.scrollWidth - box.clientWidth)(document.querySelector('.scroll'))"
+    assert page.evaluate(wide) == 0
+    page.context.close()
+
+
+def test_the_texts_of_a_chart_are_inside_it(browser: Any, tmp_path: Path) -> None:
+    """Also the last number of an axis, whose middle is at the end of the axis."""
+    sizes = [512, 1024, 2048, 4096]
+    chart = line_chart([Curve("time", sizes, [1, 2, 3, 4])], "n", "us", log_x=True)
+    path = tmp_path / "chart.html"
+    path.write_text(html_page("Sizes", "few", [Section("Time", chart)]))
+    page = opened(browser, path)
+    outside = """
+    () => [...document.querySelectorAll("svg.chart text")].filter((text) => {
+      const [box, all] = [text.getBBox(), text.closest("svg").viewBox.baseVal];
+      return box.x < 0 || box.y < 0 || box.x + box.width > all.width || box.y + box.height > all.height;
+    }).map((text) => text.textContent)
+    """
+    assert page.evaluate(outside) == []
+    page.context.close()
 
 
 def test_every_sheet_of_paper_repeats_the_heads_of_a_table(browser: Any, tmp_path: Path) -> None:
