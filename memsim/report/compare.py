@@ -160,8 +160,13 @@ class Comparison:
         time = self.time
         if time is None:
             return ""
-        taken = f"B is predicted to take {text.seconds(time.b.mean)}, A {text.seconds(time.a.mean)}"
-        return f"{taken}: {relative_text(self, time, -1)}."
+        a, b = text.seconds(time.a.mean), text.seconds(time.b.mean)
+        direction = self.direction(time, -1)
+        if not direction:
+            return f"B is predicted to take {b}, A {a}: {relative_text(self, time, -1)}."
+        change = f"{signed(100 * time.relative, 1)} %"
+        word = {"better": "faster", "worse": "slower"}[direction]
+        return f"B is predicted to be {word}: {b} instead of {a} ({change})."
 
     def _latency_change(self) -> str:
         pair = self.group_latency
@@ -305,6 +310,6 @@ def signed(value: float, decimals: int) -> str:
 
 
 LEGEND = (
-    "change = B - A with its 95 % interval. ▲: better, ▼: worse. ≈: random orderings explain it (Welch's test, Bonferroni), or it is within intervals that cover more."
+    "change = B - A; its ± is the 95 % interval over random orderings alone. ▲: better, ▼: worse. ≈: random orderings explain it (Welch's test, Bonferroni), or it is within intervals that cover more."
     " =: less than a point of a ratio, or 2 % of anything else. ?: unknown with one trial. No interval covers the model's own error."
 )

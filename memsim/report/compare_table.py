@@ -60,7 +60,7 @@ def _fill_single(table: Table, comparison: Comparison) -> None:
     ]
     for name, _, *cells in rows:
         for head, cell in zip(heads, cells, strict=True):
-            if cell.plain not in ("", text.UNKNOWN):
+            if cell.plain.strip(f"\n{text.UNKNOWN}"):
                 name.append(f"\n{head}: ").append(Text("; ").join(cell.split()))
         table.add_row(name)
 
@@ -77,7 +77,9 @@ def _site_cells(comparison: Comparison, site: SiteComparison) -> list[Text]:
             _cell(comparison, site.levels[level], 1, 100, sign=1)
             for level in comparison.level_names
         ),
-        _cell(comparison, site.share, 1, 100) if site.latency.is_defined else Text(text.UNKNOWN),
+        _cell(comparison, site.share, 1, 100)
+        if site.latency.is_defined
+        else Text("\n".join([text.UNKNOWN] * 3)),
         _plain_cell(site.a.sectors_per_access, site.b.sectors_per_access),
         _plain_cell(dram_bytes_per_sector(site.a), dram_bytes_per_sector(site.b)),
     ]

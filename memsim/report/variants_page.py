@@ -37,8 +37,8 @@ def headline(variants: Sequence[Variant]) -> str:
         return f"{len(variants)} replays"
     (best, fastest), (second, other), (worst, slowest) = times[0], times[1], times[-1]
     words = f"{fastest} is predicted to be fastest, {text.seconds(best)}"
-    words += f"; {other} takes {second / best:.2f} times as long"
-    return words if len(times) == 2 else f"{words}, {slowest} {worst / best:.2f} times"
+    words += f"; {other} takes {second / best:.3g} times as long"
+    return words if len(times) == 2 else f"{words}, {slowest} {worst / best:.3g} times"
 
 
 def _times(variants: Sequence[tuple[str, Summary]]) -> Markup:
