@@ -134,17 +134,19 @@ def page(title: str, figures: Sequence[Figure]) -> str:
     off = sorted(map(abs, known))
     kinds = {case.unit == "%" for case in cases if _change(case) is not None}
     unit = " % or points" if len(kinds) > 1 else " points" if kinds == {True} else " %"
+    some = len(cases) if compared == len(cases) else f"{compared} of {len(cases)}"
     half = ""
     if off:
         middle, most = (f"{100 * value:.1f}{unit}" for value in (off[len(off) // 2], off[-1]))
         half = f"; half of them differ by at most {middle}, all by at most {most}"
     return report.page(
         title,
-        f"{compared} of {len(cases)} quantities stand beside a published or measured number{half}",
+        f"{some} quantities are compared with published or measured numbers{half}",
         [
             report.Section(figure.title, _body(figure), figure.name, figure.name)
             for figure in figures
         ],
+        footer="Its pictures are PNG files in the same folder.",
     )
 
 

@@ -100,12 +100,14 @@ def page(
     subtitle: Markup | str = "",
     lead: Markup | str = "",
     tab: str = "",
+    footer: str = "This page is one self-contained file and loads nothing.",
 ) -> str:
     """The page as HTML.
 
     title : what was examined; headline : the finding, in one sentence
     lead : what follows the headline in its box
     tab : title of the browser's tab; by default the title
+    footer : what the page says of itself at its end
     """
     return _with_units_beside_numbers(
         render(
@@ -116,6 +118,7 @@ def page(
             subtitle=subtitle,
             lead=lead,
             sections=sections,
+            footer=footer,
             script=Markup(_script()),
             policy=_policy(_script()),
         )

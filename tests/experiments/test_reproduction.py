@@ -9,7 +9,7 @@ import pytest
 
 import experiments
 from experiments.commands import REPRODUCTIONS
-from experiments.reproduction import Case, Figure, number_text
+from experiments.reproduction import Case, Figure, number_text, page
 from experiments.results_table import BEGIN, END, HEAD, read_table, table_rows, update_table
 from memsim.errors import MemsimError
 from tests.support.command_line import RunMemsim
@@ -21,6 +21,15 @@ def case(name: str, quantity: str, reference: float | None, ours: float, unit: s
 
 def figure(*cases: Case) -> Figure:
     return Figure(name="f", title="F", source="", cases=cases, findings=[])
+
+
+def test_the_page_says_what_it_compares_and_where_its_pictures_are() -> None:
+    text = page("A paper", [figure(case("a", "t", 1.0, 1.1), case("b", "t", 2.0, 2.0))])
+    assert "2 quantities are compared with published or measured numbers; half of them" in text
+    assert "Its pictures are PNG files in the same folder." in text
+    assert "loads nothing" not in text
+    some = page("A paper", [figure(case("a", "t", 1.0, 1.1), case("b", "t", None, 2.0))])
+    assert "1 of 2 quantities are compared" in some
 
 
 @pytest.mark.parametrize("name", REPRODUCTIONS)
