@@ -16,7 +16,7 @@ from memsim.report.launch_advice import advise_launch
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.order_sensitivity import orders_text
 from memsim.report.residency import occupancy_text
-from memsim.report.text import ROUNDING, fixed, model_cycles, percent, plus_minus, shortened
+from memsim.report.text import ROUNDING, fixed, model_cycles, percent, plus_minus, shortened, small
 from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP, PAST, PHASE, PLACE
 
 MAX_FINDINGS = 3
@@ -249,7 +249,7 @@ def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:
             sentences.append(
                 f"It is {clear} the slowest: first in {times} of {summary.n_trials} orderings."
             )
-    share = f"that of its share is {fixed(100 * site.share.half_width, 1)} points"
+    share = f"that of its share is {small(100 * site.share.half_width, 1)} points"
     if not site.share.half_width > ROUNDING:
         share = "its share is the same in all of them"
     sentences.append(f"The ± of its latency is the 95 % interval over {_causes(site)}; {share}.")

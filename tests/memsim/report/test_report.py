@@ -526,6 +526,28 @@ def test_loads_that_are_alike_have_no_share_of_their_own() -> None:
     assert headline.startswith("40 loads share the load latency, none has more than 2.")
 
 
+@pytest.mark.parametrize("n_loads", [2, 3])
+def test_loads_with_the_same_reasons_share_a_card(n_loads: int) -> None:
+    sites = tuple((f"x[{k}]", "x", *SITES[0][2:]) for k in range(n_loads))
+    dataset = fake_dataset(n_trials=8, sites=sites)
+    first = dataset.isel(site=0)
+    same = xr.concat([first.assign_coords(site=one) for one in dataset["site"]], dim="site")
+    for name in ("hits", "pending", "accesses", "open"):
+        if name in dataset:
+            dataset[name] = same[name].transpose(*dataset[name].dims)
+    page = " ".join(replay_page(dataset).split())
+    assert ("; the other is alike" in page) == (n_loads == 2)
+    assert ("; the others are alike" in page) == (n_loads == 3)
+
+
+def test_a_small_interval_of_a_share_is_not_zero() -> None:
+    summary = summarise(fake_dataset(n_trials=64))
+    load = summary.loads[0]
+    share = dataclasses.replace(load.share, half_width=0.0004)
+    words = judge(dataclasses.replace(summary, sites=(dataclasses.replace(load, share=share),)))
+    assert "that of its share is <0.1 points" in " ".join(words.findings[0].certainty)
+
+
 def test_a_time_that_nothing_changes_has_no_interval() -> None:
     """Zero would say that it is certain."""
     assert text.time_interval(describe([2e-6] * 8)) == ""
