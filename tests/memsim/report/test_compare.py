@@ -14,6 +14,7 @@ from memsim.commands.compare import compare as compare_command
 from memsim.errors import MemsimError, ResultError
 from memsim.machine.file import load_machine
 from memsim.montecarlo.result import Replay
+from memsim.report import text
 from memsim.report.compare import Pair, change_text, compare, signed
 from memsim.report.compare_table import comparison_table
 from memsim.report.html import comparison_page
@@ -126,7 +127,8 @@ def test_stores_have_no_share_on_the_page_and_equal_numbers_are_equal(before: Re
     assert change_text(comparison, Pair(a=exact, b=exact)) == "0.0 ± 0.0 ="
     page = comparison_page(comparison)
     row = page[page.index("<code>y[i]</code>") :]
-    assert row[: row.index("</tr>")].count('<td class="soft">–<br>–<br>–</td>') == 1
+    dashes = "<br>".join([text.UNKNOWN] * 3)
+    assert row[: row.index("</tr>")].count(f'<td class="soft">{dashes}</td>') == 1
     assert "A: L1 2.1, L2 not validated on this machine; B: L1 2.1, L2 not" in page
     unknown = before.dataset.assign_attrs(model_error_json='{"L1": null, "L2": null}')
     other = comparison_page(compare(before.dataset, unknown))
