@@ -123,6 +123,17 @@ class SlowLoad:
         )
 
     @property
+    def evicts_unused_bytes(self) -> bool:
+        """Whether its array is read again although the launch uses each byte about once: neighbouring bytes of a
+        sector are used so much later that it has been evicted."""
+        if self.array is None or not self.array.size_bytes or not self.is_read_again:
+            return False
+        loads = [site for site in self.summary.sites if site.array == self.array.name]
+        used = sum(site.useful_bytes for site in loads if site.direction != "store")
+        launch = self.summary.of_groups / self.summary.traced_groups
+        return used * launch < WASTEFUL * self.array.size_bytes and is_poorly_coalesced(self.site)
+
+    @property
     def is_loaded_once(self) -> bool:
         """Whether a group loads each sector of its array about once, as it does to stage it."""
         return self.array is not None and self.array.group_requests < WASTEFUL
@@ -230,14 +241,17 @@ def _read_once(load: SlowLoad) -> str:
 def _coalesced(load: SlowLoad) -> str:
     fewer = f"Full coalescing requests {percent(load.site.saved_ratio, 0)} fewer sectors"
     if load.fetches_unused_bytes:
-        return f"{fewer}: {byte_size(load.site.saved_bytes)} of this snapshot's requests."
+        again = f" {_times_read(load, DRAM)}, because sectors are evicted before all of their bytes are used."
+        return f"{fewer}: {byte_size(load.site.saved_bytes)} of this snapshot's requests." + (
+            again if load.evicts_unused_bytes else ""
+        )
     return f"{fewer} of {load.first_level}; what {load.first_level} fetches is used already."
 
 
 RULES: tuple[Rule, ...] = (
     Rule(
         "Read it once",
-        lambda load: load.is_read_again,
+        lambda load: load.is_read_again and not load.evicts_unused_bytes,
         lambda load: {DRAM} | load.wait,
         lambda load: (
             f"{_times_read(load, DRAM)}: "

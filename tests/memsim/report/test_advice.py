@@ -134,6 +134,21 @@ def test_read_it_once(summary: Summary) -> None:
         assert "Read it once" not in advice_for(summary, **silent)
 
 
+def test_what_is_used_once_is_not_kept_but_coalesced(summary: Summary) -> None:
+    """The columns of a sparse matrix, a row for each work-item: read three times, because neighbours come late."""
+    again = launch(3 << 20, size_bytes=1 << 20)
+    of_groups = summary.of_groups / summary.traced_groups
+    for uses, is_kept in ((1.4, False), (1.6, True)):
+        used = int(uses * (1 << 20) / of_groups)
+        load = replace(summary.loads[0], array="x", useful_bytes=used)
+        alone = replace(summary, sites=(load,))
+        advice = advice_for(alone, whole=again, sectors=8)
+        assert ("Read it once" in advice) == is_kept
+        because = "x (1.0 MiB) is read from DRAM 3.0 times, because sectors are evicted before"
+        assert (because in advice["Coalesce"].gain) != is_kept
+        assert "Read it once" in advice_for(alone, whole=again)  # nothing to coalesce
+
+
 def test_coalesce(summary: Summary) -> None:
     poor = advice_for(summary, sectors=6)["Coalesce"]
     assert poor.gain.startswith("Full coalescing requests 33 % fewer sectors: 62.5 KiB")
