@@ -53,13 +53,22 @@ class ReplayOutputs:
         return {"--html": self.html, "--json": self.json, "--save": self.save}
 
 
+def _only(ctx: click.Context, _: click.Parameter, names: tuple[str, ...]) -> str:
+    """The machine; of several, click by itself would take the last."""
+    if len(names) > 1:
+        raise MemsimError(f"{ctx.command.name} takes one machine, got {', '.join(names)}")
+    return names[0]
+
+
 def machine_option(command: Command) -> Command:
     return click.option(
         "--machine",
         "-m",
         required=True,
+        multiple=True,
         metavar="NAME",
         type=MACHINE,
+        callback=_only,
         help="A shipped machine ('memsim machines' lists them) or a .toml file; v100@1200MHz has another core"
         " clock.",
     )(command)

@@ -94,6 +94,11 @@ def test_version_is_the_distributions(run_memsim: RunMemsim) -> None:
         (("profile", "k.py:k", "-m", "v100", "--backend", "dask"), "--scheduler"),
         (("profile", "k.py:k", "-m", "v100", "--scheduler", "tcp://h:1"), "--backend dask"),
         (("trace", "k.py:k", "-m", "v100"), "--out"),
+        (
+            ("trace", "k.py:k", "-m", "v100", "-m", "a100", "-o", "k.trace"),
+            "trace takes one machine, got v100, a100",
+        ),
+        (("advise", "k.py:k", "-m", "v100", "-m", "a100"), "advise takes one machine"),
         (("trace", "k.py:k", "-m", "no-such-machine", "-o", "k.trace"), "no-such-machine"),
         (("profile", "no-such-file.py:k", "-m", "v100"), "no-such-file.py"),
     ],
