@@ -30,3 +30,19 @@ def heard_by(listener: Listener, *, alone: bool = False) -> Iterator[None]:
         yield
     finally:
         _listeners[:] = before
+
+
+@contextlib.contextmanager
+def as_part() -> Iterator[None]:
+    """What is reported inside is part of the work that was reported before, which goes on."""
+    around = tuple(_listeners)
+
+    def goes_on(what: str, done: int, total: int) -> None:
+        for listener in around:
+            if what in AT_ONCE:
+                listener(what, done, total)
+            else:
+                listener("", 0, 0)
+
+    with heard_by(goes_on, alone=True):
+        yield

@@ -17,9 +17,16 @@ from calib.tuning.space import Configuration
 from calib.tuning.store import Store
 from memsim.errors import WorkerDied
 from memsim.montecarlo import check_locks, dask_cluster, in_order, submit_locally, usable_cores
+from memsim.progress import as_part
 
 Progress = Callable[[str, int, int], None]
 """(what is being done, how much of it is done, how much there is)"""
+
+
+def _here(task: Task) -> Outcome:
+    """The outcome of a task in this process, whose display shows how far all tasks are."""
+    with as_part():
+        return evaluate(task)
 
 
 class Pool:
@@ -74,7 +81,7 @@ class Pool:
     def _results(self, tasks: Sequence[Task]) -> Iterator[Iterator[Outcome]]:
         """The outcomes of tasks, in order."""
         if self._in_process:
-            yield map(evaluate, tasks)
+            yield map(_here, tasks)
             return
         try:
             with in_order(

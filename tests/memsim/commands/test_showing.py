@@ -11,7 +11,7 @@ from memsim.commands import showing
 from memsim.commands.provisional import provisional_results
 from memsim.commands.showing import Display, LiveDisplay, display
 from memsim.montecarlo.result import Replay
-from memsim.progress import COMPILING, heard_by, report
+from memsim.progress import COMPILING, as_part, heard_by, report
 from tests.support.fake_replay import fake_dataset
 
 
@@ -149,6 +149,23 @@ def test_reports_reach_every_listener_until_its_block_ends() -> None:
     report("d")
     assert outer == [("a", 1, 2), ("c", 0, 0)]
     assert inner == [("a", 1, 2), ("b", 0, 0)]
+
+
+def test_a_part_s_reports_show_that_the_work_around_it_goes_on(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A configuration's tracing does not hide how many configurations are done."""
+    with heard_by(Display(screen()).hear):
+        report("a100, glance", 3, 24)
+        with as_part():
+            clock[0] += 11.0
+            report("tracing snapshots", 0, 1)
+            report(COMPILING)
+        report("a100, glance", 4, 24)
+    assert capsys.readouterr().err.splitlines() == [
+        "memsim: a100, glance: 3 of at most 24, 11 s",
+        f"memsim: {COMPILING}",
+    ]
 
 
 def test_that_loops_are_compiled_is_said_at_once_and_once(
