@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from memsim.report.numbers import SiteNumbers
 from memsim.report.text import file_label
 
 LIGHT_STYLE, DARK_STYLE = "xcode", "github-dark"
+_PLAIN = ("n", "p", "w")
+"""Names, punctuation and blanks have the page's own colour; marking them would double a page of many accesses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +157,10 @@ def _listing(
     places: Sequence[tuple[SiteNumbers, int | None]],
 ) -> Listing:
     plain = source.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
-    coloured = highlight("\n".join(plain), lexer, HtmlFormatter(nowrap=True)).split("\n")
+    marked = highlight("\n".join(plain), lexer, HtmlFormatter(nowrap=True))
+    coloured = re.sub(f'<span class="(?:{"|".join(_PLAIN)})">([^<]*)</span>', r"\1", marked).split(
+        "\n"
+    )
     lines = tuple(
         SourceLine(
             number=number,
@@ -184,4 +190,5 @@ def _with_machine_code(listing: Listing, machine: Sequence[MachineInstruction]) 
 
 def _rules(style: str) -> list[str]:
     rules = str(HtmlFormatter(style=style).get_style_defs(".code")).splitlines()
-    return [rule for rule in rules if rule.startswith(".code .") and ".err" not in rule]
+    unused = tuple(f".code .{kind} " for kind in (*_PLAIN, "err"))
+    return [rule for rule in rules if rule.startswith(".code .") and not rule.startswith(unused)]
