@@ -311,7 +311,7 @@ def _caveats(summary: Summary) -> tuple[str, ...]:
         )
     if assumed:
         caveats.append(
-            f"{len(assumed)} of the machine's parameters are assumed; they are marked below."
+            f"{len(assumed)} of the machine's parameters are assumed; its file marks them."
         )
     return tuple(caveats)
 

@@ -263,7 +263,7 @@ def test_caveats() -> None:
     assert "Interrupted: only 4 trials were completed" in words
     assert "intervals are reliable from 32 on" in words
     assert "not validated on this machine for L2" in words
-    assert "of the machine's parameters are assumed" in words
+    assert "of the machine's parameters are assumed; its file marks them." in words
     one = verdict_text(fake_dataset(n_trials=1))
     assert "One trial gives no interval" in one
     assert "Unknown: one ordering gives no interval" in one
