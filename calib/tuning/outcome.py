@@ -55,8 +55,8 @@ def lane_instructions(trace: Trace) -> float:
 INSTRUCTIONS_AN_ACCESS = 8
 EFFORTS = (
     Effort(name="glance", waves=4, most_instructions=4e7, trials=2),
-    Effort(name="12 waves", waves=12, most_instructions=1.2e8, trials=4),
-    Effort(name="32 waves", waves=32, most_instructions=3.6e8, trials=8),
+    Effort(name="look", waves=12, most_instructions=1.2e8, trials=4),
+    Effort(name="close look", waves=32, most_instructions=3.6e8, trials=8),
 )
 
 

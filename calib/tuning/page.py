@@ -113,6 +113,11 @@ def _why(found: Found) -> Markup:
         if _limits(name, best, median)
         and _differs(best.floors_s.get(name, 0.0), median.floors_s.get(name, 0.0), best.time_s)
     ]
+    waits = [one.time_s - max(one.floors_s.values(), default=0.0) for one in (best, median)]
+    if resources and _differs(*waits, best.time_s):
+        points.append(
+            f"what no resource explains: {seconds(waits[0])}, where the median configuration has {seconds(waits[1])}"
+        )
     lead = Markup("")
     if len(ranked) > 1 and points:
         lead = paragraph(f"The fastest, {name_of(best.configuration)}, against the median:")
@@ -251,7 +256,10 @@ def _across(tuned: Tuned) -> Markup:
 
 
 def _explanation(tuned: Tuned) -> Markup:
-    efforts = ", ".join(f"{effort.name} ({effort.trials} orderings)" for effort in EFFORTS)
+    efforts = ", ".join(
+        f"{effort.name} (at most {effort.waves} waves of groups, {effort.trials} orderings)"
+        for effort in EFFORTS
+    )
     conditions = [condition.text for condition in tuned.space.conditions]
     return bullets(
         [

@@ -56,13 +56,13 @@ def time_text(found: Found, outcome: Outcome) -> str:
 def ranking(tuned: Tuned, machine: str, most: int | None = SHOWN) -> Table:
     """The configurations that were predicted, fastest first; `=` marks those not told apart from the fastest.
 
-    A glance is too short for bytes and hit ratios.
+    A glance is too short for bytes and hit ratios; groups that do very much work make every look short.
     """
     found = tuned.found[machine]
     tied = {name_of(one.configuration) for one in found.candidates}
     levels = list(dict.fromkeys(level for one in found.ranked for level in one.hit_ratios))
     head = ["", *tuned.space.names, "time", "interval", LIMITED_BY, "occupancy", "registers"]
-    head += ["DRAM bytes", *(f"{level} hits" for level in levels), "snapshot"]
+    head += ["DRAM bytes", *(f"{level} hits" for level in levels), "groups traced"]
     rows = []
     for k, one in enumerate(found.ranked[:most]):
         interval = found.interval(one)
@@ -80,7 +80,7 @@ def ranking(tuned: Tuned, machine: str, most: int | None = SHOWN) -> Table:
                     percent(one.hit_ratios.get(level, math.nan)) if one.effort else UNKNOWN
                     for level in levels
                 ),
-                one.looked,
+                str(one.traced_groups),
             ]
         )
     return head, rows

@@ -16,6 +16,7 @@ from calib import tuning
 from calib.tuning import EFFORTS, Outcome
 from calib.tuning.kernel_tuner import cache
 from calib.tuning.page import tuning_page
+from calib.tuning.results import ranking
 from calib.tuning.search import Found
 from memsim.commands import EXIT_INTERRUPTED
 from memsim.report import without_equal
@@ -141,6 +142,28 @@ def test_only_words_are_aligned_to_the_left(binds: str, left: list[str]) -> None
     table = html[html.index("Fastest configurations</h2>") :]
     heads = re.findall(r'<th class="l"[^>]*>([^<]+)</th>', table[: table.index("</thead>")])
     assert heads == left
+
+
+def test_the_page_says_why_the_fastest_is_fast_and_how_many_groups_were_traced() -> None:
+    """Here it leaves less time that no resource explains, and needs no less of any."""
+    space = tuning.parse_space(["bx=16,32"])
+    outcomes = tuple(
+        Outcome(
+            configuration=one, machine="v100", effort=2, time_s=time_s, binds="L1", floors_s={"L1": 9e-5},
+            traced_groups=groups, read_bytes={"DRAM": 1.0}, write_bytes={"DRAM": 1.0}
+        )
+        for one, time_s, groups in zip(space.configurations(), (1e-4, 2e-4), (45, 4711), strict=True)
+    )  # fmt: skip
+    found = {"v100": Found(outcomes=outcomes, spread={}, complete=True)}
+    subject = tuning.Subject(kernel=KernelSpec("k.py:knl", {}, None), limits=Limits())
+    tuned = tuning.Tuned(
+        subject=subject, space=space, n_configurations=2, found=found, interrupted=False
+    )
+    html = tuning_page(tuned).replace("\N{NO-BREAK SPACE}", " ")
+    text = "what no resource explains: 10.00 us, where the median configuration has 110.0 us"
+    assert text in html
+    head, rows = ranking(tuned, "v100")
+    assert [row[head.index("groups traced")] for row in rows] == ["45", "4711"]
 
 
 @needs_clang
