@@ -151,7 +151,7 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
     from rich.text import Text
 
     from calib.history.model_kinds import history_misfit, verdicts
-    from memsim.report import PlainTable, number_of, percent
+    from memsim.report import PlainTable, number_of, percent, seconds
 
     with _open(place) as store:
         records = _chosen(store, kernel, device)
@@ -165,12 +165,12 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
                 if record.rejected:
                     note = f"{number_of(record.rejected, 'outlier')} rejected{'; ' if note else ''}{note}"
                 variation = "" if state.n < 2 else percent(state.variation, 2)
-                cells = (f"{record.key.layout:08x}", str(record.size_bytes), str(state.n))
+                cells = (f"{record.key.layout:08x}", f"{record.size_bytes:,}", str(state.n))
                 times = (state.mean, state.low, state.high)
-                mean, low, high = (f"{t * 1e6:.4g}" if state.n else "" for t in times)
+                mean, low, high = (seconds(t, 4) if state.n else "" for t in times)
                 rows.append((*cells, mean, variation, low, high, note))
             title = f"{here[0].key.kernel} on {name}, driver {driver}"
-            columns = ("layout", "bytes", "n", "mean us", "deviation", "min us", "max us", "note")
+            columns = ("layout", "bytes", "n", "mean", "deviation", "least", "most", "note")
             console().print(PlainTable(title, columns, rows))
             for verdict in verdicts(here):
                 state_of = (

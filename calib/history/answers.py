@@ -29,7 +29,7 @@ from calib.history.regression import (
     student,
 )
 from calib.history.store import Store
-from memsim.report import number_of, percent
+from memsim.report import UNKNOWN, number_of, percent, seconds, seconds_range
 
 BLEND = "blend"
 MORE_THAN_LAYOUT = (
@@ -88,11 +88,15 @@ class Answer:
     note: str
 
     def __str__(self) -> str:
+        interval = seconds_range(self.low_s, self.high_s, 4)
+        samples = number_of(self.n_samples, "sample")
         return (
-            f"{self.time_s * 1e6:.4g} us [{self.low_s * 1e6:.4g}, {self.high_s * 1e6:.4g}]"
-            f" by {self.kind} on {self.n_samples} samples"
-            f"{'' if self.calibrated else ', not calibrated'}"
-            f"{'' if self.fits else ', does not fit'}: {self.note}"
+            seconds(self.time_s, 4)
+            + (f" (95 % interval: {interval})" if interval != UNKNOWN else "")
+            + f" by {self.kind}"
+            + (f" on {samples}" if self.n_samples else "")
+            + ("" if self.calibrated else ", not calibrated")
+            + f"{'' if self.fits else ', does not fit'}: {self.note}"
         )
 
 
@@ -176,9 +180,9 @@ def blend(record: Record, before: Prior, usual_variation: float = UNKNOWN_VARIAT
         calibrated=False,
         fits=True,
         note=(
-            f"{state.n} samples have the mean {state.mean * 1e6:.4g} us (standard error"
+            f"{state.n} samples have the mean {seconds(state.mean, 4)} (standard error"
             f" {percent(math.sqrt(of_mean), 1)}) and the weight {weight:.2f}; the {before.kind} predicts"
-            f" {before.time_s * 1e6:.4g} us (standard error {percent(before.deviation, 0)}) and has the weight"
+            f" {seconds(before.time_s, 4)} (standard error {percent(before.deviation, 0)}) and has the weight"
             f" {1 - weight:.2f}"
         ),
     )
@@ -215,7 +219,7 @@ def _drift(record: Record) -> str:
     recent = float(np.median(record.recent))
     if abs(recent - state.mean) <= 4 * state.deviation:
         return ""
-    return f"the median of the latest {len(record.recent)} launches is {recent * 1e6:.4g} us: it has changed"
+    return f"the median of the latest {len(record.recent)} launches is {seconds(recent, 4)}: it has changed"
 
 
 def _few_samples(record: Record) -> Answer:
@@ -368,7 +372,7 @@ def _nothing(store: Store, key: Key, records: Sequence[Record], question: Questi
         why = f": {asked} bytes are outside the {len(sizes)} recorded sizes, {low} to {high}, and no law fits these"
     return (
         f"nothing is known of {key.kernel} on {key.device} with layout {key.layout:08x}{why}"
-        f"{_aside(store, key)}; provide a prior, or run the kernel"
+        f"{_aside(store, key)}; name a model or a machine for such cases, or run the kernel"
     )
 
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from calib.history.errors import HistoryError
 from calib.history.records import Record
 from calib.history.regression import NORMAL_95, UNKNOWN_VARIATION, Question, student
+from memsim.report import seconds
 
 F64 = npt.NDArray[np.float64]
 MOST_LEFT_OUT = 12
@@ -63,7 +64,7 @@ class Neighbours:
         """The recorded times next to a covered question, in words."""
         right = self._right(math.log(question.size_bytes))
         ends = [
-            f"{math.exp(self.y[k]) * 1e6:.4g} us at {math.exp(self.x[k]):.0f} bytes"
+            f"{seconds(math.exp(self.y[k]), 4)} at {math.exp(self.x[k]):,.0f} bytes"
             for k in (right - 1, right)
         ]
         return " and ".join(ends)

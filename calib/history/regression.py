@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from calib.history.errors import HistoryError
 from calib.history.records import Record
+from memsim.report import seconds
 
 LEAST_SAMPLES = 10
 """Fewest samples of a calibrated model: StarPU's STARPU_CALIBRATE_MINIMUM."""
@@ -57,7 +58,7 @@ class Fitted(Protocol):
 def law_words(a: float, b: float, size: float) -> str:
     """The law a * size^b in seconds, in words: its time at one size in bytes, and what twice the bytes change."""
     with contextlib.suppress(OverflowError):
-        return f"{a * size**b * 1e6:,.4g} us for {size:,.0f} bytes, {2**b:.3g} times as long for twice the bytes"
+        return f"{seconds(a * size**b, 4)} for {size:,.0f} bytes, {2**b:.3g} times as long for twice the bytes"
     return f"{a:.4g} s * n^{b:.4g}"
 
 
@@ -104,7 +105,7 @@ class Linearised:
         if self.exponent is not None:
             a, c = self.coefficients[0], self.coefficients[2]
             law = law_words(a, self.exponent, self.highest["size"])
-            return f"{law}, and {c * 1e6:,.4g} us at every size"
+            return f"{law}, and {seconds(c, 4)} at every size"
         parts = [
             f"{value:.4g} s" if name == INTERCEPT else f"{value:.4g} s * {name}"
             for name, value in zip(self.names, self.coefficients, strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.history.errors import HistoryError
-from memsim.report import percent
+from memsim.report import percent, seconds
 
 SHORTEST_S = 1e-15
 """No launch takes a femtosecond; for longer times, quotients of times are finite."""
@@ -124,8 +124,8 @@ class TwoModes:
 
     def __str__(self) -> str:
         return (
-            f"bimodal: {percent(self.low_share, 0)} of the launches near {self.low_s * 1e6:.4g} us, the"
-            f" rest near {self.high_s * 1e6:.4g} us (p = {self.p:.1g})"
+            f"bimodal: {percent(self.low_share, 0)} of the launches near {seconds(self.low_s, 4)}, the"
+            f" rest near {seconds(self.high_s, 4)} (p = {self.p:.1g})"
         )
 
 

@@ -183,7 +183,7 @@ def test_ask_names_the_model_then_the_history(run_memsim, tmp_path):
     with Store(tmp_path / "h.db") as history:
         for _ in range(12):
             history.add(launch.key, 2e-3, size_bytes=launch.size_bytes)
-    assert "2000 us [2000, 2000] by history on 12 samples" in run_memsim(*spec, *store).out
+    assert "2.000 ms by history on 12 samples" in run_memsim(*spec, *store).out
 
 
 def test_ask_of_no_kernel_or_model(run_memsim, tmp_path):

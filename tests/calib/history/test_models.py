@@ -273,7 +273,7 @@ def test_the_blend_is_the_normal_posterior(store):
     assert math.log(got.high_s / got.time_s) == pytest.approx(half, rel=1e-9)
     assert f"the weight {precision[0] / sum(precision):.2f}" in got.note
     assert "3 samples" in got.note
-    assert "the m predicts 1000 us" in got.note
+    assert "the m predicts 1.000 ms" in got.note
 
 
 def test_the_kernels_own_regression_goes_before_the_model(store):

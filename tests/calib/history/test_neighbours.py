@@ -1,6 +1,7 @@
 """Times between recorded sizes: closed forms, what intervals cover, and which model an answer takes."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -172,7 +173,9 @@ def test_between_8000_and_16000(store, factor, n, argument):
     wrong = {argument: model_of(7e-4 * factor, math.log(2), calibrated=False)}
     found = answer(store, ASKED, size_bytes=12_000, **wrong)
     assert found.kind == "neighbours in size"
-    assert found.note.endswith("210 us at 8000 bytes and 1900 us at 16000 bytes")
+    assert found.note.endswith("210.0 us at 8,000 bytes and 1.900 ms at 16,000 bytes")
+    words = r"[\d.]+ us \(95 % interval: [\d.]+ us to [\d.]+ [mu]s\) by neighbours in size: this layout was never"
+    assert re.match(words, str(found))
     assert found.time_s == pytest.approx(2.1e-4 * (1.9e-3 / 2.1e-4) ** math.log2(1.5))
     assert found.low_s < 2.1e-4 < 1.9e-3 < found.high_s
     assert found.high_s < 7e-4 * factor

@@ -387,5 +387,5 @@ def test_no_text_and_no_file(tmp_path):
 def test_a_power_law_is_said_in_words() -> None:
     """2e-9 s * n^1.5: 2 ms for 10,000 bytes; where no number results, as a formula."""
     words = law_words(2e-9, 1.5, 10_000)
-    assert words == "2,000 us for 10,000 bytes, 2.83 times as long for twice the bytes"
+    assert words == "2.000 ms for 10,000 bytes, 2.83 times as long for twice the bytes"
     assert law_words(2.0, 500.0, 1e9) == "2 s * n^500"
