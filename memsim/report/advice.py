@@ -35,6 +35,13 @@ MANY_TRANSLATIONS = 0.25
 """Missed translations per access: at 20 cycles each, they take as long as a sector from DRAM."""
 
 
+COALESCE = "Coalesce"
+NEIGHBOURS = (
+    "let neighbouring work-items access neighbouring elements: change the loop order or the data layout, or stage"
+    " the data in local memory."
+)
+
+
 @dataclass(frozen=True)
 class Advice:
     """What to try: a name, how, and what it would gain (empty where no number supports it).
@@ -261,16 +268,13 @@ RULES: tuple[Rule, ...] = (
         _read_once,
     ),
     Rule(
-        "Coalesce",
+        COALESCE,
         lambda load: is_poorly_coalesced(load.site),
         lambda load: (
             {load.first_level}
             | (load.below(load.first_level) if load.fetches_unused_bytes else set())
         ),
-        lambda load: (
-            "let neighbouring work-items access neighbouring elements: change the loop order or the"
-            " data layout, or stage the data in local memory."
-        ),
+        lambda _: NEIGHBOURS,
         _coalesced,
     ),
     Rule(

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memsim.report.advice import WORTH, Advice
+from memsim.latency import DRAM
+from memsim.report.advice import (
+    COALESCE,
+    MIN_SHARE,
+    NEIGHBOURS,
+    WORTH,
+    Advice,
+    is_poorly_coalesced,
+)
 from memsim.report.launch_time import QUEUE, LaunchTime
 from memsim.report.numbers import Summary
 from memsim.report.residency import idle_cores, limiter_text
-from memsim.report.text import count, percent, seconds
+from memsim.report.text import count, fixed, number_of, percent, seconds
 
 MANY_IDLE = 0.1
 """Of the cores: fewer without a group are not worth a change."""
+MOST_LATENCY = 0.5
+"""Of the load latency: what makes less is not why a kernel waits."""
 MOSTLY_LOCAL = 0.5
 """Of the least time that the first level needs."""
 BESIDE = 0.8
@@ -54,6 +64,31 @@ def _local_memory(summary: Summary) -> Advice | None:
         " Compute several results per work-item, so that a value that is read from local memory is used"
         " more than once from a register, or read several neighbouring values at a time.",
         "" if saves is None else f"{time.binds} twice as fast would save {percent(saves, 0)}.",
+        saves or 0.0,
+    )
+
+
+def _many_loads(summary: Summary) -> Advice | None:
+    """Advice on loads each of which is too small for advice of its own, as in an unrolled loop."""
+    small = [site for site in summary.loads if site.share.mean < MIN_SHARE]
+    poor = [site for site in small if is_poorly_coalesced(site)]
+    share = sum(site.share.mean for site in poor)
+    if not share > MOST_LATENCY:
+        return None
+    first = summary.level_names[0] if summary.level_names else DRAM
+    saves = summary.time.saved_at_most({first})
+    if saves is not None and saves < WORTH:
+        return None
+    accesses = sum(site.accesses for site in poor)
+    sectors, ideal = (
+        sum(n) for n in zip(*((s.sectors, s.ideal_sectors) for s in poor), strict=True)
+    )
+    return Advice(
+        COALESCE,
+        f"{number_of(len(poor), 'load')} with {percent(share, 0)} of the load latency request"
+        f" {fixed(sectors / accesses, 1)} sectors per access where {fixed(ideal / accesses, 1)} could carry their"
+        f" bytes. {NEIGHBOURS[:1].upper()}{NEIGHBOURS[1:]}",
+        f"Full coalescing requests {percent(1 - ideal / sectors, 0)} fewer sectors.",
         saves or 0.0,
     )
 
@@ -120,7 +155,15 @@ def _instructions(summary: Summary) -> Advice | None:
     )
 
 
-LAUNCH_RULES = (_idle_cores, _local_memory, _latency, _barriers, _group_starts, _instructions)
+LAUNCH_RULES = (
+    _idle_cores,
+    _local_memory,
+    _many_loads,
+    _latency,
+    _barriers,
+    _group_starts,
+    _instructions,
+)
 """Most important first; each gives advice or none."""
 
 UNITS = {

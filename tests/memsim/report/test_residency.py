@@ -18,7 +18,7 @@ from memsim.report.residency import groups_text, limiter_text, waves_text
 from memsim.report.summary import summarise
 from memsim.report.verdict import first_advice
 from tests.memsim.report.test_launch_time import PREDICTED
-from tests.support.fake_replay import fake_dataset
+from tests.support.fake_replay import SITES, fake_dataset
 from tests.support.outline import Outline
 
 OCCUPANCY = {"groups_per_core": 16, "limited_by": "items", "occupancy": 1.0}
@@ -177,12 +177,37 @@ def faster(binds: str, what: str, part: float, **time: Any) -> xr.Dataset:
     return launched(8192, binds=binds, what_if=twice, **time)
 
 
+def unrolled(part: float, site: int = 2) -> xr.Dataset:
+    """Forty loads alike, none with a twentieth of the latency; L1 twice as fast would save a part of the time."""
+    sites = tuple((f"x[{k}]", "x", *SITES[site][2:]) for k in range(40))
+    dataset = fake_dataset(n_trials=4, sites=sites, occupancy_json=json.dumps(OCCUPANCY))
+    dataset = dataset.assign_attrs(of_groups=8192, traced_groups=8192)
+    twice = [{"changes": "L1 twice as fast", "time_s": (1 - part) * 718e-6, "binds": ""}]
+    return keep_time(dataset, {**PREDICTED, "binds": "L1", "what_if": twice})
+
+
+def test_loads_that_are_small_alone_are_advised_about_together() -> None:
+    summary = summarise(unrolled(0.06))
+    (advice,) = advise_launch(summary)
+    load = summary.loads[0]
+    assert advice.how.startswith(
+        f"40 loads with 100 % of the load latency request {load.sectors_per_access:.1f} sectors per access where"
+        f" {load.ideal_sectors_per_access:.1f} could carry their bytes. Let neighbouring work-items"
+    )
+    assert advice.gain == f"Full coalescing requests {load.saved_ratio:.0%} fewer sectors.".replace(
+        "%", " %"
+    )
+    assert first_advice(summarise(unrolled(0.11))).startswith("Try first: Coalesce: 40 loads")
+    assert not list(advise_launch(summarise(unrolled(0.06, site=0))))  # coalesced
+
+
 LOCAL: dict[str, Any] = {"floors_s": {"L1": 7e-4}, "local_share": 0.9}
 CASES = {
     "Give every core work": (launched(32, binds="L1"), launched(73, binds="L1")),
     "Access local memory less": (
         faster("L1", "L1", 0.06, **LOCAL), faster("L1", "L1", 0.04, **LOCAL),
     ),
+    "Coalesce": (unrolled(0.06), unrolled(0.04)),
     "Use fewer, wider loads": (queued(0.06), queued(0.04)),
     "Have more loads in flight": (
         launched(8192, **without("latency", 0.06)), launched(8192, **without("latency", 0.04)),
