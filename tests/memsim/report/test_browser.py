@@ -115,11 +115,18 @@ def test_paper_has_what_a_cell_folds(browser: Any, tmp_path: Path) -> None:
     assert cut_off == []
 
 
-def test_paper_has_no_head_of_a_table_without_rows(browser: Any, tmp_path: Path) -> None:
-    """Wherever on the sheet it begins, two rows follow; the first of a source is that of folded lines."""
+@pytest.mark.parametrize(
+    "below",
+    [
+        data_table(["Below"], [[f"row{k}"] for k in range(40)]),
+        Markup("<p>text</p><h4>Below</h4><ul><li>row1</li></ul>"),
+    ],
+    ids=["table", "list"],
+)
+def test_paper_has_no_head_alone(browser: Any, tmp_path: Path, below: Markup) -> None:
+    """Two rows follow the head of a table wherever it begins; the first of a source is that of folded lines."""
     pypdf = pytest.importorskip("pypdf")
-    table = data_table(["head"], [[f"row{k}"] for k in range(40)])
-    sections = [Section("", Markup("<div id=above></div>")), Section("Below", table)]
+    sections = [Section("", Markup("<div id=above></div>")), Section("Title", below)]
     path = tmp_path / "broken.html"
     path.write_text(html_page("Rows", "many", sections))
     page = opened(browser, path)
