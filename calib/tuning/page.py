@@ -113,10 +113,12 @@ def _why(found: Found) -> Markup:
         if _limits(name, best, median)
         and _differs(best.floors_s.get(name, 0.0), median.floors_s.get(name, 0.0), best.time_s)
     ]
-    waits = [one.time_s - max(one.floors_s.values(), default=0.0) for one in (best, median)]
-    if resources and _differs(*waits, best.time_s):
+    wait, of_median = (
+        one.time_s - max(one.floors_s.values(), default=0.0) for one in (best, median)
+    )
+    if resources and _differs(wait, of_median, best.time_s):
         points.append(
-            f"what no resource explains: {seconds(waits[0])}, where the median configuration has {seconds(waits[1])}"
+            f"what no resource explains: {seconds(wait)}, where the median configuration has {seconds(of_median)}"
         )
     lead = Markup("")
     if len(ranked) > 1 and points:
