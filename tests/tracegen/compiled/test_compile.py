@@ -342,6 +342,28 @@ def test_a_builtin_function_that_is_not_available() -> None:
         compile_kernel(text, "f", "sm_80")
 
 
+LARGE = "".join(f"  x = x * {k}.5f + y[i + {k}] * (x > {k} ? x : 0.25f);\n" for k in range(400))
+
+
+@pytest.mark.parametrize("target", BOTH)
+def test_large_functions_that_are_called_several_times_are_inlined(target: str) -> None:
+    """As the vendors' compilers do; C's `inline` alone would not even define the second one."""
+    text = "".join(
+        f"{inline} float f{k}(__global const float *y, int i, float x)\n{{\n{LARGE}  return x;\n}}\n"
+        for k, inline in enumerate(("static", "inline"))
+    )
+    text += """\
+__kernel void k(__global float *x, __global const float *y)
+{
+  int i = get_global_id(0);
+  x[i] = f0(y, i, 1) + f0(y, 2 * i, 2) + f1(y, 3 * i, 3) + f1(y, 4 * i, 4);
+}
+"""
+    code = compile_kernel(text, "k", target)
+    assert len(accesses(code)) >= 1 + 4 * 100  # four loads at once at most
+    assert "swappc" not in code.listing
+
+
 @pytest.mark.parametrize("target", BOTH)
 def test_an_undefined_function(target: str) -> None:
     text = "int g(int);\n__kernel void f(__global int *x) { x[0] = g(x[1]); }"

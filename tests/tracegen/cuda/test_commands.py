@@ -95,6 +95,21 @@ def test_amd_s_machine_code_gives_registers_and_accesses(file: str, folder: Path
     assert "global_load_dword" in (folder / "k.s").read_text()
 
 
+@needs_amd
+def test_amd_s_machine_code_has_large_functions_inlined(folder: Path) -> None:
+    lines = "".join(f"  x = x * {k}.5f + y[i + {k}] * (x > {k} ? x : 0.25f);\n" for k in range(400))
+    (folder / "k.hip").write_text(
+        f"__device__ float f(const float *y, int i, float x)\n{{\n{lines}  return x;\n}}\n"
+        "__global__ void k(const float *y, float *x)\n"
+        "{ int i = threadIdx.x; x[i] = f(y, i, 1) + f(y, 2 * i, 2) + f(y, 3 * i, 3); }\n"
+    )
+    given = ["compile", "k.hip:k", "--args", "args.py:scaled", "-m", "mi250x", "-o", "k.s"]
+    assert main(given) == 0
+    text = (folder / "k.s").read_text()
+    assert "swappc" not in text
+    assert text.count("global_load") >= 3 * 100
+
+
 @needs_nvidia
 def test_a_profile_shows_the_users_file_with_its_machine_code(folder: Path) -> None:
     given = ["profile", f"k.cu:{NAME}", "--args", "args.py:scaled", "-m", "v100", "--trials", "16"]

@@ -23,6 +23,8 @@ TRIPLE = "amdgcn-amd-amdhsa"
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel (\S+)", re.MULTILINE)
 _LABEL = re.compile(r"^([\w.$]+):", re.MULTILINE)
 _REFERENCE = re.compile(r"(?<![\w.$])([\w.$]+)@(?:gotpcrel32|rel32|abs32)@lo")
+_INLINED = ("-mllvm", "-amdgpu-early-inline-all", "-mllvm", "-amdgpu-function-calls=false")
+"""As hipcc and AMD's OpenCL have it: every function is inlined, also one that clang alone finds too large."""
 _VERSION = re.compile(r"oclc_isa_version_([1-9][0-9a-f]{2,3})\.bc")
 
 
@@ -54,14 +56,16 @@ def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
         libraries = linked(list(_libraries(request, tools.libraries)))
         if isinstance(request, CudaRequest):
             own = request.amd_language(64 if _is_wide(request.target) else 32)
-            finished = request.run_clang(tools.clang, [*libraries, *own], "kernel.s", folder)
+            finished = request.run_clang(
+                tools.clang, [*libraries, *_INLINED, *own], "kernel.s", folder
+            )
         else:
             own = [
                 *("-target", TRIPLE, f"-mcpu={request.target}"),
                 *("-cl-kernel-arg-info", *_attributes(request)),
                 *("-gline-tables-only", *request.clang_arguments("kernel.s")),
             ]
-            finished = run([str(tools.clang.path), *libraries, *own], folder)
+            finished = run([str(tools.clang.path), *libraries, *_INLINED, *own], folder)
         check(finished, tools.clang, request)
         listing = (folder / "kernel.s").read_text(encoding="utf-8")
         _check_symbols(listing, request)
