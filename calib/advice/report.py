@@ -20,7 +20,7 @@ TITLES: dict[Kind, str] = {
     "kernel": "Changes of the kernel",
     "layout": "Changes of the kernel and of the layout of its data",
     "launch": "Changes of the launch",
-    "upper bound": "Upper bounds: no change of this access or array can gain more",
+    "upper bound": "Upper bounds: the most to gain from this access or array alone, all else as it is",
 }
 REAL: tuple[Kind, ...] = ("kernel", "layout", "launch")
 """Kinds of changes that a user can make."""

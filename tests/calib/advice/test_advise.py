@@ -208,6 +208,12 @@ def test_a_search_keeps_what_failed_with_its_reason(monkeypatch: pytest.MonkeyPa
     assert advice.ranked("kernel")[0].what == "let lanes run along j, and groups along i_inner"
     assert len(advice.gain(advice.ranked("kernel")[0]).parts) == 0
     assert {each.kind for each in advice.tried} >= {"kernel", "upper bound"}
+    # Other lanes help the load and the store at once, which is more than coalescing one of them can gain.
+    gained = advice.gain(advice.ranked("kernel")[0]).mean
+    bounds = [one for one in advice.ranked("upper bound") if "coalesced" in one.what]
+    assert bounds
+    assert all(advice.gain(one).mean < gained for one in bounds)
+    assert "from this access or array alone" in page(advice)
 
 
 def test_a_budget_is_kept_and_what_it_did_not_last_for_is_listed() -> None:
