@@ -22,7 +22,7 @@ def trace(
     context: Any = None,
     **changes: Any,
 ) -> Trace:
-    """The trace of one launch of a workload: a snapshot from its middle, or all of it.
+    """The trace of one launch of a workload: a snapshot from amid it, or all of it.
 
     machine : gives the sub-group size and the number of resident groups, hence the snapshot.
         Without it every group is traced, in sub-groups of 32

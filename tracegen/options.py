@@ -34,8 +34,7 @@ class TraceOptions(Options):
 
     groups: int | Sequence[int] | None = option(
         None,
-        "Trace N consecutive work-groups from the middle of the launch; in Python also the ids of"
-        " groups.",
+        "Trace N consecutive work-groups from amid the launch; in Python also the ids of groups.",
         metavar="N",
         default_text="a few waves of what the machine holds resident",
         parse=_number_of_groups,

@@ -146,7 +146,7 @@ def _study(
 
     warm, in_step, cold = [], [], []
     for size in sizes:
-        trace = traced(size, 0.5)
+        trace = tracegen.trace(workload, machine, groups=min(size * wave, launch.n_groups))
         # Of a single wave no half can be used for warming: only random starts warm the caches.
         warm.append(hit_ratios(trace))
         in_step.append(hit_ratios(trace, deviation=False))

@@ -54,7 +54,7 @@ def lane_accesses(
 
     def observer(launch: BoundLaunch) -> None:
         run = DeviceRun(prepared, launch, TraceOptions(groups=groups))
-        chosen = snapshot.choose(launch.n_groups, None, groups)[0]
+        chosen = snapshot.choose(launch.grid, None, groups)[0]
         with run.recorded(chosen) as batches:
             for batch in batches:
                 with run.tokens(batch) as (tokens, offset, took):

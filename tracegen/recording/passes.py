@@ -122,12 +122,12 @@ class LaunchRun:
         if self.machine is not None:
             wave = max(self._resident(shape), self.machine.n_cores)
         if groups_of is not None:
-            one = np.array([typical.inside(launch.grid, 1)], np.int64)
+            one = np.array([snapshot.amid(launch.grid, 1)], np.int64)
             length = max(groups_of(self._trace(one, shape, wave)), 1)
             length = min(length, launch.n_groups)
-            chosen = [self._typical(length, wave or 1, typical.SHORT_GLANCE)]
+            chosen = [self._typical(length, typical.SHORT_GLANCE)]
         elif options.groups is not None or wave is None:
-            chosen = snapshot.choose(launch.n_groups, wave, options.groups, n_snapshots)
+            chosen = snapshot.choose(launch.grid, wave, options.groups, n_snapshots)
             if wave is not None and isinstance(options.groups, (int, np.integer)):
                 self._look_at_others(len(chosen[0]))
         else:
@@ -141,7 +141,8 @@ class LaunchRun:
     def _within_budget(self, wave: int, n_snapshots: int) -> list[snapshot.Groups]:
         """The whole launch where that is no longer than all snapshots together, else the snapshots.
 
-        Where a start is requested too, one long snapshot replaces several that would be too short.
+        Where these would be too short, the start, which stands for its own groups alone, is left out, and
+        then all places but two. Where also two would be, there is one.
         """
         n_groups, waves = self.launch.n_groups, self.options.waves or snapshot.WAVES
         n_traces = n_snapshots + self.options.start
@@ -151,19 +152,23 @@ class LaunchRun:
             if n_traces == 1 or len(affordable) == n_groups:
                 self._look_at_others(len(affordable))
                 return [affordable]
-        if n_traces == 1:
-            return [self.affordable(self._typical(waves * wave, wave), wave)]
-        self._look_at_others(waves * wave)
-        chosen = snapshot.choose(n_groups, wave, None, n_snapshots, waves)
-        if not self.options.start:
-            part = min(snapshot.MOST_TRACES / len(chosen), 1)
-            return [self.affordable(groups, wave, part) for groups in chosen]
-        chosen.append(np.arange(len(chosen[0]), dtype=np.int64))
-        kept = [self.affordable(g, wave, snapshot.MOST_TRACES / len(chosen)) for g in chosen]
-        if min(map(len, kept)) >= min(snapshot.LEAST_WAVES * wave, len(chosen[0])):
-            return kept
-        one = self._typical(min(waves * wave, n_groups), wave)
-        return [self.affordable(one, wave, snapshot.MOST_TRACES)]
+        length = min(waves * wave, n_groups)
+        if n_traces > 1:
+            self._look_at_others(length)
+        choices, least = [(n_snapshots, False)], 0
+        if self.options.start:
+            choices = [(n_snapshots, True), (n_snapshots, False), (2, False)]
+            least = min(snapshot.LEAST_WAVES * wave, length)
+        for n_places, has_start in choices:
+            if (n := n_places + has_start) == 1:
+                break
+            firsts = snapshot.starts(self.launch.grid, length, n_places) + [0] * has_start
+            groups = [np.arange(first, first + length, dtype=np.int64) for first in firsts]
+            kept = [self.affordable(g, wave, min(snapshot.MOST_TRACES / n, 1)) for g in groups]
+            if min(map(len, kept)) >= least:
+                return kept
+        one = self._typical(length)
+        return [self.affordable(one, wave, min(n_traces, snapshot.MOST_TRACES))]
 
     def _look_at_others(self, n_snapshot: int, short: int = typical.SHORT) -> None:
         """What the launch's mean group requests, for a snapshot of so many groups."""
@@ -172,16 +177,13 @@ class LaunchRun:
                 self.launch.grid, n_snapshot, self._requests, short
             )
 
-    def _typical(self, length: int, wave: int, short: int = typical.SHORT) -> snapshot.Groups:
-        """Consecutive groups that are like the launch, from its middle where that is."""
+    def _typical(self, length: int, short: int = typical.SHORT) -> snapshot.Groups:
+        """Consecutive groups that are like the launch, from amid it where these are."""
         self._look_at_others(length, short)
-        n_groups, mean = self.launch.n_groups, self.mean_group
-        if length < short:
-            start = typical.inside(self.launch.grid, length)
-        elif mean is None:
-            (start,) = snapshot.windows(n_groups, length, wave, 1)
-        else:
-            starts = snapshot.windows(n_groups, length, wave, typical.WINDOWS)
+        grid, mean = self.launch.grid, self.mean_group
+        start = snapshot.amid(grid, length)
+        if length >= short and mean is not None:
+            starts = [start, *snapshot.starts(grid, length, typical.WINDOWS - 1)]
             start = typical.typical_start(starts, length, mean.requests, self._requests)
         return np.arange(start, start + length, dtype=np.int64)
 

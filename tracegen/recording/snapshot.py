@@ -1,4 +1,4 @@
-"""Which groups of a launch are traced: a few waves from its middle.
+"""Which groups of a launch are traced: a few waves, at one place or at several.
 
 A wave is the number of groups that the machine holds resident. A snapshot extends across cores, to
 consecutive groups, and along time, to groups that follow each other on one core (Baghsorkhi et al.
@@ -7,6 +7,9 @@ consecutive groups, and along time, to groups that follow each other on one core
 
 from __future__ import annotations
 
+import itertools
+import math
+import operator
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -45,7 +48,7 @@ Groups = npt.NDArray[np.int64]
 
 
 def choose(
-    n_groups: int,
+    grid: Sequence[int],
     wave: int | None,
     requested: int | Sequence[int] | None = None,
     snapshots: int = 1,
@@ -53,12 +56,14 @@ def choose(
 ) -> list[Groups]:
     """The group ids of each snapshot, ascending.
 
+    grid : groups along each axis; the first axis runs fastest
     wave : groups resident on the whole machine; None without a machine, which selects all groups
     requested : a number of consecutive groups, or their ids
     waves : length of a snapshot where no groups are requested
 
     Raises KernelError for groups that the launch does not have.
     """
+    n_groups = math.prod(grid)
     if snapshots < 1:
         raise KernelError(f"snapshots must be at least 1, got {snapshots}")
     if requested is not None and not isinstance(requested, (int, np.integer)):
@@ -71,18 +76,49 @@ def choose(
         count = n_groups if wave is None else waves * wave
     count = min(count, n_groups)
     return [
-        np.arange(start, start + count, dtype=np.int64)
-        for start in _starts(n_groups, count, wave or 1, snapshots)
+        np.arange(start, start + count, dtype=np.int64) for start in starts(grid, count, snapshots)
     ]
 
 
-def windows(n_groups: int, count: int, wave: int, n: int) -> list[int]:
-    """Where a single snapshot of `count` groups may begin: in the middle, and at n - 1 other places."""
-    free = n_groups - count
-    starts = [int(free * ((0.5 + GOLDEN * k) % 1)) for k in range(n)]
-    if count >= wave:
-        starts = [start // wave * wave for start in starts]
-    return list(dict.fromkeys(starts))
+def starts(grid: Sequence[int], count: int, n: int) -> list[int]:
+    """Where each of n snapshots of `count` groups begins: one in each of n equal parts of the launch.
+
+    Within its part it begins after another multiple of the golden ratio: equal distances, and simple
+    fractions of a launch, may be in step with what repeats itself along it. If a row or layer of the grid
+    holds the snapshot, it lies within one. A snapshot of the 25-point stencil (experiments.hardware) in
+    which a layer begins reads up to a fifth more from DRAM, for nothing that the layer before it has read is
+    used again, but a launch has few such places.
+    """
+    if n == 1:
+        return [amid(grid, count)]
+    n_groups, (unit, _) = math.prod(grid), _smallest_part(grid, count)
+    n_units = n_groups // unit
+    result = []
+    for k in range(n):
+        within = GOLDEN * (k + 1) % 1
+        if n_units < n:
+            result.append(int((n_groups - count) * (k + within) / n))
+        else:
+            result.append(int(n_units * (k + 0.5) / n) * unit + int((unit - count) * within))
+    return result
+
+
+def amid(grid: Sequence[int], count: int) -> int:
+    """Where a single snapshot begins: within the middle one of the rows or layers that hold it, else within the
+    launch, after a golden section. No group of it is the last along another axis, though the middle of the
+    launch may be."""
+    unit, n_axes = _smallest_part(grid, count)
+    start, stride = int((unit - count) * GOLDEN), unit
+    for extent in grid[n_axes:]:
+        start += (extent - 1) // 2 * stride
+        stride *= extent
+    return start
+
+
+def _smallest_part(grid: Sequence[int], count: int) -> tuple[int, int]:
+    """The groups of a row of the grid, of a layer or of all, whichever first holds `count`; and its axes."""
+    sizes = itertools.accumulate(grid, operator.mul)
+    return next((size, k) for k, size in enumerate(sizes, 1) if size >= count)
 
 
 def within_budget(
@@ -108,16 +144,6 @@ def within_budget(
     budget = min(most_accesses, most_granules / each) if each else most_accesses
     affordable = int(np.searchsorted(np.cumsum(accesses), budget, side="right"))
     return groups[: max(affordable, FEWEST_WAVES * wave, 1)]
-
-
-def _starts(n_groups: int, count: int, wave: int, snapshots: int) -> list[int]:
-    """One in the middle, or one in each of so many equal parts of the launch, at unequal places in them:
-    equal distances could be in step with what repeats itself along the launch."""
-    free = n_groups - count
-    if snapshots == 1:
-        return windows(n_groups, count, wave, 1)
-    within = [(0.5 + GOLDEN * k) % 1 for k in range(snapshots)]
-    return [int(free * (k + place) / snapshots) for k, place in enumerate(within)]
 
 
 def _listed(n_groups: int, requested: Sequence[int]) -> Groups:

@@ -100,14 +100,6 @@ def _mean_of_edges(grid: Sequence[int], requests_of: RequestsOf) -> MeanGroup:
     return MeanGroup(float(mean), float(abs(found[0] - found[1])))
 
 
-def inside(grid: Sequence[int], length: int) -> int:
-    """Where a short snapshot begins: amid a row of groups in the middle of the grid, or amid the launch where
-    rows are shorter."""
-    if length >= grid[0]:
-        return (math.prod(grid) - length) // 2
-    return _number(grid, [(grid[0] - 1 - length) // 2, *((n - 1) // 2 for n in grid[1:])])
-
-
 def _number(grid: Sequence[int], at: Sequence[int]) -> int:
     """The number of the group at a place; the first axis runs fastest."""
     return int(sum(k * math.prod(grid[:axis]) for axis, k in enumerate(at)))

@@ -80,7 +80,7 @@ def recorded(prepared: Prepared) -> list[tuple[DeviceRun, list[Any]]]:
 
     def observer(launch: BoundLaunch) -> None:
         run = DeviceRun(prepared, launch, TraceOptions())
-        every = snapshot.choose(launch.n_groups, None)[0]
+        every = snapshot.choose(launch.grid, None)[0]
         with run.recorded(every) as batches:
             for batch in batches:
                 with run.tokens(batch) as (tokens, offset, took):

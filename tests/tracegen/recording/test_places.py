@@ -20,11 +20,13 @@ GRANULES_OF_GROUP = 2 * 64 * 4 // 32
     [
         (100, [12, 12, 12, 12]),  # three places and the start
         (2 * 10, [10, 10, 10, 10]),  # they share the budget of two
-        (2 * 7, [12]),  # of each 7 waves would fit, so there is one, with the budget of two
+        (2 * 7, [9, 9, 9]),  # of each 7 waves would fit: without the start, 9 do
+        (2 * 5, [10, 10]),  # without the start, 6 would
+        (7, [12]),  # of each of two, 7 would fit, so there is one, with the budget of two
         (4, [8]),
     ],
 )
-def test_one_long_snapshot_replaces_several_short_ones(
+def test_fewer_snapshots_replace_several_short_ones(
     waves_of_budget: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = load_machine("v100")

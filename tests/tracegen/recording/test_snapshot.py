@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from typing import Any
 
 import numpy as np
@@ -15,27 +17,66 @@ from tracegen.recording import snapshot
 
 
 def test_without_a_machine_everything() -> None:
-    (groups,) = snapshot.choose(10, None)
+    (groups,) = snapshot.choose((10,), None)
     assert groups.tolist() == list(range(10))
 
 
-def test_twelve_waves_from_the_middle_aligned_to_waves() -> None:
-    (groups,) = snapshot.choose(1000, 20)
+def test_twelve_waves_after_a_golden_section() -> None:
+    (groups,) = snapshot.choose((1000,), 20)
     assert len(groups) == 12 * 20
-    assert groups[0] == 380
+    assert groups[0] == int(0.618034 * (1000 - 240))
     assert np.all(np.diff(groups) == 1)
 
 
+@pytest.mark.parametrize(
+    "grid", [(40, 252, 8), (158, 63, 16), (20, 16, 504), (5000, 7, 3), (90, 90)]
+)
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+def test_a_snapshot_lies_within_a_layer_that_holds_it(grid: tuple[int, ...], n: int) -> None:
+    """Or within a row; where there are fewer of these than snapshots, each lies in its part of the launch."""
+    parts = list(itertools.accumulate(grid, operator.mul))
+    for count in (1, 100, 1900):
+        starts = snapshot.starts(grid, count, n)
+        unit = next(size for size in parts if size >= count)
+        if parts[-1] // unit >= n:
+            assert all(start % unit <= unit - count for start in starts)
+        n_free = parts[-1] - count
+        assert sorted(starts) == starts
+        assert all(0 <= start <= n_free for start in starts)
+
+
+@pytest.mark.parametrize(
+    ("grid", "length"), [((2084, 8), 2), ((9, 3, 5), 4), ((50,), 10), ((9, 2, 6), 18)]
+)
+def test_a_single_snapshot_has_no_last_group_of_the_axes_beyond(
+    grid: tuple[int, ...], length: int
+) -> None:
+    """Though the middle of the launch may be one."""
+    start = snapshot.amid(grid, length)
+    at = np.unravel_index(start + np.arange(length), grid, order="F")
+    unit = next(
+        k for k, size in enumerate(itertools.accumulate(grid, operator.mul)) if size >= length
+    )
+    assert all((at[k] < grid[k] - 1).all() for k in range(unit + 1, len(grid)))
+    assert len(set(zip(*(at[k] for k in range(unit + 1, len(grid))), strict=True))) <= 1
+
+
+def test_the_middle_of_an_even_number_of_layers_is_avoided() -> None:
+    """Of 16 layers of 63 rows of groups, the middle of the launch is where the ninth begins."""
+    start = snapshot.amid((158, 63, 16), 1920)
+    assert start // (158 * 63) == (start + 1919) // (158 * 63) == 7
+
+
 def test_small_launch_is_taken_whole() -> None:
-    assert len(snapshot.choose(239, 20)[0]) == 239
-    assert len(snapshot.choose(240, 20)[0]) == 240
-    assert len(snapshot.choose(241, 20)[0]) == 240
+    assert len(snapshot.choose((239,), 20)[0]) == 239
+    assert len(snapshot.choose((240,), 20)[0]) == 240
+    assert len(snapshot.choose((241,), 20)[0]) == 240
 
 
 def test_several_snapshots_spread_over_the_launch() -> None:
     """One in each of equal parts, at distances that are no multiples of each other."""
     for n in (2, 3, 6, 12):
-        starts = [int(groups[0]) for groups in snapshot.choose(100_120, 10, snapshots=n)]
+        starts = [int(groups[0]) for groups in snapshot.choose((100_120,), 10, snapshots=n)]
         assert [start * n // 100_000 for start in starts] == list(range(n))
     distances = np.diff(starts) / 100_000 * 12
     assert len(set(distances.round(3))) > 1
@@ -43,10 +84,9 @@ def test_several_snapshots_spread_over_the_launch() -> None:
 
 
 def test_number_of_groups_overrides() -> None:
-    assert len(snapshot.choose(1000, 20, 7)[0]) == 7
-    # Less than a wave is not aligned: it would begin at the edge of a small launch.
-    assert list(snapshot.choose(1000, 2000, 4)[0]) == [498, 499, 500, 501]
-    assert len(snapshot.choose(5, 20, 7)[0]) == 5
+    assert len(snapshot.choose((1000,), 20, 7)[0]) == 7
+    assert list(snapshot.choose((1000,), 2000, 4)[0]) == [615, 616, 617, 618]
+    assert len(snapshot.choose((5,), 20, 7)[0]) == 5
 
 
 def test_budget_keeps_two_waves(monkeypatch: pytest.MonkeyPatch) -> None:

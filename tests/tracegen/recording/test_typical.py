@@ -68,18 +68,6 @@ def test_groups_inside_that_differ_widen_the_interval() -> None:
     assert mean.half_width == 1
 
 
-@pytest.mark.parametrize(("grid", "length"), [((2084, 8), 2), ((9, 3, 5), 4), ((50,), 10)])
-def test_a_short_snapshot_lies_inside(grid: tuple[int, ...], length: int) -> None:
-    """No group of it is the last along an axis, though the middle of the launch may be."""
-    start = typical.inside(grid, length)
-    at = np.unravel_index(start + np.arange(length), grid, order="F")
-    assert all((k < n - 1).all() for k, n in zip(at, grid, strict=True))
-
-
-def test_a_snapshot_longer_than_a_row_lies_amid_the_launch() -> None:
-    assert typical.inside((3, 100), 10) == 145
-
-
 def test_unequal_groups_are_looked_at_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """At first 64, then as many as make a thousand requests."""
     monkeypatch.setattr(typical, "BUDGET_REQUESTS", 1000)
