@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class MemsimError(Exception):
-    """Root of every error that names a culprit outside this program and the rule it broke."""
+    """Root of every error that names a culprit outside this program and the rule it broke.
+
+    Errors reach a command from its worker processes as they are, whatever arguments their classes take.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _as_raised, (type(self), self.args, self.__dict__)
+
+
+def _as_raised(
+    kind: type[MemsimError], args: tuple[Any, ...], state: dict[str, Any]
+) -> MemsimError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class TraceError(MemsimError):
