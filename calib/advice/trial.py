@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from calib.advice.variants import Variant
 from calib.prediction import Prediction, PredictOptions, predict
+from calib.prediction.prediction import resident_share
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.montecarlo import Replay
@@ -43,12 +44,11 @@ class Measured:
 
 def measured(prediction: Prediction, trace: Trace, difference: float | None = None) -> Measured:
     """The numbers of a prediction."""
-    fitting, resident = prediction.occupancy, prediction.timing.residents.groups_per_core
     return Measured(
         seconds=prediction.timing.seconds,
         binds=prediction.timing.binds,
-        groups_per_core=resident,
-        occupancy=fitting.occupancy * resident / fitting.groups_per_core,
+        groups_per_core=prediction.timing.residents.groups_per_core,
+        occupancy=resident_share(prediction),
         registers=trace.launch.registers_per_item,
         local_bytes=trace.launch.local_memory_bytes,
         difference=difference,

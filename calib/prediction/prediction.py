@@ -434,6 +434,14 @@ def limiter(prediction: Prediction) -> str:
     return "launch" if few else occupancy.limited_by
 
 
+def resident_share(prediction: Prediction) -> float:
+    """Occupancy: what a core holds resident of the work-items that it could, less where the launch has too
+    few groups than its resources allow."""
+    occupancy = prediction.occupancy
+    resident = prediction.timing.residents.groups_per_core
+    return occupancy.occupancy * resident / occupancy.groups_per_core
+
+
 def as_json(prediction: Prediction) -> dict[str, Any]:
     """A prediction for json.dumps; times are in seconds, cycles are those of a core's clock."""
     timing, inputs = prediction.timing, prediction.timing.inputs
@@ -461,7 +469,7 @@ def as_json(prediction: Prediction) -> dict[str, Any]:
             "nsm": timing.residents.n_cores,
             "rep_num": timing.residents.rounds,
             "limited_by": limiter(prediction),
-            "occupancy": prediction.occupancy.occupancy,
+            "occupancy": resident_share(prediction),
         },
         "nbb": float(prediction.program.n_blocks),
         "blocks": block_rows(prediction),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calib.prediction.prediction import limiter
+from calib.prediction.prediction import limiter, resident_share
 from calib.tuning.conditions import number
 from calib.tuning.space import Configuration
 from memsim.montecarlo import resident_groups
@@ -124,7 +124,6 @@ def outcome_of(
 ) -> Outcome:
     """The numbers of a prediction."""
     timing, estimate = prediction.timing, prediction.timing.estimate
-    fitting, resident = prediction.occupancy, timing.residents.groups_per_core
     assert prediction.replay is not None  # only mode `paper` has none
     replay = prediction.replay.middle()
     moved = replay.launch_totals().moved
@@ -142,9 +141,9 @@ def outcome_of(
         floors_s=timing.floor_means_s,
         registers=trace.launch.registers_per_item,
         local_memory_bytes=trace.launch.local_memory_bytes,
-        occupancy=fitting.occupancy * resident / fitting.groups_per_core,
+        occupancy=resident_share(prediction),
         limited_by=limiter(prediction),
-        groups_per_core=resident,
+        groups_per_core=timing.residents.groups_per_core,
         traced_groups=trace.n_groups,
         read_bytes={name: one.mean for name, one in moved.read_bytes.items()},
         write_bytes={name: one.mean for name, one in moved.write_bytes.items()},

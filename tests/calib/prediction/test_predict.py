@@ -81,6 +81,8 @@ def test_the_parts_make_the_whole(document: Any) -> None:
         assert 0 < floor <= time["mean"]
     residency = document["residency"]
     assert (residency["tlp"], residency["blp"], residency["nb"]) == (8, 1, 16)
+    # 16 groups of 8 x 32 work-items on 80 cores: one on each, which could hold 2048.
+    assert (residency["limited_by"], residency["occupancy"]) == ("launch", 256 / 2048)
     assert {row["site"] for row in document["accesses"]} == {
         "a[a_dim_0 + 16*i_outer, a_dim_1 + 16*k_outer]",
         "b[b_dim_0 + 16*k_outer, b_dim_1 + 16*j_outer]",
