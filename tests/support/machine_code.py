@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,8 @@ BASE = 1 << 20
 
 def instruction(text: str) -> Instruction:
     """`load R1 a 1:5`, `load8 R1 a 1:5`, `?load ...` under a predicate, `scalar R1 a 1:5` (a load of the
-    scalar unit), `store a 1:5 R1`, `use R1`, `barrier`, `wait 2`, `spill 8`, `fill R2 8`; `-` stands for an
-    unknown array or location."""
+    scalar unit), `load R1 a 1:5 [R9+0x4]` (with its address), `store a 1:5 R1`, `use R1`, `barrier`, `wait 2`,
+    `spill 8`, `fill R2 8`; `-` stands for an unknown array or location."""
     words = text.split()
     predicated = words[0].startswith("?")
     kind, width = re.fullmatch(r"\??([a-z]+)(\d*)", words[0]).groups()  # type: ignore[union-attr]
@@ -45,7 +45,7 @@ def instruction(text: str) -> Instruction:
         )  # fmt: skip
         return Instruction(
             **common, pipe="scalar" if kind == "scalar" else "load_store", memory=memory,
-            location=place, writes=written, reads=tuple(words[3:]),
+            location=place, writes=written, reads=tuple(re.findall(r"R\d+", " ".join(words[3:]))),
         )  # fmt: skip
     if kind in ("spill", "fill"):
         direction = "store" if kind == "spill" else "load"
@@ -78,7 +78,9 @@ def machine_code(
     )
 
 
-def probe(kind: str, text: str, piece: str, *, first: int = 0, last: int = 0) -> Probe:
+def probe(
+    kind: str, text: str, piece: str, *, first: int = 0, last: int = 0, feeds: Iterable[int] = ()
+) -> Probe:
     """The probe of the first occurrence of `array[...]` in a text."""
     if kind in ("edge", "barrier"):
         return Probe(kind, first=first, last=last)  # type: ignore[arg-type]
@@ -89,6 +91,7 @@ def probe(kind: str, text: str, piece: str, *, first: int = 0, last: int = 0) ->
         array=piece.partition("[")[0],
         line=line,
         span=(start, start + len(piece)),
+        feeds=frozenset(feeds),
     )
 
 

@@ -108,6 +108,91 @@ def test_a_load_without_an_instruction_was_dropped() -> None:
     assert [name for name, *_ in rows(result)[0]] == ["a[0]", "store c[0]"]
 
 
+USED = [*THREE[:2], probe("store", TEXT, "c[0]", feeds=[0, 1])]
+
+
+def test_a_load_whose_value_is_needed_and_not_known_was_not_dropped() -> None:
+    code = machine_code([(["load R1 a 1:8", "use R1", "store c 1:6"], ())])
+    launch = compiled(code, TEXT, USED)
+    result = rearranged(launch, [[(0, 10), (1, 20), (2, 30)]])
+    assert sorted(name for name, *_ in rows(result)[0]) == ["a[0]", "b[0]", "store c[0]"]
+    assert result.unmatched == pytest.approx(1 / 3)
+    [note] = launch.provenance(result)["notes"]
+    assert "no instruction for b[0]:" in note
+
+
+def test_a_load_whose_value_is_known_was_dropped() -> None:
+    code = machine_code([(["load R1 a 1:8", "use R1", "store c 1:6"], ())])
+    launch = compiled(code, TEXT, USED)
+    result = rearranged(launch, [[(0, 10), (1, 10), (2, 30)]])
+    assert [name for name, *_ in rows(result)[0]] == ["a[0]", "store c[0]"]
+    assert launch.provenance(result)["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("last", "stored"), [(30, ["store d[0]"]), (31, ["store c[0]", "store d[0]"])]
+)
+def test_a_store_was_dropped_where_another_overwrites_it(last: int, stored: list[str]) -> None:
+    text = "c[0] = 0; d[0] = 1;\n"
+    probes = [probe("store", text, "c[0]"), probe("store", text, "d[0]")]
+    code = machine_code([(["store d 1:11"], ())])
+    result = rearranged(compiled(code, text, probes), [[(0, 30), (1, last)]])
+    assert sorted(name for name, *_ in rows(result)[0]) == stored
+
+
+COPIES = "for (i) {\n x += a[i];\n}\nc[0] = x;\n"
+
+
+@pytest.mark.parametrize(("n_copies", "n_unrolled"), [(4, 1), (4, 2), (8, 3), (2, 4), (3, 1)])
+def test_copies_of_a_text_are_performed_by_the_instructions_that_there_are(
+    n_copies: int, n_unrolled: int
+) -> None:
+    """The traced code has n_copies of the loop's body, the machine's code n_unrolled of them."""
+    probes = [probe("load", COPIES, "a[i]") for _ in range(n_copies)]
+    probes += [
+        probe("edge", COPIES, "", first=0, last=n_copies - 1),
+        probe("store", COPIES, "c[0]", feeds=range(n_copies)),
+    ]
+    loads = [f"load R{k} a 2:7" for k in range(n_unrolled)]
+    registers = " ".join(f"R{k}" for k in range(n_unrolled))
+    code = machine_code(
+        [
+            (["use R9"], (1,)),
+            ([*loads, f"use {registers}"], (1, 2)),
+            (["store c 4:6"], ()),
+        ]
+    )
+    n = 24
+    stream = [(k % n_copies, k) for k in range(n)] + [(n_copies + 1, 99)]
+    result = rearranged(compiled(code, COPIES, probes), [stream])
+    assert sorted(granules[0] for _, granules, _ in rows(result)[0]) == [*range(n), 99]
+    assert result.unmatched == 0
+    assert sum(begins for *_, begins in rows(result)[0]) == n // n_unrolled + 1
+
+
+def test_copies_of_one_address_are_performed_once() -> None:
+    """Three calls of a function, of which the compiler merged the two that load the same."""
+    text = "a[i];\nc[0] = x;\n"
+    probes = [*([probe("load", text, "a[i]")] * 3), probe("store", text, "c[0]", feeds=range(3))]
+    code = machine_code([(["load R1 a 1:1", "load R2 a 1:1", "use R1 R2", "store c 2:1"], ())])
+    result = rearranged(compiled(code, text, probes), [[(0, 10), (1, 20), (2, 10), (3, 99)]])
+    assert [granules[0] for _, granules, _ in rows(result)[0]] == [10, 20, 99]
+
+
+def test_a_wide_load_without_a_location_takes_neighbours_too() -> None:
+    text = "c[0] = a[0] + a[1] + b[0];\n"
+    probes = [
+        probe("load", text, "a[0]"),
+        probe("load", text, "a[1]"),
+        probe("load", text, "b[0]"),
+        probe("store", text, "c[0]", feeds=range(3)),
+    ]
+    code = machine_code([(["load64 R1 a -", "load32 R2 b -", "use R1 R2", "store32 c 1:6"], ())])
+    launch = compiled(code, text, probes, dict.fromkeys(range(4), 32))
+    result = rearranged(launch, [[(0, 10), (1, 11), (2, 20), (3, 30)]])
+    assert [granules for _, granules, _ in rows(result)[0]] == [(10, 11), (20,), (30,)]
+
+
 def test_a_wide_load_takes_neighbouring_accesses_together() -> None:
     text = "c[0] = a[0] + a[1];\n"
     probes = [
@@ -152,11 +237,61 @@ def test_scalar_loads_of_a_site_that_lanes_load_too_have_a_site_of_their_own() -
 
 
 def test_parts_of_a_wide_access_are_accesses_of_their_own() -> None:
-    code = machine_code([(["load R1 a 1:8", "load R2 a 1:8", "use R1", "load R3 b 1:15"], ())])
+    block = ["load R1 a 1:8 [R9]", "load R2 a 1:8 [R9+0x4]", "use R1", "load R3 b 1:15"]
+    code = machine_code([(block, ())])
     launch = compiled(code, TEXT, THREE[:2], {0: 8})
     assert [name for name, *_ in rows(rearranged(launch, [[(0, 10), (1, 20)]]))[0]] == [
         "a[0]", "a[0]", "b[0]",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("n_parts", [1, 2])
+@pytest.mark.parametrize("n_unrolled", [1, 2, 3])
+def test_parts_of_a_wide_access_in_copies_of_a_loops_body(n_parts: int, n_unrolled: int) -> None:
+    """Of each 16 bytes, only the first and the last four are needed."""
+    text = "for (i) {\n x += a[i];\n}\n"
+    probes = [probe("load", text, "a[i]"), probe("edge", text, "", first=0, last=0)]
+    loads = [
+        f"load R{2 * k + part} a 2:7 [R9+{64 * k + 12 * part:#x}]"
+        for k in range(n_unrolled)
+        for part in range(n_parts)
+    ]
+    code = machine_code([(["use R9"], (1,)), (loads, (1, 2)), (["use R1"], ())])
+    launch = compiled(code, text, probes, {0: 16})
+    result = rearranged(launch, [[(0, k) for k in range(12)]])
+    performed = [granules[0] for _, granules, _ in rows(result)[0]]
+    assert performed == [k for k in range(12) for _ in range(n_parts)]
+
+
+def test_parts_lie_by_one_value_of_the_base_register() -> None:
+    text = "x = a[0];\n"
+    block = ["load R1 a 1:5 [R9]", "load R9 a 1:5 [R9+0x10]", "load R2 a 1:5 [R9+0x4]"]
+    code = machine_code([(block, ())])
+    launch = compiled(code, text, [probe("load", text, "a[0]")], {0: 8})
+    assert launch.matched(()).again == (False, False, False)
+
+
+def test_a_part_that_would_be_performed_too_often_keeps_its_place() -> None:
+    """Its instruction in the loop was taken for another part of the one before."""
+    text = "for (i) {\n x += b[i];\n}\ny = a[0];\n"
+    probes = [
+        probe("load", text, "a[0]"),
+        probe("load", text, "b[i]"),
+        probe("edge", text, "", first=1, last=1),
+    ]
+    code = machine_code(
+        [
+            (["load R1 a 4:5 [R9]"], (1,)),
+            (["load R2 a 4:5 [R9+0x4]", "load R3 b 2:7", "use R3"], (1, 2)),
+            (["use R1 R2"], ()),
+        ]
+    )
+    launch = compiled(code, text, probes, {0: 8})
+    result = rearranged(launch, [[(0, 50), *((1, k) for k in range(9))]])
+    performed = sorted(granules[0] for _, granules, _ in rows(result)[0])
+    assert performed == [*range(9), 50]
+    [note] = launch.provenance(result)["notes"]
+    assert "no instruction for a[0]:" in note
 
 
 def test_instructions_without_a_location_are_matched_by_array_and_order() -> None:

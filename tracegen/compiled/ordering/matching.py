@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tracegen.compiled.loops import depths
 from tracegen.compiled.model import Instruction, Location, MachineCode
@@ -19,9 +19,11 @@ from tracegen.probes.program import Probe
 
 OUTSIDE = 1 << 30
 _OFFSET_SASS = re.compile(r"\[(U?R\d+[^\[\]+]*(?:\+U?R\w+)*)(?:\+(-?0x[0-9a-fA-F]+))?\]\s*(?:,|$)")
-_OFFSET_AMD = re.compile(r"\boffset:(-?\d+)")
+_OFFSET_AMD = re.compile(r"\boffset:(-?(?:0x[0-9a-fA-F]+|\d+))|(?<=,)\s*(0x[0-9a-fA-F]+)\s*$")
 MOST_NEIGHBOURS = 256
 """Accesses among which the neighbours in memory of one are looked for."""
+MOST_OPEN = 64
+"""Parts of accesses that a further part may belong to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +36,21 @@ class Match:
     again : for each of them, whether it performs another part of the access before
     dropped : positions that the compiler dropped or merged with others
     kept : positions without an instruction, though there should be one
+    joined : position -> the position in whose name it is performed, where several are copies of one
+        text, and no copy has instructions of its own
     """
 
     covers: tuple[tuple[int, ...], ...]
     again: tuple[bool, ...]
     dropped: frozenset[int] = frozenset()
     kept: frozenset[int] = frozenset()
+    joined: Mapping[int, int] = field(default_factory=dict)
+
+
+def without(matching: Match, positions: frozenset[int]) -> Match:
+    """The match without the instructions of some positions, which are kept."""
+    covers = tuple(tuple(at for at in cover if at not in positions) for cover in matching.covers)
+    return replace(matching, covers=covers, kept=matching.kept | positions)
 
 
 def traced_instructions(code: MachineCode) -> list[Instruction]:
@@ -62,13 +73,15 @@ def match(
     probes: Sequence[Probe],
     sizes: Sequence[int],
     sample: Sample = (),
+    missed: frozenset[int] = frozenset(),
 ) -> Match:
     """Matches machine code to the probes of the text that it was compiled from.
 
     sizes : bytes that each position accesses
     sample : shows which accesses are neighbours in memory, where instructions perform several at once
+    missed : positions that must have an instruction. Their copies are performed in the name of one
     """
-    return _Matching(code, text, probes, sizes, sample).run()
+    return _Matching(code, text, probes, sizes, sample, missed).run()
 
 
 @dataclass
@@ -78,7 +91,9 @@ class _Matching:
     probes: Sequence[Probe]
     sizes: Sequence[int]
     sample: Sample
+    missed: frozenset[int]
     covers: list[tuple[int, ...]] = field(default_factory=list)
+    joined: dict[int, int] = field(default_factory=dict)
 
     def run(self) -> Match:
         instructions = traced_instructions(self.code)
@@ -90,12 +105,16 @@ class _Matching:
             self.by_direction[probe.kind].append(position)
         self.covers = [self._at_location(instruction) for instruction in instructions]
         self._share_copies(instructions)
+        self.sample = [(self.joined.get(at, at), byte) for at, byte in self.sample]
         taken = {position for cover in self.covers for position in cover}
+        self._without_location(instructions, taken, only_wide=True)
         self._bundle(instructions, taken)
+        taken = {position for cover in self.covers for position in cover}
         self._without_location(instructions, taken)
         return Match(
             covers=tuple(self.covers),
             again=tuple(self._parts(instructions)),
+            joined=self.joined,
             **self._left_over(instructions, taken),
         )
 
@@ -145,21 +164,39 @@ class _Matching:
         return bisect_left(self.line_starts, offset + 1)
 
     def _share_copies(self, instructions: Sequence[Instruction]) -> None:
-        """Where one text stands for several positions (calls of a function), deals them out in order."""
+        """Where one text stands for several positions (calls of a function), deals them out in order.
+
+        That leaves copies without an instruction where there are fewer instructions: the compiler may have
+        dropped these, or it performs several copies by one instruction (a loop that it did not unroll, a
+        function that it did not inline, branches that end alike). The trace shows which, see `missed`.
+        """
         groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for number, cover in enumerate(self.covers):
             if len(cover) > 1:
                 groups[cover].append(number)
         for positions, numbers in groups.items():
+            if not self.missed.isdisjoint(positions):
+                first: dict[tuple[str, int], int] = {}
+                for at in positions:
+                    self.joined[at] = first.setdefault((self.probes[at].array, self.sizes[at]), at)
+                positions = tuple(first.values())
             for k, number in enumerate(numbers):
                 self.covers[number] = (positions[k * len(positions) // len(numbers)],)
 
-    def _without_location(self, instructions: Sequence[Instruction], taken: set[int]) -> None:
-        """Instructions without a usable location perform the accesses that none has, in order."""
+    def _without_location(
+        self, instructions: Sequence[Instruction], taken: set[int], *, only_wide: bool = False
+    ) -> None:
+        """Instructions without a usable location perform the accesses that none has, in order.
+
+        only_wide : those that perform several at once. A compiler that merges loads of several lines
+            may give the wide one no position; `_bundle` looks for its neighbours.
+        """
         waiting: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for number, instruction in enumerate(instructions):
             if not self.covers[number]:
                 free = [p for p in self._candidates(instruction) if p not in taken]
+                if only_wide and any(self.sizes[p] >= _width(instruction) for p in free):
+                    continue
                 waiting[tuple(free)].append(number)
         for candidates, numbers in waiting.items():
             left = [position for position in candidates if position not in taken]
@@ -209,19 +246,25 @@ class _Matching:
         return stream[max(first - MOST_NEIGHBOURS // 2, 0) : first + MOST_NEIGHBOURS]
 
     def _parts(self, instructions: Sequence[Instruction]) -> list[bool]:
-        """Whether an instruction narrower than its access performs another part of one before."""
-        done: dict[int, int] = {}
+        """Whether an instruction narrower than its access performs another part of one before.
+
+        Parts of one access lie beside each other within its size, by one base register: those of an
+        unrolled loop's copies do not, whether they perform whole accesses or parts that are used.
+        """
+        block_of, written = _places(self.code)
+        opened: dict[tuple[int, str], list[_Part]] = defaultdict(list)
         again = []
-        for instruction, cover in zip(instructions, self.covers, strict=True):
-            assert instruction.memory is not None
+        for number, (instruction, cover) in enumerate(zip(instructions, self.covers, strict=True)):
             size = self.sizes[cover[0]] if len(cover) == 1 else 0
-            width = instruction.memory.bytes_per_item
-            if size <= width:
-                again.append(False)
-                continue
-            before = done.get(cover[0], 0)
-            again.append(before > 0)
-            done[cover[0]] = before + width if before + width < size else 0
+            again.append(False)
+            if size > _width(instruction):
+                register, first = _address(instruction)
+                accesses = opened[cover[0], register]
+                base = block_of[number], written[number]
+                part = _Part(base, first, first + _width(instruction), size)
+                of = next((p for p in accesses[: -MOST_OPEN - 1 : -1] if p.continues(part)), None)
+                again[-1] = of is not None
+                accesses.append(replace(part, of=of))
         return again
 
     def _left_over(
@@ -235,11 +278,38 @@ class _Matching:
         dropped: set[int] = set()
         kept: set[int] = set()
         for position, probe in enumerate(self.probes):
-            if probe.kind in ("edge", "barrier") or position in taken:
+            if probe.kind in ("edge", "barrier") or self.joined.get(position, position) in taken:
                 continue
             perhaps = any(position in self._candidates(instruction) for instruction in unknown)
             (kept if perhaps or probe.kind != "load" else dropped).add(position)
         return {"dropped": frozenset(dropped), "kept": frozenset(kept)}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of an access of `size` bytes.
+
+    base : block of its instruction, and which instruction of the block wrote the base register
+    first, end : bytes behind the base register;  of : the part of the same access before it
+    """
+
+    base: tuple[int, int]
+    first: int
+    end: int
+    size: int
+    of: _Part | None = None
+
+    def continues(self, other: _Part) -> bool:
+        """Whether another part may belong to the same access."""
+        mine: _Part | None = self
+        while mine is not None:
+            same_base = mine.base == other.base or mine.base[0] != other.base[0]
+            apart = mine.end <= other.first or other.end <= mine.first
+            within = max(mine.end, other.end) - min(mine.first, other.first) <= mine.size
+            if not (same_base and apart and within):
+                return False
+            mine = mine.of
+        return True
 
 
 def _width(instruction: Instruction) -> int:
@@ -291,7 +361,7 @@ def _address(instruction: Instruction) -> tuple[str, int]:
     operands = [part.strip() for part in _OFFSET_AMD.sub("", text).split(",")]
     data = 0 if instruction.memory is not None and instruction.memory.direction == "load" else 1
     del operands[data : data + 1]
-    return ",".join(operands), 0 if offset is None else int(offset.group(1))
+    return ",".join(operands), 0 if offset is None else int(offset.group(1) or offset.group(2), 0)
 
 
 def _dealt(

@@ -603,7 +603,7 @@ def _alone(stream: Stream, n_position: int, scratch: _Scratch, out: Ordered, sta
     out.part[state[PART]] = access
     if is_barrier or stream.starts[access]:
         state[FRESH] = 1
-    if not is_barrier and not stream.kept[at]:
+    if not is_barrier:
         state[UNMATCHED] += 1
     _issue(scratch, out, state, 1, NONE)
     if is_barrier:

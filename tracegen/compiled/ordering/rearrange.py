@@ -27,7 +27,14 @@ from tracegen.compiled.ordering.gather import (
     repeated,
 )
 from tracegen.compiled.ordering.listed import code_table
-from tracegen.compiled.ordering.matching import Match, Sample, match, traced_instructions
+from tracegen.compiled.ordering.matching import (
+    Match,
+    Sample,
+    match,
+    traced_instructions,
+    without,
+)
+from tracegen.compiled.ordering.missing import missing
 from tracegen.compiled.ordering.order import Stream, in_machine_order
 from tracegen.compiled.ordering.stations import PrivateAccess, private_accesses, stations
 from tracegen.probes.program import Probe
@@ -37,6 +44,8 @@ from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, SiteMap
 PRIVATE_MEMORY = "private memory"
 MOST_UNROLLED = 4096
 """Further positions that code without loops may need."""
+MOST_NAMED = 4
+"""Sites that a note names."""
 MOST_SAMPLED = 4096
 """Accesses of one sub-group that show which ones are neighbours in memory."""
 
@@ -65,9 +74,41 @@ class CompiledLaunch:
     def registers_per_item(self) -> int:
         return self.code.registers_per_item
 
-    def matched(self, sample: Sample) -> Match:
-        """The match of the code, where a sub-group's accesses are known."""
-        return match(self.code, self.text, self.probes, self.sites.size_bytes, sample)
+    def matched(self, sample: Sample, missed: frozenset[int] = frozenset()) -> Match:
+        """The match of the code, where a sub-group's accesses are known; missed : see `match`."""
+        return match(self.code, self.text, self.probes, self.sites.size_bytes, sample, missed)
+
+    def _explained(
+        self,
+        position: npt.NDArray[np.int32],
+        offset: npt.NDArray[np.int64],
+        source: Source,
+    ) -> Match:
+        """The match, in which only those accesses are dropped that a compiler may drop.
+
+        Other loads without an instruction are performed by those of their copies in the text. Where there
+        are none, they keep their place in the order of the source.
+        """
+        sample = _sample(position, offset, source, len(self.probes))
+        stores = frozenset(at for at, probe in enumerate(self.probes) if probe.kind == "store")
+        matching = self.matched(sample)
+        missed = missing(position, offset, source, matching.dropped & self._used)
+        if missed:
+            matching = self.matched(sample, missed)
+            missed = missing(position, offset, source, matching.dropped & self._used)
+        overwritten = matching.kept & stores
+        overwritten -= missing(position, offset, source, overwritten, among=stores)
+        return replace(
+            matching,
+            dropped=matching.dropped - missed | overwritten,
+            kept=matching.kept - overwritten | missed,
+        )
+
+    @cached_property
+    def _used(self) -> frozenset[int]:
+        """The loads whose values something depends on."""
+        used = {self.probes[at] for probe in self.probes for at in probe.feeds | probe.index_feeds}
+        return frozenset(at for at, probe in enumerate(self.probes) if probe in used)
 
     @cached_property
     def private(self) -> list[PrivateAccess]:
@@ -104,7 +145,7 @@ class CompiledLaunch:
             **self.code.tools,
             "registers_per_item": self.code.registers_per_item,
             "unmatched_percent": round(100 * made.unmatched, 2),
-            "notes": [*self.code.notes, *self.executions.notes, *conflicts],
+            "notes": [*self.code.notes, *self.executions.notes, *conflicts, *_unmatched_note(made)],
             "code": made.code,
         }
 
@@ -171,19 +212,32 @@ class CompiledLaunch:
         position = np.where(site == BARRIER_SITE, n_position, site).astype(np.int32)
         offset = columns["subgroup_offset"]
         is_store = np.array([probe.kind == "store" for probe in self.probes], np.bool_)
-        matching = self.matched(_sample(position, offset, source, n_position))
+        matching = self._explained(position, offset, source)
+        own_position = position
+        joined = np.arange(n_position + 1, dtype=np.int32)
+        joined[list(matching.joined)] = list(matching.joined.values())
+        position = joined[position]
         left_out = np.zeros(len(site), np.bool_)
         moved = self._moved(matching)
         if moved.any():
             left_out = repeated(position, offset, source, moved, is_store)
-        dropped = np.zeros(n_position + 1, np.bool_)
-        dropped[sorted(matching.dropped)] = True
-        left_out |= dropped[position]
-        kept = np.zeros(n_position + 1, np.bool_)
-        kept[sorted(matching.kept)] = True
-        stream = Stream(offset, position, columns["starts_sequence"], left_out, kept)
-        way = stations(self.code, matching, self.executions)
-        ordered, work_table, unmatched = in_machine_order(stream, way, n_position)
+
+        def walked(matching: Match) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[Any], int]:
+            dropped = np.zeros(n_position + 1, np.bool_)
+            dropped[sorted(matching.dropped)] = True
+            kept = np.zeros(n_position + 1, np.bool_)
+            kept[sorted(matching.kept)] = True
+            stream = Stream(
+                offset, position, columns["starts_sequence"], left_out | dropped[position], kept
+            )
+            return in_machine_order(
+                stream, stations(self.code, matching, self.executions), n_position
+            )
+
+        ordered, work_table, unmatched = walked(matching)
+        if repeats := self._too_often(matching, position, ordered["part"]):
+            matching = without(matching, repeats)
+            ordered, work_table, unmatched = walked(matching)
         arrays, private = self._private(arrays, subgroup_size, slots)
         made: dict[str, Any] = gathered(
             source, ordered["end"], ordered["part_end"], ordered["part"], private, subgroup_size
@@ -203,7 +257,27 @@ class CompiledLaunch:
         code = code_table(
             self.code, matching, self.sites.site_of, scalar_site_of, self._private_sites
         )
+        alone = {self.sites.site_of[at] for at in np.unique(own_position) if at in matching.kept}
+        code["unmatched"] = [self.sites.sites[k].name for k in sorted(alone)]
         return Rearranged(sites, arrays, made, unmatched / max(len(site), 1), code)
+
+    def _too_often(
+        self, matching: Match, position: npt.NDArray[np.int32], part: npt.NDArray[np.int64]
+    ) -> frozenset[int]:
+        """The positions that more instructions perform than their accesses have parts."""
+        performed = np.bincount(position[part[part >= 0]], minlength=len(self.probes) + 1)
+        traced = np.bincount(position, minlength=len(self.probes) + 1)
+        widths: dict[int, int] = {}
+        for cover, instruction in zip(matching.covers, traced_instructions(self.code), strict=True):
+            if instruction.memory is not None:
+                for at in cover:
+                    width = max(instruction.memory.bytes_per_item, 1)
+                    widths[at] = min(widths.get(at, width), width)
+        return frozenset(
+            at
+            for at, width in widths.items()
+            if performed[at] > traced[at] * max(-(-self.sites.size_bytes[at] // width), 1)
+        )
 
     def _private(
         self, arrays: tuple[ArrayExtent, ...], subgroup_size: int, slots: npt.NDArray[np.int64]
@@ -286,6 +360,17 @@ class CompiledLaunch:
                 key = site, instruction.pipe == "scalar"
                 widest[key] = max(widest[key], size)
         return widest
+
+
+def _unmatched_note(made: Rearranged) -> list[str]:
+    names = made.code["unmatched"]
+    if not names:
+        return []
+    more = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
+    return [
+        f"The machine code has no instruction for {', '.join(names[:MOST_NAMED])}{more}: performed as often"
+        " as in the source, in its order."
+    ]
 
 
 def _private_site(direction: str, spill: bool) -> AccessSite:
