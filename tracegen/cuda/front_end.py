@@ -57,6 +57,9 @@ _LIBRARY = (
 )
 _LOOP = re.compile(r"^(?:for\.cond|while\.cond|while\.body|do\.body)\d*:[^\n]*\n", re.MULTILINE)
 _DEFINED = re.compile(r"^define [^\n]*", re.MULTILINE)
+_WISHES = re.compile(r"!\{!\"llvm\.loop\.(?!mustprogress\")[^{}]*\}")
+_PLAIN_LOOP = '!{!"llvm.loop.unroll.disable"}'
+"""What a loop's pragmas ask for, and that it stays as it is: pragmas outweigh the compiler's options."""
 
 
 def host_clang() -> Tool:
@@ -144,8 +147,9 @@ def with_marked_loops(text: str) -> str:
 
     Accesses then stay in their loops, as in the source: the machine code of the target decides which
     leave them. The attribute of `restrict` would say that the call changes nothing; it is replaced by
-    one that only we know.
+    one that only we know. Pragmas that unroll or vectorise loops are for the target's compiler alone.
     """
+    text = _WISHES.sub(_PLAIN_LOOP, text)
     text = _DEFINED.sub(lambda match: match[0].replace(" noalias ", f" {RESTRICTED} "), text)
     marked = _LOOP.sub(r"\g<0>  call void @memsim_loop()\n", text)
     return f"{marked}\ndeclare void @memsim_loop()\n"
