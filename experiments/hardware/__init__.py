@@ -10,6 +10,7 @@ from experiments.hardware.l1_sweep import v100_l1
 from experiments.hardware.laplacian_fetch import mi250x_laplacian
 from experiments.hardware.matmul_steps import matmul_steps
 from experiments.hardware.pointer_chase import latency
+from experiments.hardware.profiled_stencil import v100_profile
 from experiments.hardware.snapshot_errors import snapshots
 from experiments.hardware.stencil_volumes import v100_stencil
 from experiments.hardware.tuned_kernels import tuned_convolution, tuned_dedispersion
@@ -19,6 +20,7 @@ from experiments.reproduction import MakeFigure
 TITLE = "memsim compared with measured hardware"
 FIGURES: Mapping[str, MakeFigure] = {
     "v100-stencil": v100_stencil,
+    "v100-profile": v100_profile,
     "h100-stencil": h100_stencil,
     "h100-points": h100_points,
     "snapshots": snapshots,

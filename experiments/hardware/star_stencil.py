@@ -65,15 +65,20 @@ def compiled_star(shape: Triple, machine: Machine, points: tuple[int, int] = (1,
 
     points : that a work-item computes along y and z, one after another
     """
+    workload = star_workload(shape, points)
+    return lambda groups: tracegen.trace(workload, machine, groups=groups, earlier=False)
+
+
+def star_workload(shape: Triple, points: tuple[int, int] = (1, 1)) -> Workload | OpenCLWorkload:
+    """The stencil as measured, for the tracers."""
     x, y, z = launched(shape)
     nx, ny, nz = Grid().interior
     block = {"block_x": x, "block_y": y, "block_z": z}
     grid = {"nx": nx, "ny": ny, "nz": nz, "pitch": Grid().pitch}
-    workload: Workload | OpenCLWorkload = star25(**grid, **block, filled=False)
-    if points != (1, 1):
-        several = {"points_y": points[0], "points_z": points[1]}
-        workload = star25_points(**grid, **block, **several, filled=False)
-    return lambda groups: tracegen.trace(workload, machine, groups=groups, earlier=False)
+    if points == (1, 1):
+        return star25(**grid, **block, filled=False)
+    several = {"points_y": points[0], "points_z": points[1]}
+    return star25_points(**grid, **block, **several, filled=False)
 
 
 def star_kernel(shape: Triple, grid: Grid | None = None) -> AffineKernel:

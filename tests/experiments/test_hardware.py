@@ -14,7 +14,7 @@ import pytest
 
 import tracegen
 from experiments.data_files import hit_ratio_error_points, rows
-from experiments.hardware import FIGURES, stencil_volumes
+from experiments.hardware import FIGURES, profiled_stencil, stencil_volumes
 from experiments.hardware.affine import AffineKernel, affine_trace
 from experiments.hardware.comparison import errors
 from experiments.hardware.free_running import free_running
@@ -28,6 +28,7 @@ from experiments.hardware.stencil_volumes import (
     QUANTITIES,
     QUICK_SHAPES,
     counted,
+    group_shape,
     measured_volumes,
     replayed_volumes,
 )
@@ -102,6 +103,20 @@ def test_v100_stencil_on_two_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [case.case for case in cases[:: len(QUANTITIES)]] == ["16x2x32", "128x1x8"]
     for quantity in QUANTITIES:  # 16x2x32 loads 5.3 % too little from memory, the rest is nearer
         assert abs(errors(cases, quantity).worst) < (0.06 if quantity == "dram_load" else 0.05)
+
+
+def test_v100_profile_with_default_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 16 layers of groups, the ninth begins in the middle of the launch. A snapshot there read 8 % too much."""
+    monkeypatch.setattr(profiled_stencil, "QUICK_SHAPES", ((4, 8, 32),))
+    figure = FIGURES["v100-profile"](tmp_path, True)
+    assert [case.quantity for case in figure.cases] == list(profiled_stencil.QUANTITIES)
+    for case in figure.cases:
+        assert case.ours is not None
+        assert case.reference is not None
+        assert case.ci95 is not None
+        assert case.ci95 > 0
+        assert abs(case.ours / case.reference - 1) < 0.05
+    assert "in 1 of 1 shapes" in figure.findings[1], "of what is loaded from DRAM"
 
 
 @pytest.mark.slow
@@ -214,6 +229,28 @@ def test_v100_stencil_on_all_shapes_as_recorded() -> None:
         assert errors(wide, quantity).geometric_mean < 0.05
     assert errors(cases, "l2_load").spearman >= 0.95
     assert errors(cases, "dram_load").spearman >= 0.95
+
+
+def test_v100_profile_as_recorded() -> None:
+    """Reuse that almost fills the L2 is the cause of all errors at DRAM above 6 %: groups 64 deep, or 128 high."""
+    truth, recorded = measured_volumes(), rows("v100_star25_profile_ours.csv")
+    assert len(recorded) == len(truth) == 43
+    off = {
+        group_shape(row): {
+            q: float(row[q]) / truth[group_shape(row)][q] for q in profiled_stencil.QUANTITIES
+        }
+        for row in recorded
+    }
+    for quantity, mean, worst in (
+        ("l2_load", 0.035, 0.12),
+        ("dram_load", 0.04, 0.27),
+        ("dram_store", 0.01, 0.05),
+    ):
+        values = np.log([one[quantity] for one in off.values()])
+        assert np.expm1(np.abs(values).mean()) < mean
+        assert max(abs(one[quantity] - 1) for one in off.values()) < worst
+    far = {shape for shape, one in off.items() if abs(one["dram_load"] - 1) > 0.06}
+    assert all(shape[2] >= 64 or shape[1] >= 128 for shape in far)
 
 
 def test_what_two_groups_fill_is_stored_and_loaded_more() -> None:

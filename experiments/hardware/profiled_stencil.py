@@ -1,0 +1,106 @@
+"""V100, 25-point fp64 stencil: the totals of `memsim profile` with its default options, by group shape.
+
+The figure `v100-stencil` shows the error of the model, from long snapshots. This one shows what a user gets:
+few and short snapshots, scaled to the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+import tracegen
+from experiments.data_files import source, write_results
+from experiments.hardware import drawing
+from experiments.hardware.affine import Triple
+from experiments.hardware.comparison import errors
+from experiments.hardware.star_stencil import Grid, star_workload
+from experiments.hardware.stencil_volumes import QUICK_SHAPES, label, measured_volumes
+from experiments.reproduction import Case, Figure
+from memsim import Estimate, Replay
+from memsim.machine import Machine, load_machine
+from memsim.trace import GRANULE_BYTES
+
+QUANTITIES = ("l2_load", "dram_load", "dram_store")
+
+
+def v100_profile(out: Path, quick: bool) -> Figure:
+    """All group shapes, or eight of them; also writes v100_star25_profile_ours.csv."""
+    machine, measured = load_machine("v100"), measured_volumes()
+    cases: list[Case] = []
+    results: list[dict[str, object]] = []
+    for shape in QUICK_SHAPES if quick else measured:
+        moved = profiled(shape, machine)
+        cases += [
+            Case(
+                figure="v100-profile",
+                case=label(shape),
+                quantity=quantity,
+                unit="B/update",
+                reference=measured[shape][quantity],
+                ours=moved[quantity].mean,
+                ci95=moved[quantity].half_width,
+            )
+            for quantity in QUANTITIES
+        ]
+        results.append(
+            {
+                **dict(zip(("block_x", "block_y", "block_z"), shape, strict=True)),
+                **{q: moved[q].mean for q in QUANTITIES},
+                **{f"{q}_half_width": moved[q].half_width for q in QUANTITIES},
+            }
+        )
+    write_results(
+        out / "v100_star25_profile_ours.csv",
+        "Totals of memsim profile with default options for comparison with v100_star25_volumes.csv: bytes per"
+        " update, and half-widths of their 95 % intervals.",
+        results,
+    )
+    return Figure(
+        reference_name="measured",
+        name="v100-profile",
+        title="V100, 25-point fp64 star stencil: bytes per update by memsim profile with default options",
+        source=source("v100_star25_volumes.csv"),
+        cases=cases,
+        findings=[f"{q}: {errors(cases, q)}; {_inside(cases, q)}" for q in QUANTITIES],
+        pictures=[
+            drawing.scatter(
+                out / f"v100-profile-{quantity}.png",
+                [case for case in cases if case.quantity == quantity],
+                f"V100, 25-point stencil, default options: {quantity.replace('_', ' ')}, bytes per update",
+            )
+            for quantity in QUANTITIES
+        ],
+    )
+
+
+def profiled(shape: Triple, machine: Machine) -> Mapping[str, Estimate]:
+    """Bytes per update of the launch, as the counters show them (see stencil_volumes)."""
+    replay = tracegen.profile(star_workload(shape), machine)
+    moved, updates = replay.launch_totals().moved, int(np.prod(Grid().interior))
+    partly_stored = _partly_stored(replay) * updates
+    return {
+        "l2_load": moved.read_bytes["L2"].shifted(partly_stored).scaled(1 / updates),
+        "dram_load": moved.read_bytes["DRAM"].scaled(1 / updates),
+        "dram_store": moved.write_bytes["DRAM"].scaled(1 / updates),
+    }
+
+
+def _partly_stored(replay: Replay) -> float:
+    """Bytes per update of the sectors that a store fills by half, in this kernel all that it fills in part."""
+    stores = replay.dataset.isel(site=np.flatnonzero(replay.dataset["direction"].values == "store"))
+    sector_bytes = GRANULE_BYTES * int(stores["site_sectors"].sum())
+    unfilled = sector_bytes - int(stores["site_useful_bytes"].sum())
+    return 2 * unfilled / int(stores["site_lanes"].sum())
+
+
+def _inside(cases: list[Case], quantity: str) -> str:
+    chosen = [case for case in cases if case.quantity == quantity]
+    off = np.array([(case.ours, case.reference, case.ci95) for case in chosen], np.float64)
+    n = int((np.abs(off[:, 0] - off[:, 1]) <= off[:, 2]).sum())
+    return (
+        f"the measured value is inside the interval, which does not cover the model's error, in {n} of"
+        f" {len(chosen)} shapes"
+    )
