@@ -50,8 +50,19 @@ def arguments(t_unit: Any, settings: Mapping[str, str]) -> dict[str, Any]:
     made: dict[str, Any] = dict(values)
     for argument in kernel.args:
         if isinstance(argument, lp.ArrayArg) and argument.is_input:
-            made[argument.name] = _array(kernel, argument, values, limits)
+            made[argument.name] = _in_order(
+                _array(kernel, argument, values, limits), argument.dim_tags, values
+            )
     return made
+
+
+def _in_order(array: Any, dim_tags: Any, values: Mapping[str, Any]) -> Any:
+    """The array in the kernel's order of axes: Fortran's first axis is contiguous."""
+    strides = [getattr(tag, "stride", None) for tag in dim_tags or ()]
+    if len(strides) < 2 or not all(isinstance(one, int | p.ExpressionNode) for one in strides):
+        return array
+    axes = np.argsort([-int(evaluate(one, dict(values))) for one in strides], kind="stable")
+    return np.ascontiguousarray(array.transpose(axes)).transpose(np.argsort(axes))
 
 
 def _array(kernel: Any, argument: Any, values: Mapping[str, Any], limits: Mapping[str, int]) -> Any:

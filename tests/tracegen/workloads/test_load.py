@@ -11,6 +11,7 @@ import pytest
 
 import tracegen
 from memsim.errors import KernelError
+from memsim.machine import load_machine
 from tracegen.workloads.settings import convert
 
 FILE = """
@@ -104,6 +105,35 @@ def test_unit_with_made_up_arguments(file: Path, caplog: pytest.LogCaptureFixtur
     assert loaded["ind"].min() >= 0
     assert 50 <= loaded["ind"].max() < 100
     assert np.array_equal(loaded["x"], again["x"])
+
+
+def test_arrays_that_are_made_up_have_the_order_of_their_language(tmp_path: Path) -> None:
+    """In Fortran a(j, i) follows a(j - 1, i) in memory, and a(1, i) lies n elements after a(1, i - 1)."""
+    path = tmp_path / "sums.floopy"
+    path.write_text(
+        """\
+subroutine sums(n, a, b)
+  implicit none
+  integer n, i, j
+  real*8 a(n, n + 1), b(n)
+
+  do i = 1, n
+    b(i) = a(1, i) + a(1, i + 1)
+  end do
+end
+
+!$loopy begin
+! sums = lp.parse_fortran(SOURCE, FILENAME)
+! sums = lp.split_iname(sums, "i", 32, outer_tag="g.0", inner_tag="l.0")
+! RESULT = [sums]
+!$loopy end
+"""
+    )
+    workload = tracegen.load_kernel(f"{path}:sums", {"n": "64"})
+    assert workload.arguments["a"].strides == (8, 64 * 8)
+    trace = tracegen.trace(workload, load_machine("v100"), compiler="none")
+    first = trace.granule[: int(trace.granule_offset[1])] - trace.granule[0]
+    assert first.tolist() == [16 * k for k in range(32)]
 
 
 def test_lines_of_the_file(file: Path) -> None:
