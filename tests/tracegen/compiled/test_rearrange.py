@@ -170,6 +170,30 @@ def test_copies_of_a_text_are_performed_by_the_instructions_that_there_are(
     assert sum(begins for *_, begins in rows(result)[0]) == n // n_unrolled + 1
 
 
+@pytest.mark.parametrize("remainder", [2, 1])
+def test_two_calls_in_an_unrolled_loop(remainder: int) -> None:
+    """Main body: two turns, two calls each. Remainder: one turn, where the compiler may have merged the loads."""
+    text = "x = f(a[i]);\nc[0] = x;\n"
+    probes = [*([probe("load", text, "a[i]")] * 2), probe("edge", text, "", first=0, last=1)]
+    probes.append(probe("store", text, "c[0]", feeds=range(2)))
+    main, rest = ([f"load R{k} a 1:7" for k in range(n)] for n in (4, remainder))
+    code = machine_code(
+        [
+            (["use R9"], (1, 2)),
+            ([*main, "use R0 R1 R2 R3"], (1, 2)),
+            (["use R9"], (3, 4)),
+            ([*rest, "use R0 R1"], (3, 4)),
+            (["store c 2:1"], ()),
+        ]
+    )
+    n_turns = 13
+    stream = [(call, 2 * turn + call) for turn in range(n_turns) for call in range(2)]
+    result = rearranged(compiled(code, text, probes), [[*stream, (3, 99)]])
+    assert sorted(granules[0] for _, granules, _ in rows(result)[0]) == [*range(2 * n_turns), 99]
+    assert result.unmatched == 0
+    assert sum(begins for *_, begins in rows(result)[0]) == n_turns // 2 + 2 // remainder + 1
+
+
 def test_copies_of_one_address_are_performed_once() -> None:
     """Three calls of a function, of which the compiler merged the two that load the same."""
     text = "a[i];\nc[0] = x;\n"
@@ -205,6 +229,32 @@ def test_a_wide_load_takes_neighbouring_accesses_together() -> None:
     result = rearranged(launch, [[(0, 10), (1, 11), (2, 30)]])
     assert rows(result)[0][0] == ("a[0]", (10, 11), True)
     assert result.sites[0].itemsize_bytes == 64
+
+
+@pytest.mark.parametrize(("stride", "n_accesses"), [(1, 3), (2, 6)])
+def test_a_loop_for_neighbours_in_memory_is_not_run_where_there_are_none(
+    stride: int, n_accesses: int
+) -> None:
+    """Compilers have a loop of its own for a stride of one element, if the stride is an argument."""
+    text = "for (i) {\n x += a[i * stride];\n}\nc[0] = x;\n"
+    probes = [
+        probe("load", text, "a[i * stride]"),
+        probe("edge", text, "", first=0, last=0),
+        probe("store", text, "c[0]", feeds=[0]),
+    ]
+    code = machine_code(
+        [
+            (["use R9"], (1, 2)),
+            (["load64 R1 a 2:7", "use R1 R2"], (1, 3)),
+            (["load32 R1 a 2:7", "use R1"], (2, 3)),
+            (["store32 c 4:6"], ()),
+        ]
+    )
+    launch = compiled(code, text, probes, dict.fromkeys(range(3), 32))
+    stream = [(0, stride * k) for k in range(6)] + [(2, 99)]
+    mine = rows(rearranged(launch, [stream]))[0]
+    assert [name for name, *_ in mine] == ["a[i * stride]"] * n_accesses + ["store c[0]"]
+    assert [g for _, granules, _ in mine for g in granules] == [g for _, g in stream]
 
 
 def test_a_load_of_the_scalar_unit_does_not_occupy_the_lanes_pipe() -> None:

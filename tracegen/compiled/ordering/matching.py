@@ -94,9 +94,12 @@ class _Matching:
     missed: frozenset[int]
     covers: list[tuple[int, ...]] = field(default_factory=list)
     joined: dict[int, int] = field(default_factory=dict)
+    unused: set[int] = field(default_factory=set)
 
     def run(self) -> Match:
         instructions = traced_instructions(self.code)
+        self.depth = depths(self.code)
+        self.block_of, self.written = _places(self.code)
         self.line_starts = [0]
         for line in self.text.splitlines(keepends=True):
             self.line_starts.append(self.line_starts[-1] + len(line))
@@ -175,13 +178,35 @@ class _Matching:
             if len(cover) > 1:
                 groups[cover].append(number)
         for positions, numbers in groups.items():
-            if not self.missed.isdisjoint(positions):
+            dealt = self._dealt_out(positions, numbers)
+            if dealt is None or not self.missed.isdisjoint(positions):
                 first: dict[tuple[str, int], int] = {}
                 for at in positions:
                     self.joined[at] = first.setdefault((self.probes[at].array, self.sizes[at]), at)
-                positions = tuple(first.values())
-            for k, number in enumerate(numbers):
-                self.covers[number] = (positions[k * len(positions) // len(numbers)],)
+                dealt = _in_order(tuple(first.values()), numbers)
+            for number, at in dealt.items():
+                self.covers[number] = (at,)
+
+    def _dealt_out(self, positions: Sequence[int], numbers: Sequence[int]) -> dict[int, int] | None:
+        """The position of each of some instructions; None if they cannot be told apart.
+
+        Each turn of a loop performs the positions of its block equally often.
+        """
+        dealt = _in_order(positions, numbers)
+        blocks: dict[int, list[int]] = defaultdict(list)
+        for number in numbers:
+            blocks[self.block_of[number]].append(number)
+        in_loops = [mine for block, mine in blocks.items() if self.depth[block]]
+        times = [set(Counter(dealt[number] for number in mine).values()) for mine in in_loops]
+        if len(numbers) <= len(positions) or all(len(each) == 1 for each in times):
+            return dealt
+        if any(len(mine) % len(positions) for mine in blocks.values()):
+            return None
+        return {
+            number: positions[k % len(positions)]
+            for mine in blocks.values()
+            for k, number in enumerate(mine)
+        }
 
     def _without_location(
         self, instructions: Sequence[Instruction], taken: set[int], *, only_wide: bool = False
@@ -193,7 +218,7 @@ class _Matching:
         """
         waiting: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for number, instruction in enumerate(instructions):
-            if not self.covers[number]:
+            if not self.covers[number] and number not in self.unused:
                 free = [p for p in self._candidates(instruction) if p not in taken]
                 if only_wide and any(self.sizes[p] >= _width(instruction) for p in free):
                     continue
@@ -209,10 +234,11 @@ class _Matching:
         """Instructions wider than their access perform its neighbours in memory too.
 
         A compiler that merges loads gives them all the position of one. So the instructions of one
-        array are taken together, those of each loop's block by themselves, and dealt the accesses.
+        array are taken together, those of each loop's block by themselves, and dealt the accesses. One
+        that would perform neighbours where there are none belongs to code that does not run: for strides
+        of one element, a compiler may have a loop of its own.
         """
-        depth = depths(self.code)
-        block_of, written = _places(self.code)
+        depth, block_of, written = self.depth, self.block_of, self.written
         bundles: dict[tuple[int, str, str, int], list[int]] = defaultdict(list)
         for number, cover in enumerate(self.covers):
             if len(cover) == 1:
@@ -231,8 +257,12 @@ class _Matching:
             dealt = _dealt(entries, mine, bases, places, size)
             for number, cover in zip(numbers, dealt, strict=True):
                 repeats = max(_width(instructions[number]) // size, 1)
-                self.covers[number] = cover or self.covers[number] * repeats
-                taken.update(self.covers[number])
+                if not cover and not _may_lie(entries, self.covers[number][0], repeats, size):
+                    self.unused.add(number)
+                elif not cover:
+                    cover = self.covers[number] * repeats
+                self.covers[number] = cover
+                taken.update(cover)
 
     def _neighbours(self, places: Sequence[int]) -> list[tuple[int, int]]:
         """The sampled accesses of the array of some positions, from the first of these on."""
@@ -251,7 +281,7 @@ class _Matching:
         Parts of one access lie beside each other within its size, by one base register: those of an
         unrolled loop's copies do not, whether they perform whole accesses or parts that are used.
         """
-        block_of, written = _places(self.code)
+        block_of, written = self.block_of, self.written
         opened: dict[tuple[int, str], list[_Part]] = defaultdict(list)
         again = []
         for number, (instruction, cover) in enumerate(zip(instructions, self.covers, strict=True)):
@@ -271,9 +301,9 @@ class _Matching:
         self, instructions: Sequence[Instruction], taken: set[int]
     ) -> dict[str, frozenset[int]]:
         unknown = [
-            instruction
-            for instruction, cover in zip(instructions, self.covers, strict=True)
-            if not cover
+            instructions[number]
+            for number, cover in enumerate(self.covers)
+            if not cover and number not in self.unused
         ]
         dropped: set[int] = set()
         kept: set[int] = set()
@@ -310,6 +340,13 @@ class _Part:
                 return False
             mine = mine.of
         return True
+
+
+def _in_order(positions: Sequence[int], numbers: Sequence[int]) -> dict[int, int]:
+    """Instructions, by number, with the positions that are dealt out to them."""
+    return {
+        number: positions[k * len(positions) // len(numbers)] for k, number in enumerate(numbers)
+    }
 
 
 def _width(instruction: Instruction) -> int:
@@ -407,6 +444,17 @@ def _dealt(
         for entry in run:
             left.remove(entry)
     return covers
+
+
+def _may_lie(entries: Sequence[tuple[int, int]], position: int, n: int, size: int) -> bool:
+    """Whether accesses of a position may be among n that lie behind each other in memory.
+
+    So it is where the entries do not have the position.
+    """
+    if n == 1 or all(at != position for at, _ in entries):
+        return True
+    runs = (_run(entries, entry, n, size) for entry in entries)
+    return any(len(run) == n and any(at == position for at, _ in run) for run in runs)
 
 
 def _run(

@@ -17,8 +17,10 @@ from tracegen.compiled.ordering.gather import Source
 MOST_SUBGROUPS = 16
 """Sub-groups that are looked at."""
 MOST_BETWEEN = 1024
-"""Accesses over which a value may stay in a register: registers are fewer, but a loop whose loads are
+"""Accesses over which many values may stay in registers: these are fewer, but a loop whose loads are
 dropped may have others."""
+FEW = 64
+"""So many values of an access may stay in registers for as long as the kernel runs."""
 NEIGHBOURS = (-1, 0, -2, 1)
 """Of the accesses of a granule, in order: two before a dropped one, and two behind it."""
 
@@ -35,6 +37,8 @@ def missing(
     position : of each access, beyond all others for a barrier
     among : the positions whose accesses count; by default all that are not dropped
     """
+    if not dropped:
+        return frozenset()
     is_dropped = np.isin(position, sorted(dropped))
     n_dropped = np.diff(np.concatenate([[0], np.cumsum(is_dropped)])[subgroup_offset])
     having = np.flatnonzero(n_dropped)
@@ -47,7 +51,8 @@ def missing(
     found: set[int] = set()
     for subgroup in {int(np.argmax(n_dropped)), *spread.tolist()}:
         mine = slice(subgroup_offset[subgroup], subgroup_offset[subgroup + 1])
-        unknown = _unknown(mine, is_dropped[mine], counts[mine], source)
+        few = np.bincount(position[mine])[position[mine]] <= FEW
+        unknown = _unknown(mine, is_dropped[mine], counts[mine], few, source)
         found.update(position[mine][unknown].tolist())
     return frozenset(found)
 
@@ -56,9 +61,13 @@ def _unknown(
     mine: slice,
     is_dropped: npt.NDArray[np.bool_],
     counts: npt.NDArray[np.bool_],
+    few: npt.NDArray[np.bool_],
     source: Source,
 ) -> npt.NDArray[np.int64]:
-    """The dropped ones of a sub-group's accesses of which bytes are in no access that counts."""
+    """The dropped ones of a sub-group's accesses of which bytes are in no access that counts.
+
+    few : accesses whose values may stay in registers all the time
+    """
     n_access = len(is_dropped)
     offset = source.granule_offset[mine.start : mine.stop + 1]
     mask = source.byte_mask[offset[0] : offset[-1]]
@@ -74,8 +83,7 @@ def _unknown(
     for step in NEIGHBOURS:
         there = np.flatnonzero((at + step >= 0) & (at + step < len(known)))
         one, other = wanted[there], known[at[there] + step]
-        same = (number.reshape(-1)[one] == number.reshape(-1)[other]) & (
-            np.abs(access[one] - access[other]) <= MOST_BETWEEN
-        )
+        near = few[access[one]] | (np.abs(access[one] - access[other]) <= MOST_BETWEEN)
+        same = near & (number.reshape(-1)[one] == number.reshape(-1)[other])
         left[there[same]] &= ~mask[other[same]]
     return np.unique(access[wanted[left != 0]])
