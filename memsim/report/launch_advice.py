@@ -15,7 +15,7 @@ from memsim.report.advice import (
 )
 from memsim.report.launch_time import QUEUE, LaunchTime
 from memsim.report.numbers import Summary
-from memsim.report.residency import idle_cores, limiter_text
+from memsim.report.residency import idle_cores, limiter_text, occupancy_of
 from memsim.report.text import count, fixed, number_of, percent, seconds
 
 MANY_IDLE = 0.1
@@ -103,7 +103,7 @@ def _latency(summary: Summary) -> Advice | None:
             f"Without this limit it takes {percent(queue, 0)} less.",
             queue,
         )
-    limiter = limiter_text(summary)
+    limiter = "" if occupancy_of(summary) == 1 else limiter_text(summary)
     return _waiting(
         summary,
         "latency",

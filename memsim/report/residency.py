@@ -47,15 +47,22 @@ def resident_notes(summary: Summary) -> list[str]:
     return [note for note in notes if note]
 
 
+def occupancy_of(summary: Summary) -> float | None:
+    """The part of the work-items that a core could hold which it holds; None where the result does not say."""
+    fit, groups = _fitting(summary), resident_groups(summary)
+    ratio = summary.occupancy.get("occupancy")
+    if fit is None or groups is None or not isinstance(ratio, int | float):
+        return None
+    return ratio * groups / fit
+
+
 def limiter_text(summary: Summary) -> str:
     """`100 % occupancy, limited by work-items`; empty where the result does not contain it."""
     fit, groups = _fitting(summary), resident_groups(summary)
     if fit is None or groups is None:
         return ""
-    ratio, limiter = (summary.occupancy.get(name) for name in ("occupancy", "limited_by"))
-    occupancy = ""
-    if isinstance(ratio, int | float):
-        occupancy = f"{percent(ratio * groups / fit, 0)} occupancy, "
+    part, limiter = occupancy_of(summary), summary.occupancy.get("limited_by")
+    occupancy = "" if part is None else f"{percent(part, 0)} occupancy, "
     if groups < fit:
         cores, idle = summary.machine.n_cores, idle_cores(summary)
         none = f", of which {count(idle)} have none" if idle else ""

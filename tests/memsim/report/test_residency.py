@@ -4,6 +4,7 @@ of resources that bind together."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,6 +122,15 @@ def test_a_wait_that_binds_is_advised_about(binds: str, name: str, words: str) -
     assert not list(advise_launch(summarise(launched(8192, **without(binds, 0.04)))))
     other = {**without(binds, 0.3), "binds": "DRAM"}
     assert not list(advise_launch(summarise(launched(8192, **other))))
+
+
+def test_a_full_core_is_not_to_have_more_work_items() -> None:
+    summary = summarise(launched(8192, **without("latency", 0.3)))
+    for occupancy in (1.0, 0.5):
+        (advice,) = advise_launch(
+            replace(summary, occupancy={**summary.occupancy, "occupancy": occupancy})
+        )
+        assert ("more work-items on a core" in advice.how) == (occupancy < 1)
 
 
 def test_a_full_queue_of_loads_needs_fewer_loads_and_not_more() -> None:
