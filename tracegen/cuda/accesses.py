@@ -237,7 +237,7 @@ class _Finder:
         if not name:
             raise self.refuse(one, "a call through a pointer")
         if name in self.module.functions and not name.startswith(MARKED):
-            raise self.refuse(one, "a recursive function")
+            raise self.refuse(one, "a recursive function, or one with the attribute noinline,")
         return []
 
     def _transfer(self, label: str, one: Instruction, what: str) -> Iterator[Access]:

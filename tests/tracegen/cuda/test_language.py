@@ -116,6 +116,21 @@ def test_threads_that_return_early_are_not_waited_for() -> None:
     np.testing.assert_array_equal(out["y"][:40], np.arange(40)[::-1])
 
 
+def test_functions_that_are_not_to_be_inlined_are_traced_where_they_are_called() -> None:
+    source = """
+    __device__ __noinline__ float half_of(const float *x, int i) { return 0.5f * x[i]; }
+    __global__ void k(const float *x, float *y) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      y[i] = half_of(x, i) + half_of(x, i + 1);
+    }
+    """
+    x = np.arange(65, dtype=np.float32)
+    work = workload(source, x, np.zeros(64, np.float32), block=64)
+    np.testing.assert_array_equal(run(work)["y"], (x[:-1] + x[1:]) / 2)
+    trace = tracegen.trace(work)
+    assert [trace.sites[k].array for k in trace.site] == 2 * ["x", "x", "y"]
+
+
 def test_barriers_that_count() -> None:
     source = """
     __global__ void counting(const int *x, int *y) {

@@ -63,7 +63,11 @@ ROLES = (
         (ASSEMBLER, [], r"t.cu:2: inline assembler \(PTX\) cannot be traced"),
         (SPECIAL, [], r"t.cu:2: inline assembler \(PTX\) cannot be traced"),
         (LAUNCHES, [], r"t.cu:3: .*reference to __global__ function"),
-        (RECURSIVE, [], r"t.cu:3: a recursive function cannot be traced"),
+        (
+            RECURSIVE,
+            [],
+            r"t.cu:3: a recursive function, or one with the attribute noinline, cannot be traced",
+        ),
         (POINTER, [], r"t.cu:5: a call through a pointer cannot be traced"),
         (GRID, [], r"t.cu:3: .*grid-wide synchronisation cannot be traced"),
         (
