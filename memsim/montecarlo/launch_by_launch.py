@@ -94,7 +94,7 @@ def replay_launches(
         )
         of_launch = [result.launches[k] for result in made.trials]
         kinds_of_launch = kinds[:, :, first_site[k] : first_site[k + 1]]
-        replays.append(Replay(dataset([trace], plan, of_launch, kinds_of_launch, about)))
+        replays.append(Replay(dataset([trace], [plan], of_launch, kinds_of_launch, about)))
     return tuple(replays)
 
 

@@ -36,7 +36,7 @@ from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.past import has_past
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.result import MISS_KINDS, Replay
-from memsim.montecarlo.totals import requests_of_group, site_totals
+from memsim.montecarlo.totals import requests_of_group, site_lookups, site_totals
 from memsim.montecarlo.trial import TrialResult
 from memsim.montecarlo.workers import (
     PLANS,
@@ -117,7 +117,7 @@ def replay(
             interrupted=made.interrupted,
         )
         about["first_reads_json"] = json.dumps(first)
-        return Replay(dataset(traces, plans[0], made.trials, miss_kinds_of(made), about))
+        return Replay(dataset(traces, plans, made.trials, miss_kinds_of(made), about))
 
     def watch(made: Results, most_calls: int) -> None:
         counted(progress)(made, most_calls)
@@ -280,13 +280,17 @@ def _provenance(trace: Trace) -> dict[str, Any]:
 
 def dataset(
     traces: Sequence[Trace],
-    plan: Plan,
+    plans: Sequence[Plan],
     results: list[TrialResult],
     kinds: npt.NDArray[np.int64],
     attributes: dict[str, Any],
 ) -> xr.Dataset:
-    """The Dataset of a Replay. kinds : see memsim.montecarlo.trial.miss_kinds; of the first trial"""
-    sites = traces[0].sites
+    """The Dataset of a Replay.
+
+    plans : one of each trace, and others of the first
+    kinds : see memsim.montecarlo.trial.miss_kinds; of the first trial
+    """
+    sites, plan = traces[0].sites, plans[0]
     n_site = len(sites)
     counts = np.stack([result.counts for result in results])[:, :, :n_site]
     samples = [_thinned(result.dram.latency_cycles) for result in results]
@@ -321,6 +325,12 @@ def dataset(
         variables["missed_translations"] = (("trial", "site"), missed[:, :n_site])
     for name, values in zip(MISS_KINDS, kinds, strict=True):
         variables[name] = (("level", "site"), values[:, :n_site])
+    if plan.machine.levels:
+        lookups = [
+            site_lookups(each.requests, each.machine.levels[0], n_site)
+            for _, each in zip(traces, plans, strict=False)
+        ]
+        variables["site_lookups"] = ("site", np.sum(lookups, axis=0))
     for name in totals[0]:
         variables[name] = ("site", np.sum([total[name] for total in totals], axis=0))
     coordinates = {

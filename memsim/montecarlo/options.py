@@ -129,7 +129,7 @@ class ReplayOptions(Options):
         "Waves of resident groups that warm the caches and are not counted.",
         least=0,
         flags=(),
-        default_text="half of a snapshot's waves but the last; 0 for a whole launch",
+        default_text="half of a snapshot's waves but the last; 0 for a whole launch, or below three waves",
     )
     weights: Any = option(
         None,

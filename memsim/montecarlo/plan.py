@@ -36,6 +36,10 @@ SAMPLERS: dict[str, int] = {
 """The compiled loop's number of each sampler that is not greedy; see ReplayOptions.sampler."""
 
 
+LEAST_WAVES = 3
+"""A snapshot of as many has a wave that warms the caches, one that is counted, and one that follows."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ordering:
     """What is random in a trial, and what is counted.
@@ -120,7 +124,7 @@ class Plan:
         """(n_group,) 1 for the groups that are counted.
 
         Those of the first waves warm the caches. Inside a launch the last wave is not counted either,
-        if another one is left: no group follows it, so its groups have the caches more and more to
+        if two others are left: no group follows it, so its groups have the caches more and more to
         themselves.
         """
         ordering, n_groups = self.ordering, len(self.work.turns)
@@ -128,7 +132,8 @@ class Plan:
         if ordering.counts_start:
             counted[:] = 2
             return counted
-        followed = ordering.deviation and n_groups >= (ordering.warmup_waves + 2) * self.wave
+        least = max(ordering.warmup_waves + 2, LEAST_WAVES) * self.wave
+        followed = ordering.deviation and n_groups >= least
         last = n_groups - self.wave if followed else n_groups
         counted[ordering.warmup_waves * self.wave : last] = 1
         return counted
@@ -211,7 +216,6 @@ def make_plan(
         coalesce_lanes=machine.coalesce_lanes,
         dense=shared.dense,
     )
-    n_waves = -(-trace.n_groups // (machine.n_cores * resident))
     plan = Plan(
         requests=requests,
         space=space,
@@ -219,7 +223,7 @@ def make_plan(
         work=work_of(requests, machine.cycles_per_turn),
         resident=resident,
         n_sites=len(trace.sites),
-        ordering=_ordering(trace, n_waves, options),
+        ordering=_ordering(trace, machine.n_cores * resident, options),
         array_of_chunk=shared.array_of_chunk,
         weight=_weights(trace, options.weights),
         past=past,
@@ -239,11 +243,12 @@ def _check_fit(trace: Trace, machine: Machine) -> None:
         )
 
 
-def _ordering(trace: Trace, n_waves: int, options: ReplayOptions) -> Ordering:
+def _ordering(trace: Trace, wave: int, options: ReplayOptions) -> Ordering:
     """The ordering that options specify, with the defaults for this trace."""
+    n_waves = -(-trace.n_groups // wave)
     warmup_waves = options.warmup_waves
     if warmup_waves is None:
-        warmup_waves = _warmup(trace, n_waves)
+        warmup_waves = _warmup(trace, wave)
     if warmup_waves >= n_waves:
         raise ReplayError(
             f"warmup_waves must be below the snapshot's {n_waves} waves, got {warmup_waves}"
@@ -267,8 +272,8 @@ def changes_for_occupancy(
     machine : before any carve-out
     """
     ordering = plan.ordering
-    n_waves = -(-trace.n_groups // (machine.n_cores * groups_per_core))
-    warmup = ordering.warmup_waves and _warmup(trace, n_waves)
+    wave = machine.n_cores * groups_per_core
+    warmup = ordering.warmup_waves and _warmup(trace, wave)
     return {
         "machine": machine.replace(levels=levels_for(machine, trace.launch, groups_per_core)),
         "resident": groups_per_core,
@@ -276,11 +281,13 @@ def changes_for_occupancy(
     }
 
 
-def _warmup(trace: Trace, n_waves: int) -> int:
-    """The waves that warm the caches: half of a snapshot, whose last wave is not counted either."""
-    if trace.whole:
-        return 0
-    return (n_waves - 1) // 2 if n_waves > 2 else n_waves // 2
+def _warmup(trace: Trace, wave: int) -> int:
+    """The waves that warm the caches: half of a snapshot, whose last wave is not counted either.
+
+    In one below three waves none does: what would be left to count begins when hardly anything is loaded.
+    """
+    n_waves = trace.n_groups // wave
+    return 0 if trace.whole or n_waves < LEAST_WAVES else (n_waves - 1) // 2
 
 
 def _weights(trace: Trace, weights: npt.ArrayLike | None) -> npt.NDArray[np.int32]:

@@ -43,6 +43,7 @@ Per site, from the trace:
     site_accesses   sub-group accesses;        site_lanes     lane accesses
     site_sectors    requested 32-byte sectors; site_useful_bytes   distinct requested bytes
     site_ideal_sectors   fewest sectors that could carry those bytes, access by access (float64)
+    site_lookups    sectors of the first level that all traced groups ask for; a trial counts a part of them
 Coordinates of site: site (name), array, direction, source_line (generated, -1 unknown), user_file,
     user_line (-1 unknown), itemsize_bytes
 Attributes:

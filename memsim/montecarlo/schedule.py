@@ -209,34 +209,65 @@ def count_work(requests, turns, n_requests):  # type: ignore[no-untyped-def]
 
 
 @hot
-def set_starts(requests, groups, fraction, subgroups):  # type: ignore[no-untyped-def]
+def set_starts(requests, groups, fraction, turns, subgroups):  # type: ignore[no-untyped-def]
     """Set where counting starts in each sub-group of a core's initial groups (schedule deviation).
 
-    fraction : (n_group,) of the barrier epochs of a group, so that its sub-groups start in the same
-        epoch; without barriers, of the bulk sequences of each sub-group
+    fraction : (n_group,) of a group's turns: of the bulk sequences of its longest sub-group in each barrier
+        epoch. All its sub-groups start in the epoch in which that point lies, each after the same part of
+        its own sequences there
+    turns : (most_epochs,) int64, scratch
     subgroups : see memsim.hierarchy.core_stage.Progress
     """
     for i in range(len(groups)):
         g = groups[i]
-        n_epochs = np.int64(1)
-        for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
-            n = np.int64(1)
-            for p in range(requests.subgroup_offset[s], requests.subgroup_offset[s + 1]):
-                if np.int64(requests.access[p]) & BARRIER:
-                    n += 1
-            n_epochs = max(n_epochs, n)
+        n_epochs = _count_epochs(requests, g, turns)
+        left, epoch = fraction[i] * turns[:n_epochs].sum(), 0
+        while epoch + 1 < n_epochs and left >= turns[epoch]:
+            left -= turns[epoch]
+            epoch += 1
+        part = left / max(turns[epoch], 1)
         for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
             begin, end = requests.subgroup_offset[s], requests.subgroup_offset[s + 1]
-            if n_epochs > 1:
-                skipped, bit = np.int64(fraction[i] * n_epochs), BARRIER
-            else:
-                n = np.int64(0)
-                for p in range(begin, end):
-                    n += np.int64(requests.access[p]) & STARTS_SEQUENCE
-                skipped, bit = np.int64(fraction[i] * n), STARTS_SEQUENCE
+            begin = _after(requests.access, begin, end, epoch, BARRIER)
+            n, p = np.int64(0), begin
+            while p < end and not np.int64(requests.access[p]) & BARRIER:
+                n += np.int64(requests.access[p]) & STARTS_SEQUENCE
+                p += 1
             subgroups[s * SUBGROUP_WORDS + START] = _after(
-                requests.access, begin, end, skipped, bit
+                requests.access, begin, p, np.int64(part * n), STARTS_SEQUENCE
             )
+
+
+@hot
+def _count_epochs(requests, group, turns):  # type: ignore[no-untyped-def]
+    """Count, for each barrier epoch of a group, the bulk sequences of its longest sub-group; returns the
+    number of epochs."""
+    turns[:] = 0
+    last = 0
+    for s in range(requests.first_subgroup[group], requests.first_subgroup[group + 1]):
+        epoch, n = 0, np.int64(0)
+        for p in range(requests.subgroup_offset[s], requests.subgroup_offset[s + 1]):
+            word = np.int64(requests.access[p])
+            if word & BARRIER:
+                epoch, n = epoch + 1, np.int64(0)
+            else:
+                n += word & STARTS_SEQUENCE
+            turns[epoch] = max(turns[epoch], n)
+        last = max(last, epoch)
+    return last + 1
+
+
+@hot
+def most_epochs(requests, n_group):  # type: ignore[no-untyped-def]
+    """The barrier epochs of the sub-group with most of them, among the first groups."""
+    most = 0
+    for s in range(requests.first_subgroup[n_group]):
+        n = 0
+        for p in range(requests.subgroup_offset[s], requests.subgroup_offset[s + 1]):
+            if np.int64(requests.access[p]) & BARRIER:
+                n += 1
+        most = max(most, n)
+    return most + 1
 
 
 @hot

@@ -8,7 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import hot
-from memsim.trace.model import Trace
+from memsim.hierarchy.core_stage import (
+    COUNT_SHIFT,
+    MAX_REQUESTS_OF_ACCESS,
+    SITE_SHIFT,
+    Requests,
+)
+from memsim.hierarchy.levels import mask_tables
+from memsim.machine.parts import Level
+from memsim.trace.model import GRANULE_BYTES, Trace
 
 
 @hot
@@ -38,6 +46,26 @@ def site_totals(trace: Trace) -> dict[str, npt.NDArray[Any]]:
     _site_totals(trace.site, trace.lanes, trace.granule_offset, trace.byte_mask, *totals)
     names = ("site_accesses", "site_lanes", "site_sectors", "site_useful_bytes")
     return {**dict(zip(names, totals[:4], strict=True)), "site_ideal_sectors": totals[4] * 1.0}
+
+
+@hot
+def _lookups(access, request, n_sectors, lookups):  # type: ignore[no-untyped-def]
+    r = 0
+    for p in range(len(access)):
+        word = np.int64(access[p])
+        for _ in range((word >> COUNT_SHIFT) & MAX_REQUESTS_OF_ACCESS):
+            lookups[word >> SITE_SHIFT] += n_sectors[np.int64(request[r] >> np.uint64(32)) & 0xFF]
+            r += 1
+
+
+def site_lookups(requests: Requests, first: Level, n_sites: int) -> npt.NDArray[np.int64]:
+    """(n_sites,) sectors that all groups of a trace ask its machine's first level for."""
+    lookups = np.zeros(n_sites, np.int64)
+    tables = mask_tables(
+        *(n // GRANULE_BYTES for n in (first.line_bytes, first.sector_bytes, first.fill_bytes))
+    )
+    _lookups(requests.access, requests.request, tables.n_sectors, lookups)
+    return lookups
 
 
 MOST_GROUPS, MOST_GRANULES = 16, 1 << 20

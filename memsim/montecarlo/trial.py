@@ -33,7 +33,7 @@ from memsim.hierarchy.sub_cores import Timing, empty_sub_cores, replay_sub_cores
 from memsim.hierarchy.translation import missed_translations, page_offsets, placement_key
 from memsim.montecarlo.options import GREEDY
 from memsim.montecarlo.plan import SAMPLERS, ChunkOffsets, Plan
-from memsim.montecarlo.schedule import Schedule, schedule, set_starts, slice_ends
+from memsim.montecarlo.schedule import Schedule, most_epochs, schedule, set_starts, slice_ends
 from memsim.trace.model import GRANULE_BYTES
 
 BASE_STEPS = 4096
@@ -376,7 +376,8 @@ def _progress(plan: Plan) -> Progress:
 def _set_starts(plan: Plan, progress: Progress, drawn: Schedule) -> None:
     """Set where counting starts in the initial groups (schedule deviation)."""
     groups = np.arange(len(drawn.fraction), dtype=np.int32)
-    set_starts(plan.requests, groups, drawn.fraction, progress.subgroups)
+    turns = np.empty(most_epochs(plan.requests, len(groups)), np.int64)
+    set_starts(plan.requests, groups, drawn.fraction, turns, progress.subgroups)
 
 
 def _missed_translations(

@@ -178,12 +178,12 @@ def reference_trial(
 def mark_counted(
     groups: list[Group], wave: int, warmup_waves: int | None, whole: bool, inside: bool
 ) -> None:
-    """The first waves of a snapshot only warm the caches. Inside a launch its last wave, which no
-    group follows, does not count either, if another wave is left."""
-    n_waves = -(-len(groups) // wave)
+    """The first waves of a snapshot of three or more only warm the caches. Inside a launch its last wave,
+    which no group follows, does not count either."""
+    n_waves = len(groups) // wave
     if warmup_waves is None:
-        warmup_waves = 0 if whole else n_waves // 2 if n_waves < 3 else (n_waves - 1) // 2
-    followed = inside and len(groups) >= (warmup_waves + 2) * wave
+        warmup_waves = 0 if whole or n_waves < 3 else (n_waves - 1) // 2
+    followed = inside and len(groups) >= max(warmup_waves + 2, 3) * wave
     for k, group in enumerate(groups):
         group.counted = k // wave >= warmup_waves
         if followed and k >= len(groups) - wave:
@@ -463,19 +463,37 @@ def whole(queues: Queues) -> list[list[int]]:
 
 
 def set_starts(group: Group, fraction: float) -> None:
-    """A group starts to count after a fraction of its barrier epochs. If it has no barriers, each
-    sub-group starts after that fraction of its bulk sequences."""
-    barriers = [[p for p, a in enumerate(s.accesses) if a.is_barrier] for s in group.subgroups]
-    epochs = 1 + max(map(len, barriers))
-    for subgroup, at in zip(group.subgroups, barriers, strict=True):
-        if epochs > 1:
-            skipped = int(fraction * epochs)
-            begins = [0, *(p + 1 for p in at)]
-        else:
-            skipped = int(fraction * n_sequences(subgroup))
-            begins = [p for p, access in enumerate(subgroup.accesses) if access.starts_sequence]
-        if skipped:
-            subgroup.start = begins[skipped] if skipped < len(begins) else len(subgroup.accesses)
+    """A group starts to count after a fraction of its turns, the bulk sequences of the longest sub-group in
+    each of its barrier epochs: each sub-group in the epoch in which that is, after the same part of its own
+    sequences there."""
+    epochs = [epochs_of(subgroup) for subgroup in group.subgroups]
+    longest = [
+        max(map(len, sequences)) for sequences in itertools.zip_longest(*epochs, fillvalue=())
+    ]
+    left, epoch = fraction * sum(longest), 0
+    while epoch + 1 < len(longest) and left >= longest[epoch]:
+        left -= longest[epoch]
+        epoch += 1
+    part = left / max(longest[epoch], 1)
+    for subgroup, sequences in zip(group.subgroups, epochs, strict=True):
+        barriers = [p for p, access in enumerate(subgroup.accesses) if access.is_barrier]
+        begins = [0, *(p + 1 for p in barriers)]
+        if epoch >= len(begins):
+            subgroup.start = len(subgroup.accesses)
+            continue
+        skipped = int(part * len(sequences[epoch]))
+        subgroup.start = sequences[epoch][skipped] if skipped else begins[epoch]
+
+
+def epochs_of(subgroup: SubGroup) -> list[list[int]]:
+    """Where the bulk sequences of a sub-group begin, by barrier epoch."""
+    epochs: list[list[int]] = [[]]
+    for p, access in enumerate(subgroup.accesses):
+        if access.is_barrier:
+            epochs.append([])
+        elif access.starts_sequence:
+            epochs[-1].append(p)
+    return epochs
 
 
 def merged(

@@ -73,7 +73,7 @@ def site_events(
 ) -> tuple[list[str], npt.NDArray[np.int64]]:
     """The names of the events, and their counts as (n_site, n_event) int64."""
     counted = Counts(dataset, max(int(dataset.attrs["traced_groups"]), 1))
-    share = counted.share[:, None]
+    share = counted.site_share
 
     def mean(name: str, level: int) -> npt.NDArray[np.float64]:
         values = dataset[name].transpose("trial", "level", "site").values[:, level]

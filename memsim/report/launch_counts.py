@@ -1,17 +1,15 @@
 """A replay's counts, scaled to the launch that a profiler measured.
 
-A replay counts a part of a snapshot: accesses before a core's random start only warm the caches.
-Static counts (accesses, requested sectors) cover the whole snapshot and are multiplied by
+A replay counts a part of a snapshot: what groups access while caches warm up, and when no group is left to
+begin, is not counted. Static counts (accesses, requested sectors) cover the whole snapshot and are multiplied by
 
     groups measured / groups traced * requests of the launch's mean group / those of the mean traced one
 
-Counts of a trial are also divided by the share of the snapshot that the trial counted:
+Counts of a trial are also divided by the share of the snapshot that the trial counted, access by access:
 
-    share = first-level sectors counted / sectors that the snapshot requests
+    share = first-level sectors counted / sectors that all traced groups ask the first level for
 
-This is exact where the first level counts 32-byte sectors of whole sub-groups. Otherwise the share is
-estimated from the replay's options: 1 - warm-up / waves, or, without warm-up and with random starts,
-1 - 1/2 / waves.
+Results of earlier versions do not have the latter; there the share is estimated from the replay's options.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ from memsim.latency import machine_of
 from memsim.machine.model import Machine
 
 Floats = npt.NDArray[np.float64]
-GRANULE_BYTES = 32
 EVERY = ("load", "store", "atomic")
 
 
@@ -58,29 +55,37 @@ class Counts:
             return 1.0
         return self.n_groups / traced * work_of(self.dataset).of_traced
 
-    @cached_property
+    @property
     def is_exact(self) -> bool:
-        """Whether the share of the snapshot that a trial counted is known, not estimated."""
-        machine = self.machine
-        return bool(
-            machine.levels
-            and machine.levels[0].sector_bytes == GRANULE_BYTES
-            and machine.coalesce_lanes == machine.subgroup_size
-        )
+        """Whether the part of the snapshot that a trial counted is known, not estimated."""
+        return "site_lookups" in self.dataset
+
+    @cached_property
+    def lookups(self) -> Floats:
+        """(site,) what all traced groups ask the first level for."""
+        if self.is_exact:
+            return np.asarray(self.dataset["site_lookups"].values, np.float64)
+        return np.asarray(self._values("accesses")[:, 0].mean(axis=0) / self._mean_share())
 
     @cached_property
     def share(self) -> Floats:
         """(trial,) the part of the snapshot that each trial counted."""
         if not self.n_levels:
             return np.ones(self.dataset.sizes["trial"])
-        counted = self._values("accesses")[:, 0].astype(np.float64)
-        seen = counted.any(axis=0)
-        if self.is_exact:
-            requested = float(self.dataset["site_sectors"].values[seen].sum())
-        else:
-            requested = float(counted.sum(axis=1).mean()) / self._mean_share()
-        share = counted.sum(axis=1) / requested if requested else np.ones(len(counted))
+        counted = self._values("accesses")[:, 0].sum(axis=1)
+        requested = self.lookups.sum()
+        share = counted / requested if requested else np.ones(len(counted))
         return np.where(share > 0, share, 1.0)
+
+    @cached_property
+    def site_share(self) -> Floats:
+        """(trial, site) likewise of each access: a trial may count more of the loads with which a group
+        begins than of the stores with which it ends. Where it counts none, the part of all."""
+        if not self.n_levels:
+            return np.ones((self.dataset.sizes["trial"], self.dataset.sizes["site"]))
+        counted = self._values("accesses")[:, 0]
+        known = (counted > 0) & (self.lookups > 0)
+        return np.where(known, counted / np.where(known, self.lookups, 1.0), self.share[:, None])
 
     def sites(self, kinds: Sequence[str]) -> npt.NDArray[np.bool_]:
         """(site,) whether a site has one of these directions."""
@@ -114,8 +119,9 @@ class Counts:
         return np.full(self.dataset.sizes["trial"], total)
 
     def _scaled(self, name: str, level: int, kinds: Sequence[str]) -> Floats:
-        total = self._values(name)[:, level, self.sites(kinds)].sum(axis=1)
-        return np.asarray(total * self.group_factor / self.share, dtype=np.float64)
+        sites = self.sites(kinds)
+        values = self._values(name)[:, level, sites] / self.site_share[:, sites]
+        return np.asarray(values.sum(axis=1) * self.group_factor, dtype=np.float64)
 
     def _values(self, name: str) -> npt.NDArray[np.int64]:
         return np.asarray(self.dataset[name].transpose("trial", "level", "site").values)

@@ -1,7 +1,7 @@
 """What a whole launch moves: the counted part of a snapshot, scaled to all groups of the launch.
 
-The counts of a trial are multiplied by what the launch requests over what was traced of it, and divided by
-the share of the snapshot that the trial counted (memsim.report.launch_counts). Intervals are over trials,
+The counts of a trial are multiplied by what the launch requests over what was traced of it, and those of each
+access divided by the share of it that the trial counted (memsim.report.launch_counts). Intervals are over trials,
 hence over orderings and, where several snapshots were replayed, over their places in the launch. They
 contain how well the launch's requests are known, and with a single snapshot how far its groups are from
 the launch's mean group. What the groups before a snapshot were the first to read from DRAM is added
@@ -86,7 +86,7 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
 
     factor = counts.group_factor / counts.share
     names = [*(str(name) for name in dataset["level"].values), DRAM]
-    moved = _scaled(dataset, factor, places)
+    moved = _scaled(dataset, counts, places)
     first = first_reads(dataset)
 
     def of_sites(chosen: np.ndarray[Any, Any], first_bytes: float) -> Moved:
@@ -128,14 +128,14 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     )
 
 
-def _scaled(dataset: xr.Dataset, factor: Floats, places: Places) -> dict[str, Floats]:
+def _scaled(dataset: xr.Dataset, counts: Counts, places: Places) -> dict[str, Floats]:
     """`read` and `write` -> (n_trial, n_level, n_site) bytes of the launch.
 
     All that stores make dirty is written to the next level, but for what is dirty at the end. A snapshot
     writes back less where the caches were clean when it began, and a part of a launch more than all of it.
     """
     dims = ("trial", "level", "site")
-    scale = factor[:, None, None]
+    scale = (counts.group_factor / counts.site_share)[:, None, :]
     moved = {
         direction: dataset[f"{direction}_bytes"].transpose(*dims).values * scale
         for direction in ("read", "write")

@@ -45,7 +45,8 @@ _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
         ("cold_misses", "capacity_misses", "conflict_misses"), (("level", "site"), "i")
     ),
     **dict.fromkeys(
-        ("site_accesses", "site_lanes", "site_sectors", "site_useful_bytes"), (("site",), "i")
+        ("site_accesses", "site_lanes", "site_sectors", "site_useful_bytes", "site_lookups"),
+        (("site",), "i"),
     ),
     "site_ideal_sectors": (("site",), "f"),
     "dram_latency_cycles": (("trial", "sample"), "f"),
@@ -59,7 +60,7 @@ _DIRTIED = ("dirtied_bytes", "open_dirtied_bytes", "likely_dirtied_bytes")
 """None exceeds those before it."""
 _DIRTY = ("dirtied_bytes", "dirty_bytes", "unfilled_bytes")
 _OPTIONAL = (
-    *("far_hits", "open", "likely", "missed_translations"),
+    *("far_hits", "open", "likely", "missed_translations", "site_lookups"),
     *(*_DIRTIED, "dirty_bytes", "unfilled_bytes"),
 )
 _COORDINATES: dict[str, tuple[str, str]] = {

@@ -142,11 +142,12 @@ def test_out_of_step_a_shared_halo_is_fetched_twice() -> None:
 
 
 def test_groups_that_no_group_follows_are_not_counted() -> None:
-    """Of five waves inside a launch two warm the caches and the last one is not counted."""
+    """Of five waves inside a launch two warm the caches and the last one is not counted. Two are too few for
+    either: a wave that begins with hardly anything loaded would read what neighbours share once more."""
     trace = make_trace([[[(0, [g])]] for g in range(20)], whole=False)
     on = machine(level(), cores=2, max_groups=2)
     assert list(np.flatnonzero(make_plan(trace, on)[0].counted())) == list(range(8, 16))
     whole, _ = make_plan(make_trace([[[(0, [g])]] for g in range(20)]), on)
     assert whole.counted().all()
     two, _ = make_plan(make_trace([[[(0, [g])]] for g in range(8)], whole=False), on)
-    assert list(np.flatnonzero(two.counted())) == list(range(4, 8))
+    assert two.counted().all()
