@@ -107,8 +107,19 @@ def _capacities(dataset: xr.Dataset) -> xr.DataArray:
     return xr.DataArray(np.array(sizes, np.float64), dims="level")
 
 
-def places_of(dataset: xr.Dataset) -> Places:
-    """The places in the launch that the trials of a result alternate between."""
+def pages_of(dataset: xr.Dataset) -> dict[str, float]:
+    """Level -> the share of the pages in its variance; see memsim.montecarlo.pages."""
+    shares = json_object(dataset.attrs.get("pages_json"))
+    return {
+        str(name): share
+        for name, share in shares.items()
+        if isinstance(share, float) and 0 < share <= 1
+    }
+
+
+def places_of(dataset: xr.Dataset, level: str | None = None) -> Places:
+    """The places in the launch that the trials of a result alternate between, and how much pages matter: for a
+    level, or for whatever depends on all of them."""
     options = _options(dataset)
     n, start = options.get("snapshots", 1), options.get("start_weight", 0.0)
     # Fewer trials than places say nothing of places, and files say any number.
@@ -117,7 +128,9 @@ def places_of(dataset: xr.Dataset) -> Places:
     of_groups = int(dataset.attrs.get("of_groups", 0))
     traced = int(dataset.attrs.get("traced_groups", 0)) / of_groups if of_groups > 0 else 1.0
     phases = options.get("phases") is True and n == 2
-    return Places(n, min(max(traced, 0.0), 1.0), start, start > 0, phases)
+    shares = pages_of(dataset)
+    pages = max(shares.values(), default=0.0) if level is None else shares.get(level, 0.0)
+    return Places(n, min(max(traced, 0.0), 1.0), start, start > 0, phases, pages)
 
 
 def work_of(dataset: xr.Dataset) -> LaunchWork:
@@ -131,12 +144,17 @@ def work_of(dataset: xr.Dataset) -> LaunchWork:
 
 
 def _options(dataset: xr.Dataset) -> dict[str, Any]:
-    """The options that a result records; files say anything."""
+    """The options that a result records."""
+    return json_object(dataset.attrs.get("options_json"))
+
+
+def json_object(text: Any) -> dict[str, Any]:
+    """The object that an attribute is; files say anything."""
     try:
-        options = json.loads(dataset.attrs.get("options_json") or "{}")
-    except (TypeError, ValueError):
+        found = json.loads(text or "{}")
+    except (TypeError, ValueError, RecursionError):
         return {}
-    return options if isinstance(options, dict) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def widened(middle: T, low: Any, high: Any) -> T:

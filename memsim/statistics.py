@@ -21,9 +21,10 @@ from scipy import special
 from memsim.errors import ResultError
 
 ORDERING, PLACE, PHASE, PAST, GROUPS = "ordering", "place", "phase", "past", "groups"
+PAGES = "pages"
 """Parts of an interval: the order in which accesses are served, the place of the snapshot, whether groups
-that begin together stay in step, what groups before the snapshot have left in the caches, and how much
-groups that were not traced request."""
+that begin together stay in step, what groups before the snapshot have left in the caches, how much
+groups that were not traced request, and where the pages of arrays lie in memory."""
 CONFIDENCE = 0.95
 MIN_TRIALS = 2
 MIN_TRIALS_TO_STOP = 32
@@ -163,6 +164,8 @@ class Places:
     has_start : the last place is the start of the launch, where caches are empty, and stands for itself;
         the others are samples of the rest. Otherwise all places are samples of the launch
     start_weight : share of the launch that is its start
+    pages_share : of the variance over trials, what is due to where pages lie: all orderings of one run have the
+        same pages, so the interval covers their spread and not only that of the mean
     """
 
     n: int = 1
@@ -170,6 +173,7 @@ class Places:
     start_weight: float = 0.0
     has_start: bool = False
     phases: bool = False
+    pages_share: float = 0.0
 
     def of_ratio(self, sizes: npt.ArrayLike) -> Places:
         """The same places for a ratio: the start has the share that it has of the denominators.
@@ -219,6 +223,15 @@ PHASES = Places(2, phases=True)
 
 
 def describe(values: npt.ArrayLike, places: Places = ONE_PLACE) -> Estimate:
+    """As `_describe`, with the part `pages` where these matter."""
+    found = _describe(values, places)
+    if not (places.pages_share and found.has_interval and found.sigma):
+        return found
+    t = student_t(max(found.n_trials - places.n + 1, MIN_TRIALS))
+    return found.with_part(PAGES, t * math.sqrt(places.pages_share) * found.sigma)
+
+
+def _describe(values: npt.ArrayLike, places: Places = ONE_PLACE) -> Estimate:
     """Mean, interval and spread of (n_trial,) values; what is undefined is NaN.
 
     With several places, sigma and the part `ordering` of the interval are those within a place, and the
@@ -228,7 +241,7 @@ def describe(values: npt.ArrayLike, places: Places = ONE_PLACE) -> Estimate:
     """
     array = np.asarray(values, dtype=np.float64).ravel()
     if places.n > 1 and len(array) >= 2 * places.n:
-        by_place = [describe(array[k :: places.n]) for k in range(places.n)]
+        by_place = [_describe(array[k :: places.n]) for k in range(places.n)]
         if all(place.has_interval for place in by_place):
             return _over_places(by_place, places)
     array = array[np.isfinite(array)]

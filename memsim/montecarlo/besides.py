@@ -1,5 +1,6 @@
 """What is replayed besides the trials, in the first trial's ordering: misses of other caches, which tell the
-kinds of misses apart; other numbers of resident groups; other orders within a core."""
+kinds of misses apart; other numbers of resident groups; other orders within a core; and a few trials with
+other orderings of the same pages."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.other_orders import counts_in_order, load_hit_ratios, other_orders
+from memsim.montecarlo.pages import page_calls, page_shares
 from memsim.montecarlo.plan import Plan, changes_for_occupancy
 from memsim.montecarlo.trial import MissCache, miss_kinds, misses_of, misses_with, run_trial
 from memsim.montecarlo.workers import Call, Results, Task, Workers
@@ -107,7 +109,7 @@ class Besides:
         for sampler in other_orders(self.options, n_trials, self.places.n):
             for k in range(self.places.n):
                 calls["order", sampler, k] = Call(counts_in_order, k, (sampler, seed, k))
-        return calls
+        return calls | page_calls(self.machine, seed, n_trials, self.places.n)
 
     def complete(self, workers: Workers, made: Results) -> None:
         """Run what the number of trials calls for and is not done yet; an interrupt ends it."""
@@ -146,3 +148,11 @@ class Besides:
                 counts = [made.others[key] for key in keys]
                 found[sampler] = load_hit_ratios(counts, self.trace, self.machine, self.places)
         return found
+
+    def shares_of_pages(self, made: Results) -> dict[str, float]:
+        """Level -> the part of the variance of its load hit ratio that is due to where pages lie, if any."""
+        loads = np.array([site.direction == "load" for site in self.trace.sites])
+        counts = [result.counts for result in made.trials]
+        shares = page_shares(counts, made.others, loads, self.places.n)
+        names = (level.name for level in self.machine.levels)
+        return {name: share for name, share in zip(names, shares, strict=False) if share}

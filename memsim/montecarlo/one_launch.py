@@ -117,6 +117,7 @@ def replay(
             interrupted=made.interrupted,
         )
         about["first_reads_json"] = json.dumps(first)
+        about["pages_json"] = json.dumps(besides.shares_of_pages(made))
         return Replay(dataset(traces, plans, made.trials, miss_kinds_of(made), about))
 
     def watch(made: Results, most_calls: int) -> None:

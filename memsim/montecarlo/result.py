@@ -59,6 +59,8 @@ Attributes:
                             groups before it read them first (memsim.montecarlo.first_reads)
     group_requests_json     array -> how often a group loads each 32-byte sector that it loads of it
     occupancy_json          groups per core and what limits them
+    pages_json              level -> the part of the variance of its load hit ratio over trials that is due to
+                            where pages lie; without a level whose is not significant
     orders_json             sampler -> level -> load hit ratio in one ordering under another order within
                             a core; empty where none was replayed
     generated_source        the OpenCL C that was traced

@@ -10,7 +10,6 @@ the launch's mean group. What the groups before a snapshot were the first to rea
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from memsim.bounds import places_of, work_of
+from memsim.bounds import json_object, places_of, work_of
 from memsim.latency import DRAM
 from memsim.report.launch_counts import Counts, Floats
 from memsim.statistics import GROUPS, Estimate, Places, describe
@@ -78,8 +77,8 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     places, work = places_of(dataset), work_of(dataset)
     open_part = work.half_width if places.n_samples == 1 else work.error or 0.0
 
-    def of_launch(values: npt.ArrayLike) -> Estimate:
-        found = describe(values, places)
+    def of_launch(values: npt.ArrayLike, level: str | None = None) -> Estimate:
+        found = describe(values, places if level is None else places_of(dataset, level))
         if open_part and found.is_defined:
             return found.with_part(GROUPS, open_part * found.mean)
         return found
@@ -93,9 +92,9 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
         return Moved(
             **{
                 f"{direction}_bytes": {
-                    name: of_launch(np.maximum(values[:, k, chosen].sum(axis=1), 0.0)).shifted(
-                        first_bytes if (direction, name) == ("read", DRAM) else 0.0
-                    )
+                    name: of_launch(
+                        np.maximum(values[:, k, chosen].sum(axis=1), 0.0), names[k]
+                    ).shifted(first_bytes if (direction, name) == ("read", DRAM) else 0.0)
                     for k, name in enumerate(names[1:])
                 }
                 for direction, values in moved.items()
@@ -167,14 +166,8 @@ def first_reads(dataset: xr.Dataset) -> dict[str, float]:
 
 def _positive(dataset: xr.Dataset, attribute: str) -> dict[str, Any]:
     """The positive numbers of an attribute by their names; files say anything."""
-    try:
-        values = json.loads(dataset.attrs.get(attribute) or "{}")
-    except (TypeError, ValueError):
-        return {}
-    if not isinstance(values, dict):
-        return {}
     return {
         str(name): value
-        for name, value in values.items()
+        for name, value in json_object(dataset.attrs.get(attribute)).items()
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
     }

@@ -88,6 +88,7 @@ _OPTIONAL_JSON = (
     "first_reads_json",
     "group_requests_json",
     "orders_json",
+    "pages_json",
     "time_json",
 )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from memsim import latency
-from memsim.bounds import is_open, places_of, widened, with_open_hits
+from memsim.bounds import is_open, json_object, places_of, widened, with_open_hits
 from memsim.report.compiled import read_compiled, without_code
 from memsim.report.launch_time import launch_time
 from memsim.report.launch_totals import launch_totals
@@ -132,6 +131,7 @@ def _sites(
 ) -> tuple[SiteNumbers, ...]:
     """parts : of the latency; shares : (trial, site)"""
     places, counted = places_of(dataset), _counted(dataset)
+    of_levels = [places_of(dataset, name) for name in level_names]
     cycles = parts.sum("part", skipna=False)
     pending_cycles = latency.expected_latency_cycles(dataset, "pending")
     leads = (shares >= shares.max(axis=1, keepdims=True)) & (shares > 0) if shares.size else shares
@@ -139,7 +139,7 @@ def _sites(
     numbers = []
     for i, name in enumerate(dataset["site"].values):
         one = plain.isel(site=i)
-        levels = _levels(one, level_names, model_error, places, counted)
+        levels = _levels(one, level_names, model_error, of_levels, counted)
         part_means = {
             str(part): describe(parts.isel(site=i).sel(part=part).values).mean
             for part in parts["part"].values
@@ -194,11 +194,12 @@ def _levels(
     one: xr.Dataset,
     level_names: tuple[str, ...],
     model_error: Mapping[str, float | None],
-    places: Places,
+    places: Sequence[Places],
     counted: npt.NDArray[np.float64],
 ) -> tuple[LevelNumbers, ...]:
     """The numbers of each level for one site, or for a sum of sites, which has no kinds of misses.
 
+    places : of each level
     counted : (n_trial,) sectors of the first level that each trial counted
     """
     accesses = one["accesses"].transpose("trial", "level").values
@@ -209,7 +210,7 @@ def _levels(
     levels = []
     for k, name in enumerate(level_names):
         requested = np.where(accesses[:, k] > 0, accesses[:, k], np.nan)
-        of_ratio = places.of_ratio(accesses[:, k] / counted)
+        of_ratio = places[k].of_ratio(accesses[:, k] / counted)
         misses = {}
         if "cold_misses" in one:
             misses = {kind: int(one[f"{kind}_misses"].isel(level=k)) for kind in MISS_KINDS}
@@ -233,7 +234,7 @@ def _totals(
     dataset: xr.Dataset, level_names: tuple[str, ...], model_error: Mapping[str, float | None]
 ) -> dict[tuple[str, str], LevelNumbers]:
     direction = dataset["direction"].values.astype(str)
-    places, counted = places_of(dataset), _counted(dataset)
+    places, counted = [places_of(dataset, name) for name in level_names], _counted(dataset)
     per_site = dataset.reset_coords()[
         ["accesses", "hits", "pending", "read_bytes", "write_bytes"]
     ].drop_vars("site")
@@ -286,11 +287,7 @@ def _model_error(attrs: Mapping[str, Any], level_names: tuple[str, ...]) -> dict
 
 
 def _json_object(attrs: Mapping[str, Any], name: str) -> dict[str, Any]:
-    try:
-        value = json.loads(attrs.get(name) or "{}")
-    except (TypeError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    return json_object(attrs.get(name))
 
 
 def _line(value: xr.DataArray) -> int | None:

@@ -166,7 +166,7 @@ def percent_estimate(estimate: Estimate, decimals: int = 1) -> str:
     return text if text == UNKNOWN else f"{text} %"
 
 
-_CAUSES = {"past": "earlier groups", "groups": "untraced groups"}
+_CAUSES = {"past": "earlier groups", "groups": "untraced groups", "pages": "places of pages"}
 """What the parts of an interval are due to, where their names are not plain words."""
 
 

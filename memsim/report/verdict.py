@@ -17,7 +17,7 @@ from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.order_sensitivity import orders_text
 from memsim.report.residency import occupancy_text
 from memsim.report.text import ROUNDING, fixed, model_cycles, percent, plus_minus, shortened, small
-from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP, PAST, PHASE, PLACE
+from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP, PAGES, PAST, PHASE, PLACE
 
 MAX_FINDINGS = 3
 ENOUGH_SHARE = 0.8  # findings stop once they explain this part of the load latency
@@ -269,6 +269,7 @@ def _causes(site: SiteNumbers) -> str:
     words = {
         PLACE: "places of the launch",
         PHASE: "phases of its groups",
+        PAGES: "places of its pages in memory",
         PAST: "what earlier groups have left in the caches",
     }
     parts = site.latency_cycles.parts
