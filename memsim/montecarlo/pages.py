@@ -9,6 +9,7 @@ single run: +- t sqrt(share) sigma.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -23,9 +24,8 @@ from memsim.montecarlo.plan import Plan
 from memsim.montecarlo.trial import Workspace, prepare, run_launch
 from memsim.montecarlo.workers import Call, hit_ratio
 
-PAIRS = 4
-"""Trials that are replayed again."""
-LEAST_TRIALS = 8
+TRIALS_PER_PAIR, FEWEST_PAIRS, MOST_PAIRS = 4, 2, 4
+"""One of so many trials is replayed again, until there are enough."""
 SIGNIFICANCE = 0.95
 OTHER_ORDERING = 1 << 31
 """Added to the number of a trial, where its ordering is another and its pages are the same."""
@@ -36,9 +36,12 @@ Counts = npt.NDArray[np.int64]
 def page_calls(machine: Machine, seed: int, n_trials: int, n_places: int) -> dict[Hashable, Call]:
     """Replays of the first trials with other orderings, where pages are placed at random."""
     translation = machine.translation
-    if translation is None or translation.placement != "random" or n_trials < LEAST_TRIALS:
+    n_pairs = min(n_trials // TRIALS_PER_PAIR, MOST_PAIRS)
+    if translation is None or translation.placement != "random" or n_pairs < FEWEST_PAIRS:
         return {}
-    return {("pages", k): Call(counts_on_same_pages, k % n_places, (seed, k)) for k in range(PAIRS)}
+    return {
+        ("pages", k): Call(counts_on_same_pages, k % n_places, (seed, k)) for k in range(n_pairs)
+    }
 
 
 def counts_on_same_pages(plan: Plan, workspace: Workspace, seed: int, trial: int) -> Counts:
@@ -56,19 +59,20 @@ def page_shares(
     n_places: int,
 ) -> list[float]:
     """The share of the pages in the variance of each level's load hit ratio over trials of one place; 0 where it
-    is not significant, or pairs are missing.
+    is not significant, or pairs are too few.
 
     trials : (n_level, n_site, n_count) each;  others : results of `page_calls`
     """
-    pairs = [others[key] for k in range(PAIRS) if (key := ("pages", k)) in others]
-    if len(pairs) < PAIRS or len(trials) < 2 * n_places:
+    done = itertools.takewhile(others.__contains__, (("pages", k) for k in range(MOST_PAIRS)))
+    pairs = [others[key] for key in done]
+    if len(pairs) < FEWEST_PAIRS or len(trials) < 2 * n_places:
         return [0.0] * len(trials[0])
     ratios, again = (_load_ratios(counts, loads) for counts in (trials, pairs))
-    within = (again - ratios[:PAIRS]) ** 2 / 2
+    within = (again - ratios[: len(pairs)]) ** 2 / 2
     by_place = [ratios[k::n_places] for k in range(n_places)]
     squares = np.sum([((one - one.mean(axis=0)) ** 2).sum(axis=0) for one in by_place], axis=0)
     freedom = len(trials) - n_places
-    limit = float(special.fdtri(freedom, PAIRS, SIGNIFICANCE))
+    limit = float(special.fdtri(freedom, len(pairs), SIGNIFICANCE))
     shares = []
     for total, ordering in zip(squares / freedom, within.mean(axis=0), strict=True):
         is_clear = np.isfinite(total) and np.isfinite(ordering) and total > limit * ordering

@@ -12,7 +12,13 @@ from memsim.bounds import pages_of
 from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS
 from memsim.machine.model import Machine
 from memsim.machine.parts import Translation
-from memsim.montecarlo.pages import PAIRS, SIGNIFICANCE, page_calls, page_shares
+from memsim.montecarlo.pages import (
+    FEWEST_PAIRS,
+    MOST_PAIRS,
+    SIGNIFICANCE,
+    page_calls,
+    page_shares,
+)
 from memsim.report.launch_totals import launch_totals
 from memsim.report.summary import summarise
 from memsim.statistics import PAGES, Places, describe, student_t
@@ -53,11 +59,13 @@ def counts_of(ratios: np.ndarray) -> list[np.ndarray]:
     return made
 
 
-def drawn(rng: np.random.Generator, pages: float, ordering: float) -> list[float]:
+def drawn(
+    rng: np.random.Generator, pages: float, ordering: float, n_pairs: int = MOST_PAIRS
+) -> list[float]:
     """The share that is found in 32 trials with these standard deviations."""
     of_page = rng.normal(0.5, pages, 32)
     trials = of_page + rng.normal(0, ordering, 32)
-    again = of_page[:PAIRS] + rng.normal(0, ordering, PAIRS)
+    again = of_page[:n_pairs] + rng.normal(0, ordering, n_pairs)
     others = {("pages", k): counts for k, counts in enumerate(counts_of(again))}
     return page_shares(counts_of(trials), others, np.array([True]), 1)
 
@@ -68,22 +76,24 @@ def test_the_share_is_that_of_the_variance() -> None:
     assert np.median(shares) == pytest.approx(36 / 37, abs=0.01)
 
 
-def test_orderings_alone_are_rarely_taken_for_pages() -> None:
+@pytest.mark.parametrize("n_pairs", [FEWEST_PAIRS, MOST_PAIRS])
+def test_orderings_alone_are_rarely_taken_for_pages(n_pairs: int) -> None:
     """In 5 % of 2000 cases, within 4 standard errors."""
     rng = np.random.default_rng(2)
-    found = np.mean([drawn(rng, 0.0, 0.01)[0] > 0 for _ in range(2000)])
+    found = np.mean([drawn(rng, 0.0, 0.01, n_pairs)[0] > 0 for _ in range(2000)])
     assert abs(found - (1 - SIGNIFICANCE)) < 4 * math.sqrt(0.05 * 0.95 / 2000)
 
 
-@pytest.mark.parametrize(("missing", "n_trials"), [(1, 32), (0, 3)])
-def test_too_few_say_nothing(missing: int, n_trials: int) -> None:
-    others = {("pages", k): counts_of(np.array([0.5]))[0] for k in range(PAIRS - missing)}
+@pytest.mark.parametrize(("n_pairs", "n_trials"), [(FEWEST_PAIRS - 1, 32), (MOST_PAIRS, 3)])
+def test_too_few_say_nothing(n_pairs: int, n_trials: int) -> None:
+    others = {("pages", k): counts_of(np.array([0.5]))[0] for k in range(n_pairs)}
     trials = counts_of(np.linspace(0.1, 0.9, n_trials))
     assert page_shares(trials, others, np.array([True]), 2) == [0.0]
 
 
 def test_only_where_pages_are_placed_at_random() -> None:
-    assert len(page_calls(placed(), 0, 8, 3)) == PAIRS
+    assert len(page_calls(placed(), 0, 32, 3)) == MOST_PAIRS
+    assert len(page_calls(placed(), 0, 8, 3)) == FEWEST_PAIRS
     assert not page_calls(placed(), 0, 7, 3)
     assert not page_calls(placed("contiguous"), 0, 32, 1)
     assert not page_calls(machine(level()), 0, 32, 1)
