@@ -3,8 +3,8 @@
 Every trial places pages at random. A launch averages over many orderings of its groups, but its pages lie where
 they lie: where lines nearly fill a cache, one run of a program differs from another. A few trials are
 replayed again, with other orderings of the same pages. If they differ far less than trials do, what is
-left of the variance is due to the pages (analysis of variance with one factor), and the interval covers a
-single run: +- t sqrt(share) sigma.
+left of the variance is due to the pages (analysis of variance with one factor; Snedecor's F decides), and the
+interval covers a single run: +- t sqrt(share) sigma.
 """
 
 from __future__ import annotations

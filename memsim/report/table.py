@@ -28,8 +28,8 @@ LONGEST_NAME = 120
 Fill = Callable[[Table], None]
 
 _LEGEND = (
-    "± is the 95 % interval over random orderings and, of a snapshot, over places in the launch and what"
-    " earlier groups may have left in the caches; it does not cover the validated error of the model. Hits include pending sectors. ! marks an"
+    "± is the 95 % interval over random orderings, over where the driver may place pages and, of a snapshot, over"
+    " places in the launch and what earlier groups may have left in the caches; it does not cover the validated error of the model. Hits include pending sectors. ! marks an"
     " order-sensitive access: sigma of a hit ratio above 2 points."
 )
 

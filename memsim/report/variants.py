@@ -17,7 +17,7 @@ from memsim.report.table import FittingTable, frame
 
 LEGEND = (
     "time: predicted; without a prediction, what limits it is the largest lower bound. Hits include pending sectors. Bytes are those of the whole launch. ± is the 95 % interval over random"
-    " orderings and places of the launch; no interval covers the model's own error."
+    " orderings, places of pages and places of the launch; no interval covers the model's own error."
 )
 
 Variant = tuple[str, Summary]
