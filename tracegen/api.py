@@ -16,7 +16,7 @@ from tracegen.workloads.workload import Workload
 
 def trace(
     workload: Workload | OpenCLWorkload | CudaWorkload,
-    machine: Machine | None = None,
+    machine: Machine | str | None = None,
     *,
     options: TraceOptions | None = None,
     context: Any = None,
@@ -24,7 +24,7 @@ def trace(
 ) -> Trace:
     """The trace of one launch of a workload: a snapshot from amid it, or all of it.
 
-    machine : gives the sub-group size and the number of resident groups, hence the snapshot.
+    machine : or its name; gives the sub-group size and the number of resident groups, hence the snapshot.
         Without it every group is traced, in sub-groups of 32
     options, changes : a TraceOptions, and keywords of it that differ
     context : the pyopencl.Context to run on; by default, that of the first device that passes a test build
@@ -39,7 +39,7 @@ def trace(
 
 def trace_snapshots(
     workload: Workload | OpenCLWorkload | CudaWorkload,
-    machine: Machine | None = None,
+    machine: Machine | str | None = None,
     *,
     snapshots: int,
     options: TraceOptions | None = None,
@@ -53,7 +53,7 @@ def trace_snapshots(
 
 def trace_launches(
     workload: Workload | OpenCLWorkload | CudaWorkload,
-    machine: Machine | None = None,
+    machine: Machine | str | None = None,
     *,
     options: TraceOptions | None = None,
     context: Any = None,

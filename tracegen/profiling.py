@@ -17,7 +17,7 @@ from tracegen.tracer import traces_of_one
 
 def profile(
     workload: AnyWorkload,
-    machine: Machine,
+    machine: Machine | str,
     replaying: ReplayOptions | None = None,
     *,
     options: TraceOptions | None = None,
@@ -26,6 +26,7 @@ def profile(
 ) -> Replay:
     """Trace one launch of a workload and replay the trace, as `memsim profile` does.
 
+    machine : or its name
     Snapshots are traced at three places, and at more places, or longer ones, while their hit ratios differ
     and the budget of the replay lasts. With options.groups, there is one snapshot of these groups.
     """

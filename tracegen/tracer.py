@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from memsim.errors import KernelError
-from memsim.machine import Machine
+from memsim.machine import Machine, load_machine
 from memsim.trace import Trace
 from tracegen.options import TraceOptions
 from tracegen.record import AnyWorkload, chosen_context, instrumented, trace_all, trace_one
@@ -20,7 +20,7 @@ from tracegen.workloads.opencl import OpenCLWorkload
 
 def traces_of_one(
     workload: AnyWorkload,
-    machine: Machine | None,
+    machine: Machine | str | None,
     options: TraceOptions,
     context: Any,
     n_snapshots: int = 1,
@@ -30,14 +30,16 @@ def traces_of_one(
 
     Raises KernelError; with the polyhedral tracer also where an access needs a run.
     """
+    machine = load_machine(machine) if isinstance(machine, str) else machine
     prepared, run = _chosen(workload, machine, options, context, every_launch=False)
     return trace_one(prepared, options, run, machine, n_snapshots, groups_of)
 
 
 def traces_of_all(
-    workload: AnyWorkload, machine: Machine | None, options: TraceOptions, context: Any
+    workload: AnyWorkload, machine: Machine | str | None, options: TraceOptions, context: Any
 ) -> list[list[Trace]]:
     """One snapshot of every launch, launch by launch."""
+    machine = load_machine(machine) if isinstance(machine, str) else machine
     prepared, run = _chosen(workload, machine, options, context, every_launch=True)
     return trace_all(prepared, options, run, machine)
 

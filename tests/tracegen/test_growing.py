@@ -172,6 +172,17 @@ def test_a_profile_traces_a_start_and_three_places(seed: int) -> None:
         assert abs(ratio - one.mean) < 0.02
 
 
+def test_a_machine_may_be_named() -> None:
+    workload = random_launches.workload(3)
+    named, loaded = (
+        tracegen.trace(workload, on, groups=2) for on in ("v100", memsim.load_machine("v100"))
+    )
+    assert named.provenance["machine"] == "v100"
+    assert list(named.granule) == list(loaded.granule)
+    profiled = tracegen.profile(workload, "v100", memsim.ReplayOptions(trials=2))
+    assert profiled.attrs["machine"] == "v100"
+
+
 @pytest.mark.slow
 def test_intervals_of_snapshots_cover_the_whole_launch() -> None:
     """A hundred random affine kernels: in at least 93 both levels' ratios are inside; the median
