@@ -273,7 +273,8 @@ def _causes(site: SiteNumbers) -> str:
         PAST: "what earlier groups have left in the caches",
     }
     parts = site.latency_cycles.parts
-    return " and ".join(["random orderings", *(words[part] for part in words if parts.get(part))])
+    *first, last = ["random orderings", *(words[part] for part in words if parts.get(part))]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _caveats(summary: Summary) -> tuple[str, ...]:
