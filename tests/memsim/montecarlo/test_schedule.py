@@ -8,11 +8,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from memsim.hierarchy.cache import READ_GRANULES
+from memsim.hierarchy.cache import ACCESSES, READ_GRANULES
 from memsim.montecarlo.options import Dispatch
 from memsim.montecarlo.plan import make_plan
 from memsim.montecarlo.schedule import Schedule, Work, schedule
-from memsim.trace.model import Trace
+from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace
 from tests.support.trials import replayed
@@ -151,3 +151,26 @@ def test_groups_that_no_group_follows_are_not_counted() -> None:
     assert whole.counted().all()
     two, _ = make_plan(make_trace([[[(0, [g])]] for g in range(8)], whole=False), on)
     assert two.counted().all()
+
+
+def loaded_from_memory(n_groups: int) -> float:
+    """Sectors from memory per sector asked for, with 64 resident groups. A group loads 32 lines, all but one of
+    which the next one loads too, and after a barrier one of its own: 2 of 33, once neighbours share."""
+    groups = [
+        [[*[(0, [g + k]) for k in range(32)], (BARRIER_SITE, []), (0, [100_000 + g])]]
+        for g in range(n_groups)
+    ]
+    trace = make_trace(groups, ("load",), whole=False)
+    on = machine(
+        level("L1", ways=1), level("L2", ways=4096, cores_per_instance=8), cores=8, max_groups=8
+    )
+    counts = np.sum([replayed(trace, on, trial).counts for trial in range(8)], axis=0)
+    return float(counts[1, 0, READ_GRANULES] / counts[0, 0, ACCESSES])
+
+
+def test_a_snapshot_barely_longer_than_a_wave_says_what_one_of_a_wave_does() -> None:
+    """Were only the two groups counted that follow the first wave, it would be four times as much as in a long
+    snapshot: they run ahead of those that share their lines."""
+    assert loaded_from_memory(512) == pytest.approx(2 / 33, rel=0.02)
+    assert loaded_from_memory(66) == pytest.approx(loaded_from_memory(64), rel=0.05)
+    assert loaded_from_memory(66) < 1.6 * 2 / 33
