@@ -77,14 +77,15 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     places, work = places_of(dataset), work_of(dataset)
     open_part = work.half_width if places.n_samples == 1 else work.error or 0.0
 
-    def of_launch(values: npt.ArrayLike, level: str | None = None) -> Estimate:
-        found = describe(values, places if level is None else places_of(dataset, level))
+    def of_launch(values: npt.ArrayLike, over: Places = places) -> Estimate:
+        found = describe(values, over)
         if open_part and found.is_defined:
             return found.with_part(GROUPS, open_part * found.mean)
         return found
 
     factor = counts.group_factor / counts.share
     names = [*(str(name) for name in dataset["level"].values), DRAM]
+    of_level = [places_of(dataset, name) for name in names[:-1]]
     moved = _scaled(dataset, counts, places)
     first = first_reads(dataset)
 
@@ -93,7 +94,7 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
             **{
                 f"{direction}_bytes": {
                     name: of_launch(
-                        np.maximum(values[:, k, chosen].sum(axis=1), 0.0), names[k]
+                        np.maximum(values[:, k, chosen].sum(axis=1), 0.0), of_level[k]
                     ).shifted(first_bytes if (direction, name) == ("read", DRAM) else 0.0)
                     for k, name in enumerate(names[1:])
                 }

@@ -79,7 +79,7 @@ def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
     total_cycles = total.sum("site").values
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_latency = np.where(n_waiting > 0, total_cycles / np.maximum(n_waiting, 1), np.nan)
-    provenance, places = _json_object(attrs, "provenance_json"), places_of(dataset)
+    provenance, places = json_object(attrs.get("provenance_json")), places_of(dataset)
     machine, launch = latency.machine_of(dataset), launch_totals(dataset)
     return Summary(
         kernel=str(attrs.get("kernel", "")),
@@ -108,13 +108,13 @@ def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
         load_latency_cycles=describe(mean_latency, places),
         total_load_cycles=describe(total_cycles, places),
         model_error=model_error,
-        occupancy=_json_object(attrs, "occupancy_json"),
+        occupancy=json_object(attrs.get("occupancy_json")),
         orders={
             sampler: ratios_by_level(row)
-            for sampler, row in _json_object(attrs, "orders_json").items()
+            for sampler, row in json_object(attrs.get("orders_json")).items()
             if isinstance(row, dict)
         },
-        options=_json_object(attrs, "options_json"),
+        options=json_object(attrs.get("options_json")),
         provenance=without_code(provenance),
         compiled=read_compiled(provenance, tuple(str(name) for name in dataset["site"].values)),
         generated_source=str(attrs.get("generated_source", "")),
@@ -275,7 +275,7 @@ def _latency_model_error(dataset: xr.Dataset, levels: tuple[LevelNumbers, ...]) 
 
 def _model_error(attrs: Mapping[str, Any], level_names: tuple[str, ...]) -> dict[str, float | None]:
     """Level -> error of a hit ratio as a fraction; the attribute has points."""
-    points = _json_object(attrs, "model_error_json")
+    points = json_object(attrs.get("model_error_json"))
     errors: dict[str, float | None] = {}
     for name in level_names:
         value = points.get(name)
@@ -284,10 +284,6 @@ def _model_error(attrs: Mapping[str, Any], level_names: tuple[str, ...]) -> dict
         else:
             errors[name] = None
     return errors
-
-
-def _json_object(attrs: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return json_object(attrs.get(name))
 
 
 def _line(value: xr.DataArray) -> int | None:
