@@ -121,16 +121,23 @@ def places_of(dataset: xr.Dataset, level: str | None = None) -> Places:
     """The places in the launch that the trials of a result alternate between, and how much pages matter: for a
     level, or for whatever depends on all of them."""
     options = _options(dataset)
-    n, start = options.get("snapshots", 1), options.get("start_weight", 0.0)
+    n, own = options.get("snapshots", 1), options.get("own_weights", [])
     # Fewer trials than places say nothing of places, and files say any number.
     n = n if isinstance(n, int) and 0 < n <= dataset.sizes["trial"] else 1
-    start = start if isinstance(start, float) and 0 < start < 1 and n > 1 else 0.0
+    is_sound = (
+        isinstance(own, list)
+        and len(own) < n
+        and all(isinstance(one, float) and one > 0 for one in own)
+        and sum(own) < 1
+    )
+    own_weights = tuple(own) if is_sound else ()
+    has_start = options.get("has_start") is True and own_weights != ()
     of_groups = int(dataset.attrs.get("of_groups", 0))
     traced = int(dataset.attrs.get("traced_groups", 0)) / of_groups if of_groups > 0 else 1.0
     phases = options.get("phases") is True and n == 2
     shares = pages_of(dataset)
     pages = max(shares.values(), default=0.0) if level is None else shares.get(level, 0.0)
-    return Places(n, min(max(traced, 0.0), 1.0), start, start > 0, phases, pages)
+    return Places(n, min(max(traced, 0.0), 1.0), own_weights, has_start, phases, pages)
 
 
 def work_of(dataset: xr.Dataset) -> LaunchWork:

@@ -161,44 +161,49 @@ class Places:
         known to be true, so the interval covers both
 
     traced_share : of the launch's groups
-    has_start : the last place is the start of the launch, where caches are empty, and stands for itself;
-        the others are samples of the rest. Otherwise all places are samples of the launch
-    start_weight : share of the launch that is its start
+    own_weights : shares of the launch that the last places stand for alone, such as its start, where caches are
+        empty; the places before these are samples of the rest
+    has_start : the last place is the start of the launch
     pages_share : of the variance over trials, what is due to where pages lie: all orderings of one run have the
         same pages, so the interval covers their spread and not only that of the mean
     """
 
     n: int = 1
     traced_share: float = 1.0
-    start_weight: float = 0.0
+    own_weights: tuple[float, ...] = ()
     has_start: bool = False
     phases: bool = False
     pages_share: float = 0.0
 
     def of_ratio(self, sizes: npt.ArrayLike) -> Places:
-        """The same places for a ratio: the start has the share that it has of the denominators.
+        """The same places for a ratio: one that stands for itself has the share that it has of the denominators.
 
         sizes : (n_trial,) denominators, of a whole launch that were everywhere as at the trial's place
         """
-        if not self.has_start:
+        if not self.own_weights:
             return self
         by_place = [np.nanmean(np.asarray(sizes, np.float64)[k :: self.n]) for k in range(self.n)]
         parts = self.weights * np.nan_to_num(by_place)
         if parts.sum() <= 0:
             return self
-        return dataclasses.replace(self, start_weight=float(parts[-1] / parts.sum()))
+        own = parts[self.n_samples :] / parts.sum()
+        return dataclasses.replace(self, own_weights=tuple(own.tolist()))
 
     @property
     def n_samples(self) -> int:
         """Places that are samples of what they stand for."""
-        return self.n - self.has_start
+        return self.n - len(self.own_weights)
 
     @property
     def weights(self) -> Floats:
         """(n,) of each place in a mean."""
-        weights = np.full(self.n, (1 - self.start_weight) / self.n_samples)
-        weights[self.n_samples :] = self.start_weight
-        return weights
+        samples = np.full(self.n_samples, self._sampled / self.n_samples)
+        return np.concatenate([samples, self.own_weights])
+
+    @property
+    def _sampled(self) -> float:
+        """The share of the launch that the samples stand for."""
+        return 1 - sum(self.own_weights)
 
     def ordering(self, half_widths: npt.ArrayLike) -> Floats:
         """Half-width of the weighted mean, from those of the places (n, ...)."""
@@ -214,7 +219,7 @@ class Places:
         if m < MIN_TRIALS:
             return np.zeros(samples.shape[1:])
         between = np.where(np.ptp(samples, axis=0) > 0, samples.std(axis=0, ddof=1), 0.0)
-        untraced = math.sqrt(max(1 - self.traced_share, 0.0)) * (1 - self.start_weight)
+        untraced = math.sqrt(max(1 - self.traced_share, 0.0)) * self._sampled
         return np.asarray(student_t(m) * between / math.sqrt(m) * untraced)
 
 
@@ -244,6 +249,8 @@ def _describe(values: npt.ArrayLike, places: Places = ONE_PLACE) -> Estimate:
         by_place = [_describe(array[k :: places.n]) for k in range(places.n)]
         if all(place.has_interval for place in by_place):
             return _over_places(by_place, places)
+    elif places.own_weights and len(array) >= places.n and np.isfinite(array).all():
+        return _with_own_places(array, places)
     array = array[np.isfinite(array)]
     n_trials = int(array.size)
     if n_trials == 0:
@@ -276,6 +283,28 @@ def _over_places(by_place: list[Estimate], places: Places) -> Estimate:
         sigma=math.sqrt(float(places.weights @ np.square(sigmas))),
         n_trials=n_trials,
         parts={ORDERING: ordering, PHASE if places.phases else PLACE: place},
+    )
+
+
+def _with_own_places(array: Floats, places: Places) -> Estimate:
+    """An estimate from fewer than two trials of some place. Those that stand for themselves are taken to vary as
+    much as the samples do, with their choice."""
+    place = np.arange(len(array)) % places.n
+    samples = _describe(array[place < places.n_samples])
+    own = [_describe(array[place == k]) for k in range(places.n_samples, places.n)]
+    weights = places.weights[places.n_samples :]
+    errors = [
+        weight / math.sqrt(max(one.n_trials, 1)) for weight, one in zip(weights, own, strict=True)
+    ]
+    half_widths = [(1 - sum(weights)) * samples.half_width]
+    if samples.has_interval:
+        half_widths += [student_t(samples.n_trials) * samples.sigma * error for error in errors]
+    parts = [samples.mean, *(one.mean for one in own)]
+    return Estimate(
+        mean=float(np.dot([1 - sum(weights), *weights], parts)),
+        half_width=math.hypot(*half_widths),
+        sigma=samples.sigma,
+        n_trials=samples.n_trials + sum(one.n_trials for one in own),
     )
 
 

@@ -89,7 +89,8 @@ class TraceOptions(Options):
     )
     start: bool = option(
         False,
-        "Whether the start of the launch is traced as well, after the other snapshots.",
+        "Whether the start of a layer of groups and that of the launch are traced as well, after the other"
+        " snapshots.",
         flags=(),
         recorded=False,
     )

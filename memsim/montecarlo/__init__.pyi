@@ -6,6 +6,7 @@ from .options import REQUESTS_PER_S as REQUESTS_PER_S
 from .options import Dispatch as Dispatch
 from .options import ReplayOptions as ReplayOptions
 from .options import usable_cores as usable_cores
+from .options import warmup_waves_of as warmup_waves_of
 from .past import enough_bytes as enough_bytes
 from .plan import Plan as Plan
 from .plan import make_plan as make_plan

@@ -88,9 +88,11 @@ def replay(
     options = (options or ReplayOptions()).replace(**changes)
     machine = load_machine(machine) if isinstance(machine, str) else machine
     traces = _snapshots(trace)
-    plans, places, occupancy = _plans(traces, machine, options)
     n_requests = max(one.n_granule for one in traces)
     most = options.most_trials(n_requests)
+    if most < len(traces):  # a place that stands for itself needs a trial
+        traces = tuple(one for one in traces if not one.occurrences) or traces
+    plans, places, occupancy = _plans(traces, machine, options)
     stopping = Stopping(
         options.half_width, places, model_errors(machine) if options.is_open_ended else None
     )
@@ -110,7 +112,8 @@ def replay(
                 "trials": most,
                 "snapshots": places.n,
                 "phases": places.phases,
-                "start_weight": places.start_weight,
+                "own_weights": places.own_weights,
+                "has_start": places.has_start,
                 "launch_work": work.of_traced,
                 "launch_work_error": work.error,
             },
@@ -144,28 +147,37 @@ def _plans(
     traces: Sequence[Trace], machine: Machine, options: ReplayOptions
 ) -> tuple[list[Plan], Places, Occupancy]:
     """A plan of each place; of a whole launch of several waves two, with its groups in step and spread."""
-    places = places_of(traces)
     at_start = options.replace(deviation=True, counts_start=True, warmup_waves=0)
     plans: list[Plan] = []
-    for k, one in enumerate(traces):
-        is_start = places.has_start and k == places.n - 1
-        plan, occupancy = make_plan(one, machine, at_start if is_start else options)
+    for one in traces:
+        plan, occupancy = make_plan(one, machine, at_start if _is_start(one) else options)
         warn_if_short(one, plan)
         plans.append(plan)
+    places = _places(traces, plans)
     if options.deviation is None and traces[0].whole and plans[0].n_waves > 1:
         places = PHASES
         plans.append(plans[0].spread())
     return plans, places, occupancy
 
 
-def places_of(traces: Sequence[Trace]) -> Places:
-    """What the snapshots of a launch stand for: if the last of several begins with the launch, it stands for
-    its own groups, and the others for the rest."""
-    of_groups, last = traces[0].launch.n_groups, traces[-1]
-    at_start = len(traces) > 1 and not has_past(last) and has_past(traces[0])
+def _places(traces: Sequence[Trace], plans: Sequence[Plan]) -> Places:
+    """What the snapshots of a launch stand for: those that say how often the launch has their like for as many
+    of the groups that are counted in them, and the others for the rest."""
+    of_groups = traces[0].launch.n_groups
     traced = sum(one.n_groups for one in traces) / of_groups
-    start_weight = last.n_groups / of_groups if at_start else 0.0
-    return Places(len(traces), min(traced, 1.0), start_weight, at_start)
+    own = tuple(
+        one.occurrences * np.count_nonzero(plan.counted()) / of_groups
+        for one, plan in zip(traces, plans, strict=True)
+        if one.occurrences
+    )
+    if len(own) == len(traces) or sum(own) >= 1:
+        own = ()
+    return Places(len(traces), min(traced, 1.0), own, own != () and _is_start(traces[-1]))
+
+
+def _is_start(trace: Trace) -> bool:
+    """Whether a snapshot is the start of a launch of which others are samples of the rest."""
+    return trace.occurrences > 0 and not has_past(trace)
 
 
 def model_errors(machine: Machine) -> npt.NDArray[np.float64]:
@@ -184,7 +196,7 @@ def _snapshots(trace: Trace | Sequence[Trace]) -> tuple[Trace, ...]:
     if not traces[0].sites:
         kernel = traces[0].launch.kernel
         raise ReplayError(f"kernel {kernel} accesses no global memory: there is nothing to replay")
-    return traces
+    return tuple(sorted(traces, key=lambda one: (one.occurrences > 0, _is_start(one))))
 
 
 def workers_for(

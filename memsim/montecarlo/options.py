@@ -23,14 +23,24 @@ LEAST_TRIALS = 8
 """Trials that are replayed where neither their number nor a half-width is given, whatever the budget."""
 MOST_TRIALS = 1024
 """The limit where only the half-width is given."""
-QUICK_TRIALS = 4
-"""One ordering of each of three places and the start of a launch, or two of each phase."""
+QUICK_TRIALS = 5
+"""One ordering of each of three places, of the start of a layer of groups, and of that of the launch."""
 DEFAULT_BUDGET_S = 30.0
 REQUESTS_PER_S = 15_000_000
 """Requests a second by which a budget is converted into a number of trials: what one core of a server of
 2020 replays, so that results depend on the budget and not on the computer."""
 WORTH_WORKERS = 10_000_000
 """Requests in all trials together whose replay takes longer than worker processes take to start."""
+LEAST_WAVES = 3
+"""A snapshot of as many has a wave that warms the caches, one that is counted, and one that follows."""
+
+
+def warmup_waves_of(n_waves: int) -> int:
+    """The waves that warm the caches: half of a snapshot, whose last wave is not counted either.
+
+    In one below three waves none does: what would be left to count begins when hardly anything is loaded.
+    """
+    return 0 if n_waves < LEAST_WAVES else (n_waves - 1) // 2
 
 
 @dataclass(frozen=True, kw_only=True)

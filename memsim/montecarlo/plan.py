@@ -23,7 +23,13 @@ from memsim.hierarchy.requests import (
 )
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy, levels_for, resident_groups
-from memsim.montecarlo.options import Dispatch, ReplayOptions, Sampler
+from memsim.montecarlo.options import (
+    LEAST_WAVES,
+    Dispatch,
+    ReplayOptions,
+    Sampler,
+    warmup_waves_of,
+)
 from memsim.montecarlo.past import past_of
 from memsim.montecarlo.schedule import Work, work_of
 from memsim.trace.model import GRANULE_BYTES, ArrayExtent, Trace
@@ -34,10 +40,6 @@ SAMPLERS: dict[str, int] = {
     "uniform": cache.UNIFORM,
 }
 """The compiled loop's number of each sampler that is not greedy; see ReplayOptions.sampler."""
-
-
-LEAST_WAVES = 3
-"""A snapshot of as many has a wave that warms the caches, one that is counted, and one that follows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,12 +284,7 @@ def changes_for_occupancy(
 
 
 def _warmup(trace: Trace, wave: int) -> int:
-    """The waves that warm the caches: half of a snapshot, whose last wave is not counted either.
-
-    In one below three waves none does: what would be left to count begins when hardly anything is loaded.
-    """
-    n_waves = trace.n_groups // wave
-    return 0 if trace.whole or n_waves < LEAST_WAVES else (n_waves - 1) // 2
+    return 0 if trace.whole else warmup_waves_of(trace.n_groups // wave)
 
 
 def _weights(trace: Trace, weights: npt.ArrayLike | None) -> npt.NDArray[np.int32]:

@@ -142,6 +142,8 @@ class Trace:
     earlier_groups : how many groups before the first traced one `earlier` covers, the latest ones
     launch_work : requests of the launch's mean group over those of the mean traced one
     launch_work_error : half-width of its 95 % interval; None where it is unknown, and taken to be 1
+    occurrences : how many places of the launch are like this one, where snapshots beside it are samples of
+        the rest: 1 for the start of the launch, and more for that of a layer of groups; 0 for a sample
     """
 
     sites: tuple[AccessSite, ...]
@@ -166,6 +168,7 @@ class Trace:
     earlier_groups: int = 0
     launch_work: float = 1.0
     launch_work_error: float | None = None
+    occurrences: int = 0
     whole: bool = False
     generated_source: str = ""
     user_source: str = ""
@@ -308,6 +311,8 @@ def _check_launch_work(trace: Trace) -> None:
     error = trace.launch_work_error
     if error is not None and not 0 <= error <= MAX_GROUPS:
         raise TraceError(f"launch_work_error must be 0 to 2^31, got {error}")
+    if not 0 <= trace.occurrences <= MAX_GROUPS:
+        raise TraceError(f"occurrences must be 0 to 2^31, got {trace.occurrences}")
 
 
 def _check_sites(trace: Trace) -> None:

@@ -118,8 +118,11 @@ class TestPlaces:
     def test_are_read_from_the_options(self) -> None:
         dataset = fake_dataset(n_trials=4, traced_groups=300, of_groups=1200)
         assert places_of(dataset) == Places(1, 0.25)
-        several = with_options(dataset, snapshots=4, start_weight=0.1)
-        assert places_of(several) == Places(4, 0.25, 0.1, has_start=True)
+        several = with_options(dataset, snapshots=4, own_weights=[0.2, 0.1], has_start=True)
+        assert places_of(several) == Places(4, 0.25, (0.2, 0.1), has_start=True)
+        for unsound in (0.1, [0.1, "x"], [0.0], [0.6, 0.5], [0.1] * 4, [math.nan], [[0.1]]):
+            broken = with_options(dataset, snapshots=4, own_weights=unsound, has_start=True)
+            assert places_of(broken) == Places(4, 0.25)
         assert places_of(with_options(dataset, snapshots=2, phases=True)).phases
         for broken in (
             "[",
@@ -140,14 +143,40 @@ class TestPlaces:
 
     def test_the_start_stands_for_itself(self) -> None:
         """Two samples of 1 and 3 for 90 % of the launch, a start of 7 for the rest."""
-        found = describe([1.0, 3.0, 7.0] * 4, Places(3, 0.0, 0.1, has_start=True))
+        found = describe([1.0, 3.0, 7.0] * 4, Places(3, 0.0, (0.1,), has_start=True))
         assert found.mean == pytest.approx(0.9 * 2 + 0.1 * 7)
         assert found.parts[PLACE] == pytest.approx(student_t(2) * math.sqrt(2 / 2) * 0.9)
 
+    def test_so_does_the_start_of_a_layer(self) -> None:
+        """Two samples of 1 and 3 for 70 % of the launch, 5 for 20 % and 7 for 10 %."""
+        found = describe([1.0, 3.0, 5.0, 7.0] * 4, Places(4, 0.0, (0.2, 0.1), has_start=True))
+        assert found.mean == pytest.approx(0.7 * 2 + 0.2 * 5 + 0.1 * 7)
+        assert found.parts[PLACE] == pytest.approx(student_t(2) * math.sqrt(2 / 2) * 0.7)
+
+    def test_one_trial_of_each_is_weighed_too(self) -> None:
+        places = Places(4, 0.0, (0.2, 0.1), has_start=True)
+        found = describe([1.0, 3.0, 5.0, 7.0], places)
+        assert found.mean == pytest.approx(0.7 * 2 + 0.2 * 5 + 0.1 * 7)
+        own = math.sqrt(2) * math.hypot(0.2, 0.1)
+        assert found.half_width == pytest.approx(
+            student_t(2) * math.hypot(0.7 * math.sqrt(2 / 2), own)
+        )
+        assert found.n_trials == 4
+        assert math.isnan(describe([1.0, 5.0], Places(2, 0.0, (0.2,))).half_width)
+
+    def test_one_trial_of_each_covers(self) -> None:
+        """Three samples of 80 % of a launch and a place of its own, all of which vary alike."""
+        rng = np.random.default_rng(0)
+        inside = 0
+        for _ in range(1000):
+            found = describe(rng.normal([0, 0, 0, 5]), Places(4, 0.0, (0.2,)))
+            inside += abs(found.mean - 1) <= found.half_width
+        assert inside >= 930
+
     def test_a_ratio_weighs_the_start_by_its_denominators(self) -> None:
         """The start asks for four times as much as the rest: 0.1 * 4 of 0.1 * 4 + 0.9."""
-        places = Places(2, 0.0, 0.1, has_start=True).of_ratio([1.0, 4.0] * 3)
-        assert places.start_weight == pytest.approx(0.4 / 1.3)
+        places = Places(2, 0.0, (0.1,), has_start=True).of_ratio([1.0, 4.0] * 3)
+        assert places.own_weights == (pytest.approx(0.4 / 1.3),)
         assert Places(2).of_ratio([1.0, 4.0] * 3) == Places(2)
 
     def test_two_assumptions_are_both_covered(self) -> None:

@@ -25,6 +25,7 @@ from tracegen.recording import earlier, snapshot, typical
 from tracegen.recording.launch import BoundLaunch, Prepared, check_size
 from tracegen.recording.machine_order import MachineOrder, by_position
 from tracegen.recording.room import Lengths, offsets, recorded
+from tracegen.recording.snapshot import Place
 from tracegen.recording.subgroup import LongMerge, merge
 
 GRANULE_ROW_BYTES = 14
@@ -125,24 +126,26 @@ class LaunchRun:
             one = np.array([snapshot.amid(launch.grid, 1)], np.int64)
             length = max(groups_of(self._trace(one, shape, wave)), 1)
             length = min(length, launch.n_groups)
-            chosen = [self._typical(length, typical.SHORT_GLANCE)]
+            chosen = [Place(self._typical(length, typical.SHORT_GLANCE))]
         elif options.groups is not None or wave is None:
-            chosen = snapshot.choose(launch.grid, wave, options.groups, n_snapshots)
+            listed = snapshot.choose(launch.grid, wave, options.groups, n_snapshots)
             if wave is not None and isinstance(options.groups, (int, np.integer)):
-                self._look_at_others(len(chosen[0]))
+                self._look_at_others(len(listed[0]))
+            chosen = [Place(groups) for groups in listed]
         else:
             chosen = self._within_budget(wave, n_snapshots)
         traces = []
-        for k, groups in enumerate(chosen):
+        for k, (groups, occurrences) in enumerate(chosen):
             report("tracing snapshots", k, len(chosen))
-            traces.append(self._trace(groups, shape, wave))
+            traces.append(self._trace(groups, shape, wave).replace(occurrences=occurrences))
         return traces
 
-    def _within_budget(self, wave: int, n_snapshots: int) -> list[snapshot.Groups]:
+    def _within_budget(self, wave: int, n_snapshots: int) -> list[Place]:
         """The whole launch where that is no longer than all snapshots together, else the snapshots.
 
         Where these would be too short, the start, which stands for its own groups alone, is left out, and
-        then all places but two. Where also two would be, there is one.
+        then all places but two. Where also two would be, there is one. Several are joined by the start of a
+        layer of groups, beyond the budget.
         """
         n_groups, waves = self.launch.n_groups, self.options.waves or snapshot.WAVES
         n_traces = n_snapshots + self.options.start
@@ -151,7 +154,7 @@ class LaunchRun:
             affordable = self.affordable(np.arange(n_groups, dtype=np.int64), wave, part)
             if n_traces == 1 or len(affordable) == n_groups:
                 self._look_at_others(len(affordable))
-                return [affordable]
+                return [Place(affordable)]
         length = min(waves * wave, n_groups)
         if n_traces > 1:
             self._look_at_others(length)
@@ -164,11 +167,21 @@ class LaunchRun:
                 break
             firsts = snapshot.starts(self.launch.grid, length, n_places) + [0] * has_start
             groups = [np.arange(first, first + length, dtype=np.int64) for first in firsts]
-            kept = [self.affordable(g, wave, min(snapshot.MOST_TRACES / n, 1)) for g in groups]
-            if min(map(len, kept)) >= least:
-                return kept
+            part = min(snapshot.MOST_TRACES / n, 1)
+            kept = [self.affordable(one, wave, part) for one in groups]
+            if (shortest := min(map(len, kept))) >= least:
+                places = [Place(one) for one in kept[:n_places]]
+                own = [Place(one, 1) for one in kept[n_places:]]
+                return places + self._layer_start(shortest, wave, len(own)) + own
         one = self._typical(length)
-        return [self.affordable(one, wave, min(n_traces, snapshot.MOST_TRACES))]
+        return [Place(self.affordable(one, wave, min(n_traces, snapshot.MOST_TRACES)))]
+
+    def _layer_start(self, length: int, wave: int, n_other: int) -> list[Place]:
+        """A snapshot in which a layer of groups begins, where that matters; for all but `n_other` layers."""
+        place = snapshot.layer_start(self.launch.grid, length, wave) if self.options.start else None
+        if place is None:
+            return []
+        return [Place(self.affordable(place.groups, wave), place.occurrences - n_other)]
 
     def _look_at_others(self, n_snapshot: int, short: int = typical.SHORT) -> None:
         """What the launch's mean group requests, for a snapshot of so many groups."""

@@ -11,11 +11,13 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import KernelError
+from memsim.montecarlo import warmup_waves_of
 
 WAVES = 12
 """Length of a snapshot, in waves; half of it warms the caches.
@@ -45,6 +47,17 @@ GOLDEN = (5**0.5 - 1) / 2
 """Multiples of the golden ratio, modulo 1, are spread evenly, however many there are (Weyl)."""
 
 Groups = npt.NDArray[np.int64]
+
+
+class Place(NamedTuple):
+    """groups : of a snapshot;  occurrences : see memsim.trace.Trace"""
+
+    groups: Groups
+    occurrences: int = 0
+
+
+RARE = 0.01
+"""Part of a launch below which what is peculiar to starts of its layers is not traced."""
 
 
 def choose(
@@ -85,9 +98,7 @@ def starts(grid: Sequence[int], count: int, n: int) -> list[int]:
 
     Within its part it begins after another multiple of the golden ratio: equal distances, and simple
     fractions of a launch, may be in step with what repeats itself along it. If a row or layer of the grid
-    holds the snapshot, it lies within one. A snapshot of the 25-point stencil (experiments.hardware) in
-    which a layer begins reads up to a fifth more from DRAM, for nothing that the layer before it has read is
-    used again, but a launch has few such places.
+    holds the snapshot, it lies within one: see `layer_start`.
     """
     if n == 1:
         return [amid(grid, count)]
@@ -96,11 +107,24 @@ def starts(grid: Sequence[int], count: int, n: int) -> list[int]:
     result = []
     for k in range(n):
         within = GOLDEN * (k + 1) % 1
-        if n_units < n:
-            result.append(int((n_groups - count) * (k + within) / n))
-        else:
-            result.append(int(n_units * (k + 0.5) / n) * unit + int((unit - count) * within))
+        at = int(n_units * (k + 0.5) / n) + within if n_units >= n else n_units * (k + within) / n
+        result.append(int(at) * unit + int((unit - count) * (at % 1)))
     return result
+
+
+def layer_start(grid: Sequence[int], count: int, wave: int) -> Place | None:
+    """A snapshot of `count` groups whose counted ones begin a row or layer of the grid; None where the grid has
+    a single one that holds so many, or so many that their starts hardly matter.
+
+    A snapshot of the 25-point stencil (experiments.hardware) in which a layer begins reads up to a fifth more
+    from DRAM, for nothing that the layer before it has read is used again. So does that of the launch.
+    """
+    n_groups, (unit, _) = math.prod(grid), _smallest_part(grid, count)
+    n_units, uncounted = n_groups // unit, warmup_waves_of(count // wave) * wave
+    first, counted = n_units // 2 * unit - uncounted, count - uncounted - wave
+    if n_units == 1 or first < 0 or (n_units - 1) * counted < RARE * n_groups:
+        return None
+    return Place(np.arange(first, first + count, dtype=np.int64), n_units)
 
 
 def amid(grid: Sequence[int], count: int) -> int:

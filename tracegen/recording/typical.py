@@ -55,31 +55,80 @@ def spread(n_groups: int, n: int) -> Groups:
     return np.asarray(n_groups * ((np.arange(n) + 0.5) * GOLDEN % 1), np.int64)
 
 
+class _Stratum(NamedTuple):
+    """The groups of a grid with first <= index < end along each axis."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(end - first for first, end in self.ranges)
+
+    def sample(self, grid: Sequence[int], n: int) -> Groups:
+        """Ids of n of its groups, spread evenly in any part of their sequence; of all where it has no more."""
+        at = np.arange(self.size) if n >= self.size else spread(self.size, n)
+        within = np.unravel_index(at, [end - first for first, end in self.ranges], order="F")
+        along = [k + first for k, (first, _) in zip(within, self.ranges, strict=True)]
+        return np.asarray(np.ravel_multi_index(along, tuple(grid), order="F"), np.int64)
+
+
 def mean_group(
     grid: Sequence[int], n_snapshot: int, requests_of: RequestsOf, short: int = SHORT
 ) -> MeanGroup:
     """The mean group of a launch, for a snapshot of `n_snapshot` groups.
 
-    Where the first groups looked at differ, more are, until these have BUDGET_REQUESTS. For a short snapshot
-    it is one group at each edge.
+    Where the first groups looked at differ, more are, until these have BUDGET_REQUESTS. Those that are first
+    or last along an axis, and those inside, are strata (Cochran, Sampling Techniques, 1977, section 5.3). For
+    a short snapshot it is one group at each edge.
 
     short : groups below which a snapshot is short, at least SHORT
     """
     if n_snapshot < short:
         return _mean_of_edges(grid, requests_of)
-    n_groups, n = math.prod(grid), min(FEW, n_snapshot // SNAPSHOTS_PART)
-    found = _requests(spread(n_groups, n), requests_of)
-    if np.ptp(found) > 0:
-        affordable = int(BUDGET_REQUESTS / found.mean())
-        more = min(affordable, 2 * n_snapshot // SNAPSHOTS_PART, MOST)
-        if more > n:
-            found = _requests(spread(n_groups, more), requests_of)
-    means = np.array([found[k::SUBSAMPLES].mean() for k in range(SUBSAMPLES)])
-    deviation = means.std(ddof=1) if np.ptp(means) > 0 else 0.0
+    n_groups, strata = math.prod(grid), _strata(grid)
+    n = max(min(FEW, n_snapshot // SNAPSHOTS_PART) - len(strata), SUBSAMPLES)
+    few = [spread(n_groups, n), *(one.sample(grid, 1) for one in strata)]
+    found = _requests(np.concatenate(few), requests_of)
+    if np.ptp(found) == 0:
+        return MeanGroup(float(found[0]), 0.0)
+    affordable = min(int(BUDGET_REQUESTS / found.mean()), 2 * n_snapshot // SNAPSHOTS_PART, MOST)
+    sizes = np.array([one.size for one in strata])
+    samples = [
+        one.sample(grid, int(n))
+        for one, n in zip(strata, _allocated(sizes, affordable), strict=True)
+    ]
+    requests = _requests(np.concatenate(samples), requests_of)
+    by_stratum = np.split(requests, np.cumsum([len(ids) for ids in samples])[:-1])
+    means = [_subsample_means(*one) for one in zip(sizes, by_stratum, strict=True)]
+    subsamples = sizes / n_groups @ np.array(means)
+    deviation = subsamples.std(ddof=1) if np.ptp(subsamples) > 0 else 0.0
     student = special.stdtrit(SUBSAMPLES - 1, 0.5 + CONFIDENCE / 2)
-    unseen = max(1 - len(found) / n_groups, 0.0)
+    unseen = max(1 - len(requests) / n_groups, 0.0)
     half_width = student * deviation * np.sqrt(unseen / SUBSAMPLES)
-    return MeanGroup(float(found.mean()), float(half_width))
+    return MeanGroup(float(subsamples.mean()), float(half_width))
+
+
+def _strata(grid: Sequence[int]) -> list[_Stratum]:
+    """The groups that are first, last or between along each axis; the largest stratum is inside the grid."""
+    along = [itertools.pairwise(sorted({0, 1, n - 1, n})) for n in grid]
+    return [_Stratum(ranges) for ranges in itertools.product(*along)]
+
+
+def _allocated(sizes: Groups, affordable: int) -> Groups:
+    """(n_stratum,) how many groups of each stratum are looked at: in proportion to their sizes, but at least
+    one for each subsample, or where that is not affordable, one."""
+    least = SUBSAMPLES if 2 * SUBSAMPLES * len(sizes) <= affordable else 1
+    wanted = np.maximum((sizes / sizes.sum() * affordable).astype(np.int64), least)
+    largest = np.argmax(sizes)
+    wanted[largest] = max(affordable - int(np.delete(wanted, largest).sum()), SUBSAMPLES)
+    return np.where(wanted < SUBSAMPLES, 1, wanted // SUBSAMPLES * SUBSAMPLES)
+
+
+def _subsample_means(size: int, requests: Groups) -> npt.NDArray[np.float64]:
+    """(SUBSAMPLES,) means of the subsamples of a stratum; all equal where its mean is taken as exact."""
+    if len(requests) in (1, size):
+        return np.full(SUBSAMPLES, requests.mean())
+    return np.array([requests[k::SUBSAMPLES].mean() for k in range(SUBSAMPLES)])
 
 
 def _mean_of_edges(grid: Sequence[int], requests_of: RequestsOf) -> MeanGroup:

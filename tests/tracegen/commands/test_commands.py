@@ -314,7 +314,7 @@ def test_machines_and_settings_in_one_table(
     found = json.loads(out.read_text())["variants"]
     assert [one["name"] for one in found] == names
     assert [one["replay"]["machine"] for one in found] == ["v100", "a100"] * 2
-    assert {one["replay"]["trials"] for one in found} == {4}
+    assert {one["replay"]["trials"] for one in found} == {5}
     assert all(name in " ".join(ended.out.split()) for name in names)
     alone = run_memsim(
         *("profile", spec, "-m", "a100", "--set", "n=8192", "--quick", "--json", "-")
@@ -327,7 +327,7 @@ def test_machines_and_settings_in_one_table(
 def test_a_quick_profile_says_that_it_has_few_orderings(run_memsim: RunMemsim, spec: str) -> None:
     ended = run_memsim("profile", spec, "-m", "v100", "--quick")
     assert ended.code == 0, ended.err
-    assert "4 trials, seed 0" in ended.out
+    assert "5 trials, seed 0" in ended.out
     for option in (("--trials", "3"), ("--ci", "0.1"), ("--budget", "9")):
         refused = run_memsim("profile", spec, "-m", "v100", "--quick", *option)
         assert refused.code == 2

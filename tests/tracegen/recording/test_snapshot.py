@@ -33,13 +33,12 @@ def test_twelve_waves_after_a_golden_section() -> None:
 )
 @pytest.mark.parametrize("n", [1, 2, 3, 6])
 def test_a_snapshot_lies_within_a_layer_that_holds_it(grid: tuple[int, ...], n: int) -> None:
-    """Or within a row; where there are fewer of these than snapshots, each lies in its part of the launch."""
+    """Or within a row."""
     parts = list(itertools.accumulate(grid, operator.mul))
     for count in (1, 100, 1900):
         starts = snapshot.starts(grid, count, n)
         unit = next(size for size in parts if size >= count)
-        if parts[-1] // unit >= n:
-            assert all(start % unit <= unit - count for start in starts)
+        assert all(start % unit <= unit - count for start in starts)
         n_free = parts[-1] - count
         assert sorted(starts) == starts
         assert all(0 <= start <= n_free for start in starts)
@@ -65,6 +64,27 @@ def test_the_middle_of_an_even_number_of_layers_is_avoided() -> None:
     """Of 16 layers of 63 rows of groups, the middle of the launch is where the ninth begins."""
     start = snapshot.amid((158, 63, 16), 1920)
     assert start // (158 * 63) == (start + 1919) // (158 * 63) == 7
+
+
+def test_the_groups_that_begin_a_layer_are_counted() -> None:
+    """A snapshot of ten waves of 20, of which four warm the caches and the last is not counted."""
+    place = snapshot.layer_start((10, 50, 7), 210, 20)
+    assert place is not None
+    assert place.groups.tolist() == list(range(3 * 500 - 80, 3 * 500 + 130))
+    assert place.occurrences == 7
+
+
+@pytest.mark.parametrize(
+    ("grid", "count"),
+    [
+        ((5000,), 210),  # a single row
+        ((10, 50, 1), 210),  # a single layer
+        ((10, 20, 7), 210),  # longer than a layer
+        ((50_000, 7), 210),  # 7 starts of 110 groups among 350,000
+    ],
+)
+def test_where_no_layer_begins_or_it_hardly_matters(grid: tuple[int, ...], count: int) -> None:
+    assert snapshot.layer_start(grid, count, 20) is None
 
 
 def test_small_launch_is_taken_whole() -> None:

@@ -51,6 +51,18 @@ def test_a_short_snapshot_looks_at_a_group_of_each_edge(grid: tuple[int, ...]) -
     assert len(looked) <= 9
 
 
+@pytest.mark.parametrize("grid", [(20, 504, 16), (7, 300), (3000,), (1, 2, 900)])
+def test_edges_of_a_grid_are_counted_as_often_as_they_are(grid: tuple[int, ...]) -> None:
+    """Groups that differ only in being first or last along an axis: their mean is exact, though a group
+    makes so many requests that only some 300 are looked at."""
+    at = np.stack(np.unravel_index(np.arange(np.prod(grid)), grid, order="F"))
+    size = np.array(grid)[:, None]
+    requests = np.prod(np.where(at == size - 1, 13, np.where(at == 0, 17, 19)), axis=0)
+    mean = mean_group(grid, 1500, lambda ids: requests[ids])
+    assert mean.requests == pytest.approx(requests.mean(), rel=1e-12)
+    assert mean.half_width == 0
+
+
 def test_a_glance_of_some_hundred_groups_counts_as_short() -> None:
     looked: list[int] = []
 
