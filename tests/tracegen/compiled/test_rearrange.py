@@ -63,6 +63,7 @@ def test_a_window_of_two_loads_has_sequences_of_two(code: str) -> None:
     assert list(result.columns["waits"]) == [-1, -1, 0, 1, 2]
 
 
+COPIES = "for (i) {\n x += a[i];\n}\nc[0] = x;\n"
 LOOP = "for (i) {\n x += a[i] * b[i];\n}\nc[0] = x;\n"
 LOOP_PROBES = [
     probe("load", LOOP, "a[i]"),
@@ -87,6 +88,42 @@ def test_an_unrolled_loop_takes_its_main_body_before_its_remainder() -> None:
         rearranged(compiled(code, LOOP, LOOP_PROBES), [stream])
     )[0]]  # fmt: skip
     assert names == ["a0", "a1", "b10", "b11", "a2", "a3", "b12", "b13", "a4", "b14", "s99"]
+
+
+@pytest.mark.parametrize(
+    ("row", "optional", "n_sequences"),
+    [
+        *((1, "", 3), (2, "", 6), (4, "", 3), (5, "", 6), (7, "", 12), (1, "?", 3), (4, "?", 3)),
+        # At the end, a predicate may have switched off what the main body lacks.
+        *((2, "?", 5), (7, "?", 10)),
+    ],
+)
+def test_rows_that_are_shorter_than_an_unrolled_loop_take_its_remainder(
+    row: int, optional: str, n_sequences: int
+) -> None:
+    """Three rows of a few elements, 32 bytes apart: the main body has four, by one base register, and no four
+    that follow each other lie in two rows."""
+    offsets = (0, 0x40, 0x20, 0x60)
+    main = [f"{optional}load R{k} a 2:7 [R9+{at:#x}]" for k, at in enumerate(offsets)]
+    code = machine_code(
+        [
+            (["use R8"], (1, 2)),
+            ([*main, "use R0 R1 R2 R3"], (1, 2, 0)),
+            (["use R8"], (3, 4)),
+            (["load R1 a 2:7 [R9]", "use R1"], (3, 0, 4)),
+            (["store c 4:6"], ()),
+        ]
+    )
+    granules = [100 * line + x for line in range(3) for x in range(row)]
+    probes = [
+        probe("load", COPIES, "a[i]"),
+        probe("edge", COPIES, ""),
+        probe("store", COPIES, "c[0]"),
+    ]
+    stream = [*((0, granule) for granule in granules), (2, 999)]
+    result = rearranged(compiled(code, COPIES, probes), [stream])
+    assert sorted(one[0] for _, one, _ in rows(result)[0]) == [*granules, 999]
+    assert sum(begins for *_, begins in rows(result)[0]) == n_sequences + 1
 
 
 def test_an_access_that_was_moved_out_of_its_loop_is_performed_once() -> None:
@@ -138,9 +175,6 @@ def test_a_store_was_dropped_where_another_overwrites_it(last: int, stored: list
     code = machine_code([(["store d 1:11"], ())])
     result = rearranged(compiled(code, text, probes), [[(0, 30), (1, last)]])
     assert sorted(name for name, *_ in rows(result)[0]) == stored
-
-
-COPIES = "for (i) {\n x += a[i];\n}\nc[0] = x;\n"
 
 
 @pytest.mark.parametrize(("n_copies", "n_unrolled"), [(4, 1), (4, 2), (8, 3), (2, 4), (3, 1)])

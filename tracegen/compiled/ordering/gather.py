@@ -26,6 +26,17 @@ class Source(NamedTuple):
     lane_hits: npt.NDArray[np.uint8]
 
 
+def first_bytes(source: Source) -> npt.NDArray[np.int64]:
+    """(n_access,) the address of the first byte of each access; -1 where it has none."""
+    begin, end = source.granule_offset[:-1], source.granule_offset[1:]
+    found = np.full(len(begin), -1, np.int64)
+    some = end > begin
+    mask = source.byte_mask[begin[some]].astype(np.int64)
+    lowest = np.log2(mask & -mask).astype(np.int64)
+    found[some] = source.granule[begin[some]] * GRANULE_BYTES + lowest
+    return found
+
+
 class Private(NamedTuple):
     """Private memory: where each private access lies.
 

@@ -99,7 +99,7 @@ class _Matching:
     def run(self) -> Match:
         instructions = traced_instructions(self.code)
         self.depth = depths(self.code)
-        self.block_of, self.written = _places(self.code)
+        self.block_of, self.written = places(self.code)
         self.line_starts = [0]
         for line in self.text.splitlines(keepends=True):
             self.line_starts.append(self.line_starts[-1] + len(line))
@@ -288,7 +288,7 @@ class _Matching:
             size = self.sizes[cover[0]] if len(cover) == 1 else 0
             again.append(False)
             if size > _width(instruction):
-                register, first = _address(instruction)
+                register, first = address(instruction)
                 accesses = opened[cover[0], register]
                 base = block_of[number], written[number]
                 part = _Part(base, first, first + _width(instruction), size)
@@ -354,7 +354,7 @@ def _width(instruction: Instruction) -> int:
     return instruction.memory.bytes_per_item
 
 
-def _places(code: MachineCode) -> tuple[list[int], list[int]]:
+def places(code: MachineCode) -> tuple[list[int], list[int]]:
     """Of each traced instruction, its block, and which instruction last wrote what it reads."""
     block_of, written = [], []
     for number, block in enumerate(code.blocks):
@@ -374,7 +374,7 @@ def _chains(
 ) -> list[list[int]]:
     """Instructions whose addresses lie behind each other: one value of a base register, and offsets
     without gaps."""
-    at = [(base, *_address(one)) for base, one in zip(bases, instructions, strict=True)]
+    at = [(base, *address(one)) for base, one in zip(bases, instructions, strict=True)]
     chains: list[list[int]] = []
     last: dict[tuple[tuple[int, int], str, int], list[int]] = {}
     for k in sorted(range(len(at)), key=lambda k: at[k]):
@@ -388,7 +388,7 @@ def _chains(
     return chains
 
 
-def _address(instruction: Instruction) -> tuple[str, int]:
+def address(instruction: Instruction) -> tuple[str, int]:
     """The address of an access as text, without its constant offset, and that offset in bytes."""
     text = instruction.text.partition(instruction.opcode)[2]
     hexadecimal = _OFFSET_SASS.search(text)

@@ -41,6 +41,7 @@ class Stream(NamedTuple):
 
     position : (n_access,) of each access, n_position for a barrier
     starts : (n_access,) whether the source begins a bulk sequence here
+    first_byte, lanes : (n_access,) the address of its first byte, and how many lanes are active
     left_out : (n_access,) accesses that the compiler dropped
     kept : (n_position + 1,) positions that no station has
     """
@@ -48,6 +49,8 @@ class Stream(NamedTuple):
     offset: npt.NDArray[np.int64]
     position: npt.NDArray[np.int32]
     starts: npt.NDArray[np.bool_]
+    first_byte: npt.NDArray[np.int64]
+    lanes: npt.NDArray[np.uint8]
     left_out: npt.NDArray[np.bool_]
     kept: npt.NDArray[np.bool_]
 
@@ -82,6 +85,7 @@ class _Scratch(NamedTuple):
     changed_at, changed : positions whose `first` a trial changed, and what it was
     issued_at : the access of each issue, in order
     outstanding : (n_global,) the access of an instruction's latest issue, NONE once awaited
+    anchor : (n_family,) the first entry that a trial gives to each family of accesses, NONE without any
     state : (N_STATE,) where the walk stands
     pending : (n_kind,) instructions since the latest access;  key : (1,) the sum of their rows' keys
     row_key : (n_row,) a random number for each row of the stations' work
@@ -99,6 +103,7 @@ class _Scratch(NamedTuple):
     changed: npt.NDArray[np.int64]
     issued_at: npt.NDArray[np.int64]
     outstanding: npt.NDArray[np.int64]
+    anchor: npt.NDArray[np.int64]
     state: npt.NDArray[np.int64]
     pending: npt.NDArray[np.float64]
     key: npt.NDArray[np.int64]
@@ -168,6 +173,7 @@ def in_machine_order(
             changed=np.empty(n_event + len(stations.cover) + 1, np.int64),
             issued_at=np.empty(size + 1, np.int64),
             outstanding=np.empty(n_global + 1, np.int64),
+            anchor=np.full(len(stations.apart_offset), NONE, np.int64),
             state=np.zeros(N_STATE, np.int64),
             pending=np.zeros(n_kind),
             key=np.zeros(1, np.int64),
@@ -287,7 +293,7 @@ def _subgroup(
         if stream.kept[at] or state[FAR] - state[HEAD] > FARTHEST:
             _alone(stream, n_position, scratch, out, state)
             continue
-        arrow, station, taken = _best(stations, now, n_position, scratch, stream.kept, state)
+        arrow, station, taken = _best(stream, stations, now, n_position, scratch, state)
         if taken == 0:
             _alone(stream, n_position, scratch, out, state)
             continue
@@ -349,11 +355,11 @@ def _sum(scratch: _Scratch, state: State) -> Any:
 
 @inner
 def _best(
+    stream: Stream,
     stations: Stations,
     now: int,
     n_position: int,
     scratch: _Scratch,
-    kept: npt.NDArray[np.bool_],
     state: State,
 ) -> tuple[int, int, int]:
     """The arrow (or -1) to the station that fits best, the station, and how many it takes."""
@@ -366,7 +372,7 @@ def _best(
         target = stations.target[arrow]
         # Whoever enters a block runs all of it, barriers included.
         end = stations.block_end[target] if last - first > 1 else stations.last_event[target]
-        fit = _fit(stations, target, end, n_position, scratch, kept, state)
+        fit = _fit(stream, stations, target, end, n_position, scratch, state)
         cost = fit.missing * MISSING_COST + fit.behind
         if fit.taken > 0 and (cost < least or (cost == least and fit.taken > most)):
             best_arrow, best_station = arrow, stations.target[arrow]
@@ -374,7 +380,7 @@ def _best(
     if least >= MISSING_COST:
         for station in range(len(stations.first_event)):
             end = stations.last_event[station]
-            fit = _fit(stations, station, end, n_position, scratch, kept, state)
+            fit = _fit(stream, stations, station, end, n_position, scratch, state)
             cost = fit.missing * MISSING_COST + fit.behind + JUMP_COST
             if fit.taken > 0 and (cost < least or (cost == least and fit.taken > most)):
                 best_arrow, best_station, most, least = -1, station, fit.taken, cost
@@ -383,15 +389,18 @@ def _best(
 
 @inner
 def _fit(
+    stream: Stream,
     stations: Stations,
     station: int,
     end: int,
     n_position: int,
     scratch: _Scratch,
-    kept: npt.NDArray[np.bool_],
     state: State,
 ) -> _Fit:
-    """Tries a station, and what follows it up to an event: what they would take of the entries."""
+    """Tries a station, and what follows it up to an event: what they would take of the entries.
+
+    An entry that lies elsewhere than the constant offsets of a family say is not what the station accesses.
+    """
     n = state[ENTRIES]
     n_changed = 0
     taken = 0
@@ -424,15 +433,45 @@ def _fit(
                     scratch.first[position] = scratch.following[entry]
                     far = max(far, entry)
                     taken += 1
+                    missing += _lies_elsewhere(stream, stations, number, entry, scratch)
                 elif not stations.optional[event]:
                     missing += 1
+    for event in range(stations.first_event[station], end):
+        if (
+            stations.kind[event] in (ACCESS, SCALAR)
+            and stations.family[stations.number[event]] >= 0
+        ):
+            scratch.anchor[stations.family[stations.number[event]]] = NONE
     while n_changed > 0:
         n_changed -= 1
         scratch.first[scratch.changed_at[n_changed]] = scratch.changed[n_changed]
     behind = -taken
     for entry in range(state[HEAD], far + 1):
-        behind += not scratch.consumed[entry] and not kept[scratch.at[entry]]
+        behind += not scratch.consumed[entry] and not stream.kept[scratch.at[entry]]
     return _Fit(taken, missing, max(behind, 0))
+
+
+@inner
+def _lies_elsewhere(
+    stream: Stream, stations: Stations, number: int, entry: int, scratch: _Scratch
+) -> bool:
+    """Whether an entry is not as far from the first one of its family as any two of its instructions are.
+
+    Entries of other lanes say nothing.
+    """
+    family = stations.family[number]
+    if family < 0:
+        return False
+    if scratch.anchor[family] == NONE:
+        scratch.anchor[family] = entry
+        return False
+    one, other = scratch.entry[scratch.anchor[family]], scratch.entry[entry]
+    if stream.lanes[one] != stream.lanes[other]:
+        return False
+    distance = stream.first_byte[other] - stream.first_byte[one]
+    first, last = stations.apart_offset[family], stations.apart_offset[family + 1]
+    at = first + np.searchsorted(stations.apart[first:last], distance)
+    return bool(at == last or stations.apart[at] != distance)
 
 
 @inner

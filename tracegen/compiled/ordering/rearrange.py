@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memsim.trace import BARRIER_SITE, GRANULE_BYTES, AccessSite, ArrayExtent
+from memsim.trace import BARRIER_SITE, AccessSite, ArrayExtent
 from tracegen.compiled.counting.conflicts import conflict_notes, with_conflicts
 from tracegen.compiled.counting.quiet_code import Executions, executions
 from tracegen.compiled.counting.source_loops import SourceLoop
@@ -22,6 +22,7 @@ from tracegen.compiled.ordering.gather import (
     WORD_BYTES,
     Private,
     Source,
+    first_bytes,
     gathered,
     occurrences,
     repeated,
@@ -83,13 +84,14 @@ class CompiledLaunch:
         position: npt.NDArray[np.int32],
         offset: npt.NDArray[np.int64],
         source: Source,
+        first_byte: npt.NDArray[np.int64],
     ) -> Match:
         """The match, in which only those accesses are dropped that a compiler may drop.
 
         Other loads without an instruction are performed by those of their copies in the text. Where there
         are none, they keep their place in the order of the source.
         """
-        sample = _sample(position, offset, source, len(self.probes))
+        sample = _sample(position, offset, first_byte, len(self.probes))
         stores = frozenset(at for at, probe in enumerate(self.probes) if probe.kind == "store")
         matching = self.matched(sample)
         missed = missing(position, offset, source, matching.dropped & self._used)
@@ -212,7 +214,8 @@ class CompiledLaunch:
         position = np.where(site == BARRIER_SITE, n_position, site).astype(np.int32)
         offset = columns["subgroup_offset"]
         is_store = np.array([probe.kind == "store" for probe in self.probes], np.bool_)
-        matching = self._explained(position, offset, source)
+        first_byte = first_bytes(source)
+        matching = self._explained(position, offset, source, first_byte)
         own_position = position
         joined = np.arange(n_position + 1, dtype=np.int32)
         joined[list(matching.joined)] = list(matching.joined.values())
@@ -228,7 +231,13 @@ class CompiledLaunch:
             kept = np.zeros(n_position + 1, np.bool_)
             kept[sorted(matching.kept)] = True
             stream = Stream(
-                offset, position, columns["starts_sequence"], left_out | dropped[position], kept
+                offset=offset,
+                position=position,
+                starts=columns["starts_sequence"],
+                first_byte=first_byte,
+                lanes=columns["lanes"],
+                left_out=left_out | dropped[position],
+                kept=kept,
             )
             return in_machine_order(
                 stream, stations(self.code, matching, self.executions), n_position
@@ -386,22 +395,16 @@ def _private_site(direction: str, spill: bool) -> AccessSite:
 def _sample(
     position: npt.NDArray[np.int32],
     offset: npt.NDArray[np.int64],
-    source: Source,
+    first_byte: npt.NDArray[np.int64],
     n_position: int,
 ) -> Sample:
     """The accesses of the sub-group that has most."""
     if len(offset) < 2:
         return ()
     longest = int(np.argmax(np.diff(offset)))
-    sample = []
-    for access in range(
-        int(offset[longest]), min(int(offset[longest + 1]), int(offset[longest]) + MOST_SAMPLED)
-    ):
-        first = int(source.granule_offset[access])
-        if position[access] < n_position and first < source.granule_offset[access + 1]:
-            mask = int(source.byte_mask[first])
-            lowest = (mask & -mask).bit_length() - 1
-            sample.append(
-                (int(position[access]), int(source.granule[first]) * GRANULE_BYTES + lowest)
-            )
-    return sample
+    end = min(int(offset[longest + 1]), int(offset[longest]) + MOST_SAMPLED)
+    return [
+        (int(position[access]), int(first_byte[access]))
+        for access in range(int(offset[longest]), end)
+        if position[access] < n_position and first_byte[access] >= 0
+    ]

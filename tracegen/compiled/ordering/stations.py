@@ -8,7 +8,7 @@ next, with what happens in the blocks in between.
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from tracegen.compiled.counting.quiet_code import (
 from tracegen.compiled.counting.work import KINDS, WorkTable, counted
 from tracegen.compiled.loops import flow
 from tracegen.compiled.model import Instruction, MachineCode
-from tracegen.compiled.ordering.matching import Match
+from tracegen.compiled.ordering.matching import Match, address, places, traced_instructions
 from tracegen.compiled.waits import awaited
 
 ACCESS, PRIVATE, BARRIER, USE, COUNT, SCALAR = range(6)
@@ -34,6 +34,7 @@ ACCESS, PRIVATE, BARRIER, USE, COUNT, SCALAR = range(6)
 loaded values, a wait until at most so many accesses are outstanding, and a load that these counts
 leave out."""
 _SCALAR_WAIT = re.compile(r"lgkmcnt\(0\)|s_wait_kmcnt 0x0")
+MOST_IN_FAMILY = 64
 _SLOT = re.compile(r"\[[^\]]*?\+?(-?0x[0-9a-fA-F]+)\]|offset:(\d+)")
 
 
@@ -90,6 +91,9 @@ class Stations(NamedTuple):
     kind, number, optional, is_load, ahead : (n_event,)
     use_offset, use : the loads of each event
     cover_offset, cover : the positions of each access to global memory;  again : see Match
+    family : (n_access,) of each access to global memory, the accesses of one position by one value of a base
+        register, as an unrolled loop's are; -1 for one that is alone
+    apart_offset, apart : of each family, how many bytes its accesses may be apart, ascending
 
     work : (n_row, n_kind) instructions by kind (tracegen.compiled.counting.work.KINDS)
     before : (n_event,) row of work: the instructions since the previous event of the station
@@ -114,6 +118,9 @@ class Stations(NamedTuple):
     cover_offset: npt.NDArray[np.int64]
     cover: npt.NDArray[np.int32]
     again: npt.NDArray[np.bool_]
+    family: npt.NDArray[np.int32]
+    apart_offset: npt.NDArray[np.int64]
+    apart: npt.NDArray[np.int64]
     work: npt.NDArray[np.float64]
     before: npt.NDArray[np.int32]
     behind: npt.NDArray[np.int32]
@@ -174,7 +181,7 @@ def stations(code: MachineCode, match: Match, executions: Executions | None = No
 
     leads = [arrows(following(k)) for k in standing] + [arrows([0])]
     work = _Work(code, pieces, standing, executions or Executions([1.0] * len(code.blocks)))
-    return _arrays([pieces[k].events for k in standing], leads, match, work)
+    return _arrays([pieces[k].events for k in standing], leads, match, work, _families(code, match))
 
 
 def _cut(code: MachineCode) -> list[_Station]:
@@ -312,6 +319,7 @@ def _arrays(
     leads: Sequence[dict[int, list[Event]]],
     match: Match,
     work: _Work,
+    families: tuple[list[int], list[list[int]]],
 ) -> Stations:
     flat: list[Event] = []
 
@@ -329,6 +337,7 @@ def _arrays(
     on_way = [work.on_way(station, to) for station, lead in enumerate(leads) for to in lead]
     use_offset, use = _ragged([event.loads for event in flat])
     cover_offset, cover = _ragged(match.covers)
+    apart_offset, apart = _ragged(families[1])
     return Stations(
         first_event=np.array([first for first, _ in ranges], np.int64),
         last_event=np.array([last for _, last in ranges], np.int64),
@@ -347,6 +356,9 @@ def _arrays(
         cover_offset=cover_offset,
         cover=cover,
         again=np.array(match.again, np.bool_),
+        family=np.array(families[0], np.int32),
+        apart_offset=apart_offset,
+        apart=apart.astype(np.int64),
         work=np.array(work.table.rows),
         # The events on a way have no row of their own.
         before=np.array(before + [0] * (len(flat) - len(before)), np.int32),
@@ -354,6 +366,26 @@ def _arrays(
         to_end=np.array(to_end, np.int32),
         on_way=np.array(on_way, np.int32),
     )
+
+
+def _families(code: MachineCode, match: Match) -> tuple[list[int], list[list[int]]]:
+    """See `family` and `apart` of Stations."""
+    block_of, written = places(code)
+    members: dict[tuple[int, int, str, tuple[int, ...]], list[tuple[int, int]]] = defaultdict(list)
+    for number, instruction in enumerate(traced_instructions(code)):
+        cover = match.covers[number]
+        if len(cover) == 1 and not match.again[number]:
+            register, offset = address(instruction)
+            members[block_of[number], written[number], register, cover].append((number, offset))
+    family = [-1] * len(match.covers)
+    apart: list[list[int]] = []
+    for several in members.values():
+        offsets = {offset for _, offset in several}
+        if 1 < len(several) == len(offsets) <= MOST_IN_FAMILY:
+            for number, _ in several:
+                family[number] = len(apart)
+            apart.append(sorted({one - other for one in offsets for other in offsets}))
+    return family, apart
 
 
 def _ragged(
