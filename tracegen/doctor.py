@@ -17,7 +17,7 @@ from memsim.errors import MemsimError
 from tracegen.cuda import host_clang
 from tracegen.devices import choice as opencl
 from tracegen.devices import trial as opencl_trial
-from tracegen.tools import COST, INSTALL_CLANG, CompilerMissing, amd_tools, nvidia_tools
+from tracegen.tools import COST, INSTALL_CLANG, CompilerMissing, amd_tools, nvidia_tools, nvrtc_tool
 
 SCHEMA = 1
 Status = Literal["ok", "note", "missing"]
@@ -149,6 +149,12 @@ def _compilers() -> Iterator[Check]:
             continue
         found = ", ".join(f"{tool} {version}" for tool, version in versions.items())
         yield Check(name=name, status="ok", found=found)
+    name = "compiler for CUDA C++"
+    try:
+        yield Check(name=name, status="ok", found=str(nvrtc_tool()))
+    except CompilerMissing as error:
+        found = f"{error.reason}: clang compiles CUDA C++ too, but orders some loads otherwise"
+        yield Check(name=name, status="note", found=found, mend=error.mend)
 
 
 def _cuda() -> Check:

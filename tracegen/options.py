@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from memsim.errors import KernelError, MemsimError
 from memsim.options import Options, option
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from memsim.machine import Machine
 
 Tracer = Literal["auto", "polyhedral", "instrumented"]
-Compiler = Literal["auto", "none"]
+Compiler = Literal["auto", "nvrtc", "clang", "none"]
+COMPILERS: tuple[Compiler, ...] = get_args(Compiler)
 MEMORY_BYTES = 1 << 30
 DEFAULT_SUBGROUP_SIZE = 32
 MOST_SUBGROUP_SIZE = 1024
@@ -59,7 +60,9 @@ class TraceOptions(Options):
     compiler: Compiler = option(
         "auto",
         "'auto' compiles the kernel for the machine's GPU, where the compilers are installed: the"
-        " machine code gives registers, and which accesses are performed in which order. 'none'"
+        " machine code gives registers, and which accesses are performed in which order. For NVIDIA's"
+        " GPUs it translates CUDA C++ with NVIDIA's compiler library where that is installed and takes"
+        " the text ('nvrtc': nothing else will do), and all else with clang ('clang': everything). 'none'"
         " takes the accesses in the order of the source.",
     )
     subgroup_size: int | None = option(

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -29,7 +29,7 @@ from memsim.errors import MemsimError
 from memsim.files import write_text, write_whole
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, replay_grown, trace_snapshots, variants_of
-from tracegen.options import TraceOptions
+from tracegen.options import COMPILERS, Compiler, TraceOptions
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from memsim.trace import Trace
 
 T = TypeVar("T")
-Compiler = Literal["auto", "none"]
 PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -109,11 +108,12 @@ class PredictFiles(Options):
 )
 @click.option(
     "--compiler",
-    type=click.Choice(["auto", "none"]),
+    type=click.Choice(COMPILERS),
     default="auto",
     show_default=True,
     help="'auto' counts the instructions of the compiled kernel, where a compiler for the machine is"
-    " installed; 'none' counts the operations of the source.",
+    " installed; 'nvrtc' does so with NVIDIA's compiler library for CUDA C++; 'none' counts the operations"
+    " of the source.",
 )
 @command_options(Limits, "limits")
 @command_options(PredictFiles, "files")

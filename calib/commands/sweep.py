@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,6 +26,7 @@ from memsim.commands import (
 from memsim.errors import MemsimError
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, kernel_options
+from tracegen.options import COMPILERS, Compiler
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class SweepFiles(Options):
 @machines_option()
 @click.option(
     "--compiler",
-    type=click.Choice(["auto", "none"]),
+    type=click.Choice(COMPILERS),
     default="auto",
     show_default=True,
     help="As for 'memsim predict'.",
@@ -57,7 +58,7 @@ class SweepFiles(Options):
 def sweep(
     kernel: KernelSpec,
     machines: tuple[str, ...],
-    compiler: Literal["auto", "none"],
+    compiler: Compiler,
     options: TuneOptions,
     limits: Limits,
     files: SweepFiles,

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,6 +26,7 @@ from memsim.commands import (
 from memsim.errors import MemsimError
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, kernel_options
+from tracegen.options import COMPILERS, Compiler
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class TuneFiles(Options):
 )
 @click.option(
     "--compiler",
-    type=click.Choice(["auto", "none"]),
+    type=click.Choice(COMPILERS),
     default="auto",
     show_default=True,
     help="As for 'memsim predict'.",
@@ -111,7 +112,7 @@ def tune(
     over: tuple[str, ...],
     where: tuple[str, ...],
     store: Path | None,
-    compiler: Literal["auto", "none"],
+    compiler: Compiler,
     options: TuneOptions,
     limits: Limits,
     files: TuneFiles,

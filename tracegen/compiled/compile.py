@@ -11,9 +11,11 @@ from tracegen.compiled.build_options import read_options
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.nvidia import back_end as nvidia
-from tracegen.compiled.request import Request
+from tracegen.compiled.request import CompileError, FrontEnd, LocalMemoryError, Request
 from tracegen.compiled.signature import Signature, read_signature
 from tracegen.cuda import CudaProgram
+from tracegen.options import Compiler
+from tracegen.tools.toolchain import find_nvrtc
 
 _FAMILIES: dict[str, Callable[[Request], MachineCode]] = {
     "sm_": nvidia.machine_code,
@@ -66,26 +68,49 @@ def compile_cuda(
     pointers: Sequence[str],
     target: str,
     registers_limit: int | None = None,
+    by: Compiler = "auto",
 ) -> MachineCode:
     """The machine code of a kernel in CUDA C++ or HIP.
 
     symbol : the kernel in the compiled program
     pointers : the array of each parameter in order, "" for one that is no pointer
+    by : see TraceOptions.compiler, without `none`
 
     Raises KernelError as `compile_kernel` does.
     """
-    request = CudaRequest(
-        text=program.text,
-        kernel=symbol,
-        target=target,
-        options=read_options(_RELAXED if program.options.is_fast else _EXACT),
-        signature=Signature(),
-        group_shape=None,
-        registers_limit=registers_limit,
-        program=program,
-        pointers=tuple(pointers),
-    )
-    return dataclasses.replace(_compiled(request), kernel=program.kernel)
+    is_cuda = not program.is_hip and target.startswith("sm_")
+    if by == "nvrtc" and not is_cuda:
+        what = "HIP" if program.is_hip else f"for {target}"
+        raise KernelError(f"NVRTC compiles CUDA C++ for NVIDIA's GPUs, not {what}")
+
+    def compiled(front_end: FrontEnd) -> MachineCode:
+        request = CudaRequest(
+            text=program.text,
+            kernel=symbol,
+            target=target,
+            options=read_options(_RELAXED if program.options.is_fast else _EXACT),
+            signature=Signature(),
+            group_shape=None,
+            registers_limit=registers_limit,
+            program=program,
+            pointers=tuple(pointers),
+            by=front_end,
+        )
+        return dataclasses.replace(_compiled(request), kernel=program.kernel)
+
+    if by != "auto":
+        return compiled("nvrtc" if by == "nvrtc" else "clang")
+    nvrtc = find_nvrtc() if is_cuda else None
+    if nvrtc is None or target not in nvrtc.targets:
+        return compiled("clang")
+    try:
+        return compiled("nvrtc")
+    except LocalMemoryError:
+        raise
+    except CompileError as error:
+        code = compiled("clang")
+        note = f"clang compiled it, for NVRTC refuses it: {error}"
+        return dataclasses.replace(code, notes=(*code.notes, note))
 
 
 def _compiled(request: Request) -> MachineCode:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from tracegen.compiled.request import Request
+from tracegen.compiled.request import FrontEnd, Request
 from tracegen.cuda import COMPILED, FIRST, CudaProgram
 from tracegen.tools.headers import DEPENDENCIES
 from tracegen.tools.precompiled import run_with_header
@@ -23,10 +23,16 @@ class CudaRequest(Request):
     """A kernel of a program, and how it is to be compiled; `kernel` is its symbol.
 
     pointers : the array of each parameter in order, "" for one that is no pointer
+    by : see Request.front_end
     """
 
     program: CudaProgram
     pointers: tuple[str, ...]
+    by: FrontEnd
+
+    @property
+    def front_end(self) -> FrontEnd:
+        return self.by
 
     @property
     def file(self) -> str:
@@ -52,7 +58,7 @@ class CudaRequest(Request):
 
     @property
     def dependencies(self) -> list[str]:
-        return [*super().dependencies, *self.program.dialect, *self.program.given]
+        return [*super().dependencies, *self.program.dialect, *self.program.given, self.by]
 
     @property
     def searched(self) -> list[str]:
@@ -64,6 +70,16 @@ class CudaRequest(Request):
         """Runs clang in a folder. language : see `nvidia_language` and `amd_language`"""
         files = ["-MMD", "-MF", DEPENDENCIES, self.file, "-o", output]
         return run_with_header(clang, FIRST, language, [*self.program.given, *files], folder)
+
+    @property
+    def nvrtc_options(self) -> list[str]:
+        """NVRTC's options for this program, without the target."""
+        options = self.program.options
+        return [
+            *("-lineinfo", "-w", "-D_print(...)=0", options.standard),
+            *(f"-I{self.program.folder}", *options.given),
+            *(["--use_fast_math"] if options.is_fast else []),
+        ]
 
     def nvidia_language(self, target: str) -> list[str]:
         """clang's arguments for NVIDIA's targets."""

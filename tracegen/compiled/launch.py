@@ -24,15 +24,18 @@ def compiled_launch(
 ) -> CompiledLaunch | str:
     """The machine code of a launch, or why there is none ("" where none is needed).
 
-    Raises LocalMemoryError where the kernel cannot run on the machine.
+    Raises LocalMemoryError where the kernel cannot run on the machine, and KernelError where it is to be
+    compiled by NVRTC and cannot be.
     """
     if compiler == "none" or machine is None or not machine.compiler_target:
         return ""
     try:
-        code = _compiled(prepared, launch, machine.compiler_target)
+        code = _compiled(prepared, launch, machine.compiler_target, compiler)
     except LocalMemoryError:
         raise
     except KernelError as error:
+        if compiler == "nvrtc":
+            raise
         return str(error)
     text = prepared.source
     loops = source_loops(text, {**defined(prepared.build_options), **launch.settings})
@@ -59,9 +62,14 @@ def _conflicts(launch: CudaLaunch, size_bytes: int) -> dict[Location, float]:
     }
 
 
-def _compiled(prepared: Prepared, launch: BoundLaunch, target: str) -> MachineCode:
+def _compiled(
+    prepared: Prepared, launch: BoundLaunch, target: str, compiler: Compiler
+) -> MachineCode:
     if isinstance(prepared, PreparedCuda):
-        return compile_cuda(prepared.program, prepared.symbol, prepared.pointers, target)
+        symbol, pointers = prepared.symbol, prepared.pointers
+        return compile_cuda(prepared.program, symbol, pointers, target, by=compiler)
+    if compiler == "nvrtc":
+        raise KernelError("NVRTC compiles CUDA C++ for NVIDIA's GPUs, not this kernel's language")
     return compile_kernel(
         prepared.source,
         launch.name,

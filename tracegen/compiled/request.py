@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from memsim.errors import KernelError
 from tracegen.compiled.build_options import BuildOptions
@@ -13,7 +14,9 @@ from tracegen.tools.headers import DEPENDENCIES
 from tracegen.tools.process import Finished
 from tracegen.tools.toolchain import Tool
 
-_PRINTF = re.compile(r"\bprintf(?=\s*\()")
+FrontEnd = Literal["clang", "nvrtc"]
+PRINTF = re.compile(r"\bprintf(?=\s*\()")
+"""What is replaced by `_print`, a macro of equal length."""
 _ERROR = re.compile(
     r"^(?:kernel\.cl:(?P<line>\d+):\d+: (?:fatal )?error: |fatal error: |clang[^:\n]*: error: "
     r"|ptxas [^:\n]*(?:error|fatal)\s*: )(?P<reason>.*)$",
@@ -59,6 +62,11 @@ class Request:
     registers_limit: int | None
 
     @property
+    def front_end(self) -> FrontEnd:
+        """What translates the text for NVIDIA's targets."""
+        return "clang"
+
+    @property
     def file(self) -> str:
         """The name of the text while it is compiled."""
         return "kernel.cl"
@@ -78,14 +86,14 @@ class Request:
     def notes(self) -> list[str]:
         """What the compiled program leaves out, in sentences."""
         notes = [f"Build option {option} is ignored." for option in self.options.ignored]
-        if _PRINTF.search(self.text):
+        if PRINTF.search(self.text):
             notes.append("printf is left out.")
         return notes
 
     @property
     def source(self) -> str:
         """The text as it is compiled: where it prints, it calls a macro with a name of equal length."""
-        return _PRINTF.sub("_print", self.text)
+        return PRINTF.sub("_print", self.text)
 
     @property
     def dependencies(self) -> list[str]:

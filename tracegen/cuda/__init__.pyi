@@ -1,4 +1,5 @@
 from .front_end import host_clang as host_clang
+from .host_code import device_code as device_code
 from .launch import CudaLaunch as CudaLaunch
 from .program import COMPILED as COMPILED
 from .program import FIRST as FIRST

@@ -6,6 +6,7 @@ It is left out: a kernel does not need it. The lines of the rest stay what they 
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 from typing import NamedTuple
 
 LEFT_OUT = "memsim_left_out"
@@ -20,6 +21,9 @@ _LIBRARIES = re.compile(
     r"|SDL\d?|cuda_gl_interop|cuda_profiler_api|cutil\w*|hdf5|png|zlib|tbb)(?:_v2)?(?:/.*|\.h(?:pp)?)$"
 )
 _ATTRIBUTES = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)")
+_NVRTC_ERROR = re.compile(
+    r"^(?P<file>[^\n]*)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<reason>[^\n]*)", re.MULTILINE
+)
 _DEVICE = re.compile(r"\b__(?:device|global)__\b")
 
 
@@ -52,6 +56,29 @@ def without(text: str, line: int, reason: str) -> str | None:
         return _blank(text, function.start, closing + 1)  # its declaration does not compile
     body = f"{LEFT_OUT}();" + "\n" * text.count("\n", opening, closing)
     return text[: opening + 1] + body + text[closing:]
+
+
+def device_code(text: str, file: str, log: str) -> str:
+    """The text without the headers that NVRTC does not find, and the host code that it refuses; the same text
+    where it refuses something else.
+
+    log : NVRTC's
+    """
+    found = {
+        (int(match["line"]), match["reason"])
+        for match in _NVRTC_ERROR.finditer(log)
+        if PurePath(match["file"]).name == PurePath(file).name
+    }
+    for line, reason in sorted(found, reverse=True):
+        if line > text.count("\n") + 1:
+            continue
+        if reason.startswith("cannot open source file"):
+            lines = text.splitlines(keepends=True)
+            lines[line - 1] = "\n" * lines[line - 1].endswith("\n")
+            text = "".join(lines)
+        else:
+            text = without(text, line, reason) or text
+    return text
 
 
 def _blank(text: str, start: int, end: int) -> str:

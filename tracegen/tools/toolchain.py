@@ -10,6 +10,7 @@ import importlib.metadata
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ OLDEST_CLANG = {"nvptx64": 14, "amdgcn": 15}
 COST = "registers and the order of loads are unknown"
 INSTALL_CLANG = "apt-get install clang-19"
 INSTALL_NVIDIA = "pip install nvidia-cuda-nvcc-cu12==12.9.86 nvidia-cuda-nvdisasm==13.2.51"
+INSTALL_NVRTC = "pip install nvidia-cuda-nvrtc-cu12==12.9.86"
 INSTALL_DEVICE_LIBRARIES = "apt-get install rocm-device-libs"
 _VARIABLES = (
     *(CLANG_VARIABLE, "PATH", "CUDA_HOME", "CUDA_PATH", "HIP_DEVICE_LIB_PATH"),
@@ -33,7 +35,9 @@ _VARIABLES = (
 _DISTRIBUTIONS = {
     "ptxas": ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc"),
     "nvdisasm": ("nvidia-cuda-nvdisasm",),
+    "nvrtc": ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc"),
 }
+_NVRTC = ("lib/libnvrtc.so.[0-9]*", "lib64/libnvrtc.so.[0-9]*")
 _DEVICE_LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
     "/usr/lib/aarch64-linux-gnu/amdgcn/bitcode",
@@ -106,6 +110,14 @@ class AmdTools:
 def nvidia_tools() -> NvidiaTools:
     """The programs for NVIDIA's targets. Raises CompilerMissing, with how to install what is missing."""
     return _nvidia_tools(_environment())
+
+
+def nvrtc_tool() -> Tool:
+    """NVIDIA's compiler library for CUDA C++. Raises CompilerMissing, with how to install it."""
+    tool = find_nvrtc()
+    if tool is None:
+        raise CompilerMissing("NVIDIA's compiler library NVRTC is missing", INSTALL_NVRTC)
+    return tool
 
 
 def amd_tools() -> AmdTools:
@@ -187,6 +199,35 @@ def find_tool(name: str) -> Tool | None:
     return None
 
 
+def find_nvrtc() -> Tool | None:
+    """NVRTC: from NVIDIA's wheels, else from CUDA_HOME."""
+    return _nvrtc(_environment())
+
+
+@functools.lru_cache(maxsize=8)
+def _nvrtc(_: tuple[str | None, ...]) -> Tool | None:
+    for path in _nvrtc_paths():
+        words = answer([*nvrtc_command(path)], _identity(path))
+        if words and (version := re.match(r"version (\S+)", words)):
+            return Tool("nvrtc", path, _identity(path), version[1], tuple(words.split()[2:]))
+    return None
+
+
+def nvrtc_command(library: Path) -> list[str]:
+    """The command that calls the library; see run_nvrtc.py."""
+    return [sys.executable, "-I", str(Path(__file__).with_name("run_nvrtc.py")), str(library)]
+
+
+def _nvrtc_paths() -> Iterator[Path]:
+    for file in _wheel_files("nvrtc"):
+        if any(file.match(pattern) for pattern in _NVRTC):
+            yield file
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            for pattern in _NVRTC:
+                yield from sorted(Path(os.environ[variable]).glob(pattern))
+
+
 def find_libdevice(ptxas: Path) -> Path | None:
     """NVIDIA's library of mathematical functions, which lies beside ptxas, or where Debian puts it."""
     root = ptxas.resolve().parent.parent
@@ -218,12 +259,17 @@ def _clang(path: str, architecture: str) -> Tool | None:
 
 
 def _wheel_paths(name: str) -> Iterator[Path]:
+    return (file for file in _wheel_files(name) if file.match(f"bin/{name}"))
+
+
+def _wheel_files(name: str) -> Iterator[Path]:
+    """The files of the wheels that have a tool."""
     for distribution in _DISTRIBUTIONS[name]:
         try:
             files = importlib.metadata.files(distribution) or ()
         except importlib.metadata.PackageNotFoundError:
             continue
-        yield from (Path(str(file.locate())) for file in files if file.match(f"bin/{name}"))
+        yield from (Path(str(file.locate())) for file in files)
 
 
 def _cuda_paths(name: str) -> Iterator[Path]:
@@ -234,8 +280,7 @@ def _cuda_paths(name: str) -> Iterator[Path]:
 
 def _examined(name: str, path: str, options: list[str], pattern: str, prefix: str) -> Tool | None:
     """A program with its version and targets, None if it does not run."""
-    status = os.stat(path)
-    identity = f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}"
+    identity = _identity(Path(path))
     texts = _help_of(path, identity, tuple(options))
     if texts is None:
         return None
@@ -243,6 +288,22 @@ def _examined(name: str, path: str, options: list[str], pattern: str, prefix: st
     targets = re.findall(pattern, texts["targets"], re.MULTILINE)
     listed = tuple(dict.fromkeys(f"{prefix}{target}" for target in targets))
     return Tool(name, Path(path), identity, version[1] if version else "?", listed)
+
+
+def _identity(path: Path) -> str:
+    status = path.stat()
+    return f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}"
+
+
+def answer(command: list[str], identity: str) -> str | None:
+    """What a program says of itself, once for each identity; None if it does not run."""
+    key = cache.key("answer", identity)
+    kept: dict[str, str] | None = cache.load(key)
+    if kept is None:
+        finished = run(command)
+        kept = {"said": "" if finished.status else finished.output}
+        cache.save(key, kept)
+    return kept["said"] or None
 
 
 @functools.lru_cache(maxsize=64)

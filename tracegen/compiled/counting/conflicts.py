@@ -29,12 +29,37 @@ def with_conflicts(
     conflicts : bytes that an instruction accesses of each work-item -> the passes by place
     """
     by_place = functools.cache(conflicts)
+    if "nvrtc" in code.tools:
+        return _known(code, _by_line(code, by_place))
 
     def passes(instruction: Instruction, size_bytes: int) -> float:
         location = instruction.location
         return 0.0 if location is None else by_place(size_bytes).get(location, 0.0)
 
     return _known(code, passes)
+
+
+def _by_line(
+    code: MachineCode, by_place: Callable[[int], Mapping[Location, float]]
+) -> Callable[[Instruction, int], float]:
+    """The passes of an instruction of which only the line is known: the mean of its line's accesses. One that is
+    wider than others of its line was merged from neighbours, which are those with fewest."""
+    narrowest: dict[int, int] = {}
+    for one in (one for block in code.blocks for one in block.instructions if _is_local(one)):
+        if one.location is not None and one.memory is not None:
+            size = narrowest.get(one.location.line, one.memory.bytes_per_item)
+            narrowest[one.location.line] = min(size, one.memory.bytes_per_item)
+
+    def passes(instruction: Instruction, size_bytes: int) -> float:
+        if instruction.location is None:
+            return 0.0
+        line = instruction.location.line
+        found = [passes for place, passes in by_place(size_bytes).items() if place.line == line]
+        if size_bytes > narrowest.get(line, size_bytes):
+            return min(found, default=0.0)
+        return sum(found) / max(len(found), 1)
+
+    return passes
 
 
 def with_conflicts_of_text(

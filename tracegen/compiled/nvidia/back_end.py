@@ -19,7 +19,13 @@ from tracegen.compiled.request import Request, check
 from tracegen.tools import cache
 from tracegen.tools.headers import included, unchanged
 from tracegen.tools.process import run
-from tracegen.tools.toolchain import CompilerMissing, NvidiaTools, Tool, nvidia_tools
+from tracegen.tools.toolchain import (
+    CompilerMissing,
+    NvidiaTools,
+    Tool,
+    nvidia_tools,
+    nvrtc_tool,
+)
 
 _TABLE_JUMP = re.compile(r"\b(?:BRX|JMX)")
 _SHAPES = re.compile(r"^[ \t]*\.(?:reqntid|maxntid|minnctapersm)\b[^\n]*\n", re.MULTILINE)
@@ -32,15 +38,23 @@ def machine_code(request: Request) -> MachineCode:
     texts = cache.load(key, "ptx", "log", "listing", "listing_target", "listing_log")
     if texts is None or not unchanged(texts.get("headers")):
         texts = _compiled(request, tools)
-        cache.save(key, texts)
+        # NVRTC does not say which headers it has read.
+        if request.front_end != "nvrtc" or "#include" not in request.text:
+            cache.save(key, texts)
     return _read(request, tools, texts)
 
 
 def _dependencies(request: Request, tools: NvidiaTools) -> Iterator[str]:
     """Everything that decides what the compilers write."""
     yield from request.dependencies
-    yield from (tool.identity for tool in (tools.clang, tools.ptxas, tools.nvdisasm))
+    yield from (tool.identity for tool in _used(request, tools))
     yield builtins_text()
+
+
+def _used(request: Request, tools: NvidiaTools) -> tuple[Tool, Tool, Tool]:
+    """The programs that compile a request, and show the code."""
+    first = nvrtc_tool() if request.front_end == "nvrtc" else tools.clang
+    return first, tools.ptxas, tools.nvdisasm
 
 
 def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
@@ -124,7 +138,7 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
         spill_load_bytes=usage.spill_load_bytes,
         listing=texts["listing"],
         intermediate=texts["ptx"],
-        tools=tools.versions,
+        tools={tool.name: tool.version for tool in _used(request, tools)},
         notes=(*request.notes, *_target_notes(request, tools, texts), *notes),
     )
 
@@ -132,7 +146,7 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
 def _target_notes(request: Request, tools: NvidiaTools, texts: Mapping[str, Any]) -> Iterator[str]:
     """What is approximate where a program does not know the target."""
     shown = texts["listing_target"]
-    if request.target not in tools.clang.targets:
+    if request.front_end != "nvrtc" and request.target not in tools.clang.targets:
         yield f"{tools.clang} does not know {request.target}: its PTX is for an older target."
     if shown != request.target:
         yield (

@@ -15,10 +15,11 @@ from pathlib import Path
 from memsim.errors import KernelError
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.kernel_bodies import inlined_bodies
-from tracegen.compiled.request import CompileError, Request, check, linked
+from tracegen.compiled.request import PRINTF, CompileError, Request, check, linked
+from tracegen.cuda import device_code
 from tracegen.tools import cache
 from tracegen.tools.process import run
-from tracegen.tools.toolchain import NvidiaTools, Tool, major
+from tracegen.tools.toolchain import NvidiaTools, Tool, major, nvrtc_command, nvrtc_tool
 
 SEPARATE_BODIES = 21
 """The first version of clang that puts the body of a kernel into a function of its own."""
@@ -57,7 +58,10 @@ def number(target: str) -> int:
 def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
     """The PTX of a kernel and of the functions that it calls; it states the group shape."""
     (folder / request.file).write_text(request.source, encoding="utf-8")
-    _run_clang(request, tools, folder)
+    if isinstance(request, CudaRequest) and request.front_end == "nvrtc":
+        _run_nvrtc(request, folder)
+    else:
+        _run_clang(request, tools, folder)
     ptx = _without_debug((folder / "kernel.ptx").read_text(encoding="utf-8"))
     kernels = _ENTRY.findall(ptx)
     if request.kernel not in kernels:
@@ -67,6 +71,30 @@ def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
     ptx = _WHOLE_ENTRY.sub(lambda match: match[0] if match[1] == request.kernel else "", ptx)
     _check_functions(ptx, request.target)
     return _with_group_shape(ptx, request.group_shape)
+
+
+def _run_nvrtc(request: CudaRequest, folder: Path) -> None:
+    """Writes `kernel.ptx`, in which the kernel has the symbol of the request.
+
+    NVRTC has neither the host's interface nor headers, which kernels hardly need.
+    """
+    tool, program = nvrtc_tool(), request.program
+    text = PRINTF.sub("_print", program.compilable or program.text)
+    target = f"--gpu-architecture=compute_{request.target[3:]}"
+    names = [request.file, program.file, program.kernel, "kernel.ptx"]
+    command = [*nvrtc_command(tool.path), *names, target, *request.nvrtc_options]
+    while True:
+        (folder / request.file).write_text(text, encoding="utf-8")
+        finished = run(command, folder)
+        shorter = device_code(text, program.file, finished.errors) if finished.status else text
+        if shorter == text:
+            break
+        text = shorter
+    symbol = check(finished, tool, request).output.strip()
+    if symbol != request.kernel:
+        file = folder / "kernel.ptx"
+        ptx = file.read_text(encoding="utf-8")
+        file.write_text(re.sub(rf"\b{re.escape(symbol)}\b", request.kernel, ptx), encoding="utf-8")
 
 
 def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:

@@ -136,7 +136,8 @@ class _Matching:
         ]
 
     def _at_location(self, instruction: Instruction) -> tuple[int, ...]:
-        """The positions whose text is the nearest to an instruction's location, on its line."""
+        """The positions whose text is the nearest to an instruction's location, on its line; of NVRTC's code,
+        which has the columns of statements, all of the line."""
         offset = None if instruction.location is None else self._offset(instruction.location)
         if offset is None:
             return ()
@@ -156,7 +157,7 @@ class _Matching:
                 if not first <= line <= last:
                     continue
                 gap = max(span[0] - offset, offset - span[1] + 1, 0)
-                distance = (gap, span[1] - span[0])
+                distance = (0, 0) if "nvrtc" in self.code.tools else (gap, span[1] - span[0])
             if distance < best:
                 best, chosen = distance, [position]
             elif distance == best:

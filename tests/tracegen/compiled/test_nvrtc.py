@@ -1,0 +1,196 @@
+"""CUDA C++ that NVIDIA's own compiler library translates."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegen
+from memsim.errors import KernelError
+from memsim.trace import Trace
+from tests.support.compilers import needs_nvidia
+from tests.support.cuda_kernels import floats, needs_clang, workload
+from tracegen import CudaWorkload
+from tracegen.compiled import program_of
+from tracegen.compiled.counting.conflicts import with_conflicts
+from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode, MemoryOperation
+from tracegen.cuda.host_code import device_code
+from tracegen.options import TraceOptions
+from tracegen.tools.toolchain import find_nvrtc
+from tracegen.workloads.load import load_kernel
+
+KERNELS = Path(__file__).parents[3] / "experiments" / "kernels"
+needs_nvrtc = [
+    needs_clang,
+    needs_nvidia,
+    pytest.mark.skipif(find_nvrtc() is None, reason="NVRTC is not installed"),
+]
+STENCIL = """
+template <int N> __global__ void k(float *y, const float *x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x + 1;
+  if (i < n) y[i] = N * x[i] + x[i - 1]
+                  + x[i + 1];
+}
+"""
+
+
+def traced(kernel: CudaWorkload, compiler: Any, machine: str = "a100") -> Trace:
+    return tracegen.trace(kernel, machine, groups=2, options=TraceOptions(compiler=compiler))
+
+
+def compiler_of(trace: Trace) -> dict[str, Any]:
+    found: dict[str, Any] = trace.provenance["compiler"]
+    return found
+
+
+def stencil(source: str = STENCIL, **changes: Any) -> CudaWorkload:
+    given = {"kernel": "k<3>", "grid": 4, "block": 64} | changes
+    arguments = {"y": np.zeros(300, np.float32), "x": floats(300), "n": 257}
+    return CudaWorkload(source=source, arguments=arguments, **given)
+
+
+class TestOnItsOwn:
+    pytestmark = needs_nvrtc
+
+    @pytest.mark.parametrize("machine", ["v100", "h100"])
+    @pytest.mark.parametrize(
+        "name", ["transpose_tiled", "matmul_tiled", "bfs_level", "gesummv", "laplacian"]
+    )
+    def test_the_same_is_accessed_as_with_clang(self, name: str, machine: str) -> None:
+        kernel = {"transpose_tiled": "transpose_tiled<float, 16>"}.get(name, name)
+        twin = load_kernel(
+            f"{KERNELS / 'cuda_twins.cu'}:{kernel}",
+            {"name": name},
+            f"{KERNELS / 'cuda_twins.py'}:twin",
+        )
+        assert isinstance(twin, CudaWorkload)
+        nvrtc, clang = (traced(twin, compiler, machine) for compiler in ("nvrtc", "clang"))
+        assert np.array_equal(np.sort(nvrtc.granule), np.sort(clang.granule))
+        assert compiler_of(nvrtc)["unmatched_percent"] == 0
+        assert "nvrtc" in compiler_of(nvrtc)
+        assert "clang" in compiler_of(clang)
+
+    def test_accesses_of_one_line_are_dealt_out(self) -> None:
+        trace = traced(stencil(), "nvrtc")
+        counts = np.bincount(trace.site[trace.site >= 0], minlength=4)
+        assert list(counts) == [4] * 4
+        assert compiler_of(trace)["unmatched_percent"] == 0
+
+    def test_copies_of_short_rows_come_one_by_one(self) -> None:
+        """Each row of 222 elements, which 208 threads copy in two steps, is the remainder of a loop that NVRTC
+        unrolls four times; clang has unrolled that of the rows instead."""
+        sizes = {"block_size_x": 208, "block_size_y": 1, "tile_size_y": 3, "image_size": 832}
+        kernel = load_kernel(
+            f"{KERNELS / 'convolution.cu'}:convolution",
+            {name: str(size) for name, size in sizes.items()},
+            f"{KERNELS / 'convolution.py'}:convolution",
+        )
+        assert isinstance(kernel, CudaWorkload)
+        nvrtc, clang = (traced(kernel, compiler) for compiler in ("nvrtc", "clang"))
+        rows = slice(nvrtc.subgroup_offset[1], nvrtc.subgroup_offset[2])
+        assert nvrtc.starts_sequence[rows].sum() > 2 * clang.starts_sequence[rows].sum()
+        assert nvrtc.starts_sequence[rows][:17].all()
+
+    def test_is_the_default_where_it_takes_the_text(self) -> None:
+        assert "nvrtc" in compiler_of(traced(stencil(), "auto"))
+        program = program_of(stencil())
+        assert "nvrtc" in program.compiled(program.kernels[0], "sm_90").tools
+
+    def test_clang_compiles_what_it_refuses(self) -> None:
+        source = "#include <cuda_fp16.h>\n" + STENCIL.replace(
+            "N * x[i]", "__half2float(__float2half(x[i]))"
+        )
+        found = compiler_of(traced(stencil(source), "auto"))
+        assert "clang" in found
+        (note,) = (note for note in found["notes"] if "NVRTC" in note)
+        assert re.match(
+            r"clang compiled it, for NVRTC refuses it: .*kernel\.cu\(\d+\): error: ", note
+        )
+        with pytest.raises(
+            KernelError, match=r"__float2half.*\(nvrtc 12\.\d+ for sm_80\)"
+        ) as refused:
+            traced(stencil(source), "nvrtc")
+        assert "\n" not in str(refused.value)
+
+    def test_host_code_and_its_headers_are_left_out(self) -> None:
+        host = "\nint main() {\n float *p;\n cudaMalloc(&p, 4);\n std::cout << p;\n}\n"
+        source = "#include <iostream>\n#include <cuda_runtime.h>\n" + STENCIL + host
+        found = compiler_of(traced(stencil(source), "nvrtc"))
+        assert (
+            found["registers_per_item"]
+            == compiler_of(traced(stencil(), "nvrtc"))["registers_per_item"]
+        )
+
+    @pytest.mark.parametrize("before", ["", 'extern "C" ', "namespace inner { "])
+    def test_names(self, before: str) -> None:
+        body = "__global__ void k(float *y, const float *x, int n) { y[threadIdx.x] = x[threadIdx.x]; }"
+        source = before + body + " }" * before.endswith("{ ")
+        name = "inner::k" if "inner" in before else "k"
+        assert traced(stencil(source, kernel=name), "nvrtc").n_access == 8
+
+    def test_printf_is_left_out(self) -> None:
+        source = STENCIL.replace("if (i < n)", 'if (i == 7) printf("%d", n);\n  if (i < n)')
+        trace = traced(stencil(source), "nvrtc")
+        assert [site.array for site in trace.sites] == ["x", "x", "x", "y"]
+        assert "printf is left out." in compiler_of(trace)["notes"]
+
+    def test_a_changed_header_is_noticed(self, tmp_path: Path) -> None:
+        header, file = tmp_path / "times.h", tmp_path / "k.cu"
+        file.write_text('#include "times.h"\n' + STENCIL.replace("N * x[i]", "TIMES"))
+        instructions = []
+        for times in ("x[i]", "sqrtf(x[i])"):
+            header.write_text(f"#define TIMES {times}\n")
+            trace = traced(stencil(None, path=file), "nvrtc")
+            instructions.append(compiler_of(trace)["code"]["n_instructions"])
+        assert instructions[0] < instructions[1]
+
+    def test_what_it_cannot_compile_is_refused(self) -> None:
+        with pytest.raises(KernelError, match=r"^NVRTC compiles CUDA C\+\+ .*, not for gfx90a$"):
+            traced(stencil(), "nvrtc", "mi250x")
+        hip = workload("#include <hip/hip_runtime.h>\n__global__ void k(float *y) { y[0] = 1; }", np.zeros(64, np.float32), grid=1, block=64)  # fmt: skip
+        with pytest.raises(KernelError, match=r"not HIP$"):
+            traced(hip, "nvrtc")
+        loopy = load_kernel(f"{KERNELS / 'stream.py'}:copy", {"n": "4096"})
+        with pytest.raises(KernelError, match=r"not this kernel's language$"):
+            tracegen.trace(loopy, "a100", groups=2, options=TraceOptions(compiler="nvrtc"))
+
+
+def test_only_host_code_is_taken_out() -> None:
+    text = "#include <x.h>\n__device__ void f() { g(); }\nint main() { h(); }\n"
+    log = (
+        'a/k.cu(1): catastrophic error: cannot open source file "x.h"\n'
+        "a/k.cu(2): error: g is undefined\n\nother.h(3): error: no\n"
+    )
+    assert device_code(text, "b/k.cu", log) == text.replace("#include <x.h>", "")
+    without = device_code(text, "k.cu", "k.cu(3): error: h is undefined\n")
+    assert without.splitlines()[:2] == text.splitlines()[:2]
+    assert "h()" not in without
+    assert device_code(text, "k.cu", "k.cu(9): error: beyond the end\n") == text
+
+
+def test_conflicts_of_a_line() -> None:
+    """Two narrow loads have the mean of the line's places; a wide one was merged from those without conflicts."""
+    loads = [
+        Instruction(
+            opcode="LDS",
+            text="LDS",
+            pipe="load_store",
+            location=Location(3),
+            memory=MemoryOperation(space="local", direction="load", bytes_per_item=size),
+        )
+        for size in (4, 4, 16)
+    ]
+    block = BasicBlock(label="", instructions=tuple(loads), successors=())
+    code = MachineCode(
+        kernel="k", target="t", blocks=(block,), registers_per_item=1, tools={"nvrtc": "12.9"}
+    )
+    passes = {
+        4: {Location(3, 5): 0.0, Location(3, 20): 3.0},
+        16: {Location(3, 5): 0.0, Location(3, 20): 28.0},
+    }
+    found = with_conflicts(code, lambda size: passes[size]).blocks[0].instructions
+    assert [one.memory.conflict_passes for one in found if one.memory] == [1.5, 1.5, 0.0]
