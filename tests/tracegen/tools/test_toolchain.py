@@ -75,7 +75,9 @@ def test_the_wheels_are_those_of_the_extra() -> None:
     project = Path(__file__).parents[3] / "pyproject.toml"
     extra = tomllib.loads(project.read_text())["project"]["optional-dependencies"]["nvidia"]
     named = [requirement.partition(";")[0] for requirement in extra]
-    assert f"pip install {' '.join(named)}" == toolchain.INSTALL_NVIDIA
+    *tools, library = named
+    assert f"pip install {' '.join(tools)}" == toolchain.INSTALL_NVIDIA
+    assert f"pip install {library}" == toolchain.INSTALL_NVRTC
 
 
 def test_the_newest_clang_that_has_the_target(empty: Path) -> None:
