@@ -38,9 +38,7 @@ def machine_code(request: Request) -> MachineCode:
     texts = cache.load(key, "ptx", "log", "listing", "listing_target", "listing_log")
     if texts is None or not unchanged(texts.get("headers")):
         texts = _compiled(request, tools)
-        # NVRTC does not say which headers it has read.
-        if request.front_end != "nvrtc" or "#include" not in request.text:
-            cache.save(key, texts)
+        cache.save(key, texts)
     return _read(request, tools, texts)
 
 

@@ -59,7 +59,7 @@ def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
     """The PTX of a kernel and of the functions that it calls; it states the group shape."""
     (folder / request.file).write_text(request.source, encoding="utf-8")
     if isinstance(request, CudaRequest) and request.front_end == "nvrtc":
-        _run_nvrtc(request, folder)
+        _run_nvrtc(request, tools, folder)
     else:
         _run_clang(request, tools, folder)
     ptx = _without_debug((folder / "kernel.ptx").read_text(encoding="utf-8"))
@@ -73,11 +73,18 @@ def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
     return _with_group_shape(ptx, request.group_shape)
 
 
-def _run_nvrtc(request: CudaRequest, folder: Path) -> None:
+def _run_nvrtc(request: CudaRequest, tools: NvidiaTools, folder: Path) -> None:
     """Writes `kernel.ptx`, in which the kernel has the symbol of the request.
 
-    NVRTC has neither the host's interface nor headers, which kernels hardly need.
+    NVRTC has neither the host's interface nor headers, which kernels hardly need. clang lists the headers
+    that it reads.
     """
+    if "#include" in request.text:
+        language = [
+            "-fsyntax-only",
+            *request.nvidia_language(_known_target(request.target, tools.clang)),
+        ]
+        check(request.run_clang(tools.clang, language, "kernel.ptx", folder), tools.clang, request)
     tool, program = nvrtc_tool(), request.program
     text = PRINTF.sub("_print", program.compilable or program.text)
     target = f"--gpu-architecture=compute_{request.target[3:]}"
