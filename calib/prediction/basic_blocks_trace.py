@@ -48,15 +48,19 @@ def blocks_from_trace(
     alike: dict[Any, list[Sequence[Step]]] = {}
     accesses = np.diff(trace.subgroup_offset)
     chosen = np.unique(np.linspace(0, trace.n_subgroup - 1, subgroups).astype(np.int64))
+    known: dict[bytes, list[Step]] = {}
     folded: list[list[Step]] = []
-    for subgroup in chosen:
-        order = []
-        for block in _blocks_of(trace, int(subgroup), per_load or {}, ends_with_barrier):
-            if block.key not in kinds:
-                kinds[block.key] = len(blocks)
-                blocks.append(block)
-            order.append(kinds[block.key])
-        folded.append(fold(order))
+    for subgroup in map(int, chosen):
+        content = _content(trace, subgroup)
+        if content not in known:
+            order = []
+            for block in _blocks_of(trace, subgroup, per_load or {}, ends_with_barrier):
+                if block.key not in kinds:
+                    kinds[block.key] = len(blocks)
+                    blocks.append(block)
+                order.append(kinds[block.key])
+            known[content] = fold(order)
+        folded.append(known[content])
     repeated = {step.steps[0] for steps in folded for step in _repeats(steps) if _is_single(step)}
     for subgroup, steps in zip(chosen, folded, strict=True):
         shaped = _with_single_turns(steps, repeated)
@@ -92,6 +96,13 @@ def fold(order: Sequence[int]) -> list[Step]:
                 k += 1
         steps = made
     return steps
+
+
+def _content(trace: Trace, subgroup: int) -> bytes:
+    """All that a sub-group's blocks depend on: most sub-groups share it with others."""
+    begin, end = (int(trace.subgroup_offset[subgroup + k]) for k in (0, 1))
+    columns = (trace.site, trace.starts_sequence, trace.waits, trace.work)
+    return b"".join(column[begin:end].tobytes() for column in columns if column is not None)
 
 
 def _blocks_of(

@@ -20,6 +20,7 @@ from calib.prediction.time_model import (
     Inputs,
     Residents,
     Timing,
+    mean_of_trials,
     paper_inputs,
     residents,
     seconds_of,
@@ -293,15 +294,6 @@ def _l1_half_width_s(timing: Timing, machine: Machine, part: float) -> float:
         for one in (slower, inputs)
     )
     return max(after - before, 0.0)
-
-
-def mean_of_trials(inputs: Inputs) -> Inputs:
-    """Inputs of one trial, in which every cost is the mean."""
-    return dataclasses.replace(
-        inputs,
-        latency_cycles=inputs.latency_cycles.mean(axis=0, keepdims=True),
-        channel_cycles=inputs.channel_cycles.mean(axis=0, keepdims=True),
-    )
 
 
 def _without_latency(inputs: Inputs) -> Inputs:

@@ -19,6 +19,7 @@ the equation.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -160,7 +161,7 @@ class Timing:
     seconds : (n_trial,)
     floors_s : lower bounds, name -> (n_trial,) seconds: `arithmetic`, `L1` and each channel
     parts_s : name -> seconds that the launch would be faster without `latency`, `barriers`, `group start`
-        or the limit of loads in flight, which is a part of the latency
+        or the limit of loads in flight, which is a part of the latency; with the mean costs of all trials
     exposed : (n_block,) fraction of each block's wait that nothing hides: with `events`, in which the core
         issues nothing; with `equation`, the mean LH
     places : those of the launch that the trials stand for in turn
@@ -314,10 +315,16 @@ def time_of(
     if mode == "paper":
         solver = "equation"
     seconds, floors = seconds_of(inputs, resident, machine, mode=mode, solver=solver)
-    parts = {}
-    for name, changed in _without(inputs, resident).items():
-        saved = seconds - seconds_of(changed, resident, machine, mode=mode, solver=solver)[0]
-        parts[name] = max(0.0, describe(saved, places).mean)
+    typical = mean_of_trials(inputs, places)
+
+    def typical_s(changed: Inputs) -> float:
+        return float(seconds_of(changed, resident, machine, mode=mode, solver=solver)[0][0])
+
+    total_s = typical_s(typical)
+    parts = {
+        name: max(0.0, total_s - typical_s(changed))
+        for name, changed in _without(typical, resident).items()
+    }
     return Timing(
         seconds=seconds,
         floors_s=floors,
@@ -328,6 +335,21 @@ def time_of(
         mode=mode,
         solver=solver,
         places=places,
+    )
+
+
+def mean_of_trials(inputs: Inputs, places: Places = ONE_PLACE) -> Inputs:
+    """Inputs of one trial, in which every cost is the mean over places and orderings."""
+    place = np.arange(inputs.n_trials) % places.n
+    weight = places.weights[place] / np.bincount(place)[place]
+
+    def mean(cycles: Floats) -> Floats:
+        return np.average(cycles, axis=0, weights=weight)[None]
+
+    return dataclasses.replace(
+        inputs,
+        latency_cycles=mean(inputs.latency_cycles),
+        channel_cycles=mean(inputs.channel_cycles),
     )
 
 
@@ -559,8 +581,6 @@ def _mean(inputs: Inputs) -> tuple[Floats, Floats]:
 def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
     """name -> the inputs without latencies, group starts, barriers, a limit of loads in flight, or with
     DRAM and L1 at the same time."""
-    import dataclasses
-
     no_wait = np.array(inputs.latency_cycles)
     no_wait[:, 1:] = 0.0
     no_start = np.array(inputs.latency_cycles)

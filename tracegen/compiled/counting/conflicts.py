@@ -111,6 +111,8 @@ def _known(code: MachineCode, passes_of: Callable[[Instruction, int], float]) ->
             return one
         places = 2 if _TWO_PLACES.match(one.opcode) else 1
         passes = places * passes_of(one, one.memory.bytes_per_item // places)
+        if passes == one.memory.conflict_passes:
+            return one
         memory = dataclasses.replace(one.memory, conflict_passes=passes)
         return dataclasses.replace(one, memory=memory)
 
