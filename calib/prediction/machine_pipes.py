@@ -39,7 +39,15 @@ _THROUGHPUT = {
 }
 _VECTOR = ("fma", "alu", "fp64", "fp16", "special")
 _CONFLICT = "conflict"
-_LOAD_STORE = {"local_32": 1.0, "local_64": 2.0, "local_128": 4.0, "exchange": 1.0, _CONFLICT: 1.0}
+_LOAD_STORE = {
+    "local_32": 1.0,
+    "local_64": 2.0,
+    "local_128": 4.0,
+    "paired_64": 1.0,
+    "paired_128": 2.0,
+    "exchange": 1.0,
+    _CONFLICT: 1.0,
+}
 """Passes of the local memory's banks, 4 bytes a lane each; those that conflicts add are counted apart."""
 
 

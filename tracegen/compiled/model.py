@@ -61,7 +61,8 @@ class MemoryOperation:
     array : name of the kernel's parameter that the address derives from, if that is known
     spill : True where the compiler moved a register's value to private memory or back
     conflict_passes : of an access to local memory, how many passes of its banks conflicts add, each of 4
-        bytes a work-item; the mean over executions, 0 where it is not known
+        bytes a work-item; the mean over executions, 0 where it is not known, and negative where lanes are paired
+        (see tracegen.local_memory.banks)
     """
 
     space: Space

@@ -20,7 +20,7 @@ from tracegen.cuda.library import MOST_THREADS, MOST_TURNS, Library
 from tracegen.cuda.memory import Memory, content
 from tracegen.cuda.probing import Probed
 from tracegen.cuda.program import CudaProgram
-from tracegen.cuda.shared_memory import Notes
+from tracegen.cuda.shared_memory import Notes, conflicts_at_one_address
 from tracegen.cuda.variables import Variable
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording.launch import BoundLaunch, Layout
@@ -122,8 +122,10 @@ class CudaLaunch(BoundLaunch):
         }
 
     def bank_conflicts(self, size_bytes: int) -> dict[Place, float]:
-        """See `Notes`; of the last run that recorded."""
-        return self.notes.bank_conflicts(self.warp, size_bytes) if self.notes is not None else {}
+        """See `Notes`; of the last run that recorded, and of accesses with a constant address."""
+        alike = dict.fromkeys(self.probed.uniform, conflicts_at_one_address(self.warp, size_bytes))
+        noted = self.notes.bank_conflicts(self.warp, size_bytes) if self.notes is not None else {}
+        return alike | noted
 
     @property
     def local_memory_bytes(self) -> int:

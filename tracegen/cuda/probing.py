@@ -54,6 +54,7 @@ class Probed:
     variables : those of the program that lie in global memory, by name
     others : those in constant and shared memory
     waits : whether threads wait for each other
+    uniform : places of accesses to shared memory whose address is constant
     shared_bytes : of static shared memory
     """
 
@@ -61,6 +62,7 @@ class Probed:
     program: Program
     accesses: tuple[Access, ...]
     checks: tuple[Check, ...]
+    uniform: tuple[Place, ...]
     arrays: tuple[str, ...]
     variables: Mapping[str, Variable]
     others: Mapping[str, Variable]
@@ -103,6 +105,7 @@ class _Probing:
     dynamic_bytes: int
     before: dict[int, list[str]] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
+    uniform: list[Place] = field(default_factory=list)
 
     def probed(self) -> Probed:
         function = self.module.functions[self.kernel]
@@ -127,6 +130,7 @@ class _Probing:
             program=Program(self.kernel, tuple(probes), ()),
             accesses=marked,
             checks=tuple(self.checks),
+            uniform=tuple(self.uniform),
             arrays=self.arrays,
             variables=self.in_global,
             others={v.name: v for v in self._others},
@@ -339,11 +343,16 @@ class _Probing:
     def _check(self, access: Access) -> None:
         """Checks an access that reaches known arrays only, unless its address is constant."""
         definition = self.pointers.definitions.get(access.pointer)
-        if definition is None or definition.opcode == "alloca":
-            return
         arrays = [self._untraced(root) for root in sorted(access.roots)]
         known = [array for array in arrays if array is not None]
         if not known or len(known) < len(arrays):
+            return
+        place = access.chain[0] if access.chain else None
+        root = next(iter(access.roots))
+        is_shared = len(known) == 1 and not is_private(root) and self._is_shared(root)
+        if definition is None or definition.opcode == "alloca":
+            if is_shared:
+                self.uniform += [place] if place is not None else []
             return
         line, number = access.instructions[0].line, len(self.checks)
         pointer = self._shifted(line, access.pointer, access.offset_bytes)
@@ -354,9 +363,6 @@ class _Probing:
             inside = self._inside(line, pointer, access.size_bytes, known)
             self._add(line, f"call void @memsim_somewhere(i64 {inside}, i64 {number})")
         names = tuple(array.name for array in known)
-        place = access.chain[0] if access.chain else None
-        root = next(iter(access.roots))
-        is_shared = len(known) == 1 and not is_private(root) and self._is_shared(root)
         self.checks.append(Check(names, known[0].size_bytes, access.size_bytes, place, is_shared))
 
     def _is_shared(self, root: str) -> bool:

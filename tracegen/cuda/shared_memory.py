@@ -62,3 +62,11 @@ class Notes:
                 if accesses:
                     found[check.place].append(added * BANKS / lanes / accesses)
         return {place: float(np.mean(passes)) for place, passes in found.items()}
+
+
+def conflicts_at_one_address(lanes: int, size_bytes: int) -> float:
+    """The passes that are added where all lanes of a sub-group access the same bytes, each of 4 bytes a lane."""
+    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64)
+    noted = np.ones((1, lanes), np.uint32)
+    added, accesses = added_passes(noted, words_a_lane(size_bytes), lanes, *buffers)
+    return float(added * BANKS / lanes / accesses)

@@ -6,6 +6,12 @@ than 4 bytes a lane are made for as many lanes at a time as need 128 bytes (CUDA
 section Shared Memory, compute capability 5.x and later; AMD, CDNA2 Instruction Set Architecture, section
 Local Data Share: 32 banks, half a wavefront at a time).
 
+NVIDIA's GPUs return 128 bytes a cycle, and pack equal ones: where each lane of a sub-group of 32 accesses the same 8
+or 16 bytes as the next one, or each as the one after the next (n and n ^ 1, or n and n ^ 2), twice as many
+lanes are served at a time (an engineer of NVIDIA, on compute capabilities 7.0 to 7.5: forums.developer.nvidia.com/
+t/unexpected-shared-memory-bank-conflict/77228; for Maxwell, S. Gray gives two passes of 16 bytes a lane as the
+least: github.com/NervanaSystems/maxas/issues/8).
+
 Lanes whose accesses of 8 bytes or more are not aligned to 8 bytes are served one after another. NVIDIA's
 GPUs refuse such accesses; on AMD's, LLVM ranks them slowest (`allowsMisalignedMemoryAccessesImpl` of
 SIISelLowering.cpp) and since version 15 makes none, but version 14 merged loads of neighbouring words into
@@ -69,21 +75,37 @@ def _is_misaligned(bytes_of, begin, end):  # type: ignore[no-untyped-def]
 
 
 @hot
+def _are_paired(bytes_of, begin, end, distance):  # type: ignore[no-untyped-def]
+    """Whether each lane accesses the same as its partner, n ^ distance, if both access anything."""
+    for thread in range(begin, end):
+        partner = begin + (thread - begin ^ distance)
+        both = partner < end and bytes_of[thread] and bytes_of[partner]
+        if both and bytes_of[thread] != bytes_of[partner]:
+            return False
+    return True
+
+
+@hot
 def added_passes(noted, words_a_lane, lanes, word, in_bank):  # type: ignore[no-untyped-def]
-    """(passes added, accesses of sub-groups). A pass serves as many lanes as need 128 bytes.
+    """(passes added, accesses of sub-groups). A pass serves as many lanes as need 128 bytes; fewer than none are
+    added where lanes are paired.
 
     noted : (n_time, n_thread) uint32, 1 + the byte that a thread accesses, 0 where it accesses none
     words_a_lane : a power of two, at most 32
     word, in_bank : (32,) buffers
     """
-    together = 32 // words_a_lane
     added, accesses = 0, 0
+    may_pair = lanes == 32 and 1 < words_a_lane <= 4
     n_time, n_thread = noted.shape
     for time in range(n_time):
         for first in range(0, n_thread, lanes):
             end = min(first + lanes, n_thread)
             active = False
             misaligned = words_a_lane > 1 and _is_misaligned(noted[time], first, end)
+            paired = may_pair and (
+                _are_paired(noted[time], first, end, 1) or _are_paired(noted[time], first, end, 2)
+            )
+            together = (64 if paired else 32) // words_a_lane
             for begin in range(first, end, together):
                 last = min(begin + together, end)
                 most = _passes(noted[time], begin, last, words_a_lane, misaligned, word, in_bank)
@@ -91,4 +113,6 @@ def added_passes(noted, words_a_lane, lanes, word, in_bank):  # type: ignore[no-
                     active = True
                     added += most - 1
             accesses += active
+            if active and paired:
+                added -= words_a_lane // 2
     return added, accesses

@@ -12,6 +12,7 @@ import calib
 import memsim
 import tracegen
 from calib.prediction import blocks_from_trace
+from calib.prediction.machine_pipes import load_store_cycles
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import needs_clang, workload
 from tracegen.local_memory.banks import BANKS, added_passes, words_a_lane
@@ -89,6 +90,51 @@ def test_a_report_names_the_line_and_the_passes(pad: int, tmp_path: Path) -> Non
 def test_strides(kind: str, stride: int, expected: float) -> None:
     options = [f"-DTYPE={kind}", f"-DSTRIDE={stride}"]
     assert added(STRIDED, "a100", options, shared_bytes=512)[-1] == expected
+
+
+@needs_nvidia
+def test_one_word_for_all_lanes_takes_half_as_long() -> None:
+    """A load of 8 bytes a lane: where all lanes load the same, they are paired."""
+    machine, x = memsim.load_machine("a100"), np.ones(4096)
+    issued = []
+    for stride in (0, 1):
+        options = ["-DTYPE=double", f"-DSTRIDE={stride}"]
+        made = workload(STRIDED, x, x.copy(), build_options=options, shared_bytes=512)
+        operations = blocks_from_trace(tracegen.trace(made, machine)).blocks[-1].operations
+        issued.append({k: n for k, n in operations.items() if k.endswith("_64")})
+        assert load_store_cycles(machine, operations) == (1 + stride) * 1.0
+    assert issued == [{"issued_paired_64": 1.0}, {"issued_local_64": 1.0}]
+
+
+LANES = np.arange(32)
+
+
+@pytest.mark.parametrize(
+    ("words", "size_bytes", "expected"),
+    [
+        (0 * LANES, 4, 0),
+        (0 * LANES, 8, -1),
+        (0 * LANES, 16, -2),
+        (LANES // 2 * 4, 16, -2),  # lanes n and n ^ 1
+        ((LANES // 4 * 2 + LANES % 2) * 2, 8, -1),  # lanes n and n ^ 2
+        ((LANES // 4 * 2 + LANES % 2) * 4, 16, -2),
+        (LANES % 4 * 4, 16, 0),  # four lanes apart: the example of NVIDIA's engineer
+        (LANES // 4 * 32, 16, -2 + 2 * 3),  # paired, but in each half four words in one bank
+        (LANES * 4, 16, 0),
+    ],
+)
+def test_lanes_with_the_same_words_are_served_together(
+    words: np.ndarray, size_bytes: int, expected: int
+) -> None:
+    """As many passes as a sub-group of 64 lanes has in 32, which are not paired, where none are."""
+    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64)
+    noted = (1 + 4 * words.astype(np.uint32))[None]
+    assert added_passes(noted, words_a_lane(size_bytes), 32, *buffers) == (expected, 1)
+    unpaired, _ = added_passes(noted, words_a_lane(size_bytes), 64, *buffers)
+    assert unpaired >= 0
+    # A lane that accesses nothing has no partner.
+    noted[0, 5] = 0
+    assert added_passes(noted, words_a_lane(size_bytes), 32, *buffers)[0] <= max(expected, 0)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ KINDS: tuple[str, ...] = (
     _ACCESS,
     _CONSTANT,
     *(f"local_{bits}" for bits in _LOCAL_BITS),
+    *(f"paired_{bits}" for bits in _LOCAL_BITS[1:]),
     "exchange",
     "conflict",
 )
@@ -28,6 +29,7 @@ KINDS: tuple[str, ...] = (
 
 access : global and private memory, whose further costs a replay gives;  constant : constant memory
 local_32, local_64, local_128 : local memory, by the bits that each work-item accesses
+paired_64, paired_128 : the same where lanes are paired, which takes half as long (see tracegen.local_memory.banks)
 exchange : other instructions of the load/store unit, such as `SHFL`
 conflict : no instructions, but further passes of local memory's banks, which conflicts cause
 """
@@ -51,9 +53,16 @@ def counted(instructions: Iterable[Instruction]) -> Counts:
     """(n_kind,) how many instructions there are of each kind, and passes due to conflicts."""
     counts = np.zeros(len(KINDS))
     for instruction in instructions:
-        counts[_NUMBER[kind_of(instruction)]] += 1
-        if instruction.memory is not None:
-            counts[_NUMBER["conflict"]] += instruction.memory.conflict_passes
+        kind, memory = kind_of(instruction), instruction.memory
+        counts[_NUMBER[kind]] += 1
+        if memory is None:
+            continue
+        counts[_NUMBER["conflict"]] += max(memory.conflict_passes, 0.0)
+        if memory.conflict_passes < 0:
+            bits = kind.removeprefix("local_")
+            share = -memory.conflict_passes / (int(bits) / 64)
+            counts[_NUMBER[kind]] -= share
+            counts[_NUMBER[f"paired_{bits}"]] += share
     return counts
 
 
