@@ -23,6 +23,7 @@ from calib.words import shown
 from memsim.disk_cache import fingerprint
 from memsim.errors import MemsimError
 from memsim.machine import load_machine
+from tracegen.tools import versions_for
 
 SCHEMA = 3
 _TABLES = """
@@ -172,16 +173,21 @@ def fingerprint_of(subject: Subject) -> str:
 
 
 def _key(task: Task, *, failed: bool = False) -> str:
-    """What fails within some limits of time and memory may not fail within others."""
-    parts = [task.machine, _content(task.machine), sorted(task.configuration.items()), task.effort]
+    """What fails within some limits of time and memory may not fail within others; and other compilers may write
+    other code."""
+    content, target = _content(task.machine)
+    parts = [task.machine, content, sorted(task.configuration.items()), task.effort]
+    if target and task.subject.compiler != "none":
+        parts.append(versions_for(target))
     limits = [dataclasses.astuple(task.subject.limits)] if failed else []
     return json.dumps([*parts, *limits])
 
 
 @functools.lru_cache(maxsize=64)
-def _content(machine: str) -> str:
-    """The fingerprint of all parameters of a machine."""
-    return hashlib.sha256(repr(load_machine(machine)).encode()).hexdigest()
+def _content(machine: str) -> tuple[str, str | None]:
+    """The fingerprint of all parameters of a machine, and what compilers call it."""
+    loaded = load_machine(machine)
+    return hashlib.sha256(repr(loaded).encode()).hexdigest(), loaded.compiler_target
 
 
 def _read(text: str, task: Task) -> Outcome:

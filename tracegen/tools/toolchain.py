@@ -125,6 +125,18 @@ def amd_tools() -> AmdTools:
     return _amd_tools(_environment())
 
 
+def versions_for(target: str) -> dict[str, str]:
+    """The programs that compile for a target, `sm_80` or `gfx90a`, and their versions; nothing where one of them
+    is missing."""
+    try:
+        if target.startswith("gfx"):
+            return amd_tools().versions
+        nvrtc, versions = find_nvrtc(), nvidia_tools().versions
+    except CompilerMissing:
+        return {}
+    return {**versions, nvrtc.name: nvrtc.version} if nvrtc else versions
+
+
 def _environment() -> tuple[str | None, ...]:
     """The variables that determine which programs are used."""
     return tuple(os.environ.get(name) for name in _VARIABLES)

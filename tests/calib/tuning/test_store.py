@@ -52,6 +52,23 @@ def outcome(time_s: float = 1.0, failure: str = "", value: str = "1") -> Outcome
     )
 
 
+def test_other_compilers_may_write_other_code(
+    tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {"clang": "19.1.7"}
+    monkeypatch.setattr("calib.tuning.store.versions_for", lambda target: dict(versions))
+    with Store(tmp_path / "store", subject) as store:
+        store.add(task(subject), outcome())
+        assert store.get(task(subject)) == outcome()
+        versions["nvrtc"] = "12.9"
+        assert store.get(task(subject)) is None
+    source_order = dataclasses.replace(subject, compiler="none")
+    with Store(tmp_path / "other", source_order) as store:
+        store.add(task(source_order), outcome())
+        versions.clear()
+        assert store.get(task(source_order)) == outcome()
+
+
 def test_what_was_added_is_read_by_a_later_run(tmp_path: Path, subject: Subject) -> None:
     path = tmp_path / "store"
     with Store(path, subject) as store:

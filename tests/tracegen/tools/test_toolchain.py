@@ -10,7 +10,13 @@ from typing import Any, NoReturn
 import pytest
 
 from tracegen.tools import toolchain
-from tracegen.tools.toolchain import CompilerMissing, amd_tools, find_clang, nvidia_tools
+from tracegen.tools.toolchain import (
+    CompilerMissing,
+    amd_tools,
+    find_clang,
+    nvidia_tools,
+    versions_for,
+)
 
 
 @pytest.fixture
@@ -52,6 +58,21 @@ def cuda(root: Path) -> None:
     program(root / "bin" / "nvdisasm", "13.2.51", "'SM75','SM90a'")
     (root / "nvvm" / "libdevice").mkdir(parents=True)
     (root / "nvvm" / "libdevice" / "libdevice.10.bc").touch()
+
+
+def test_versions_of_what_compiles_for_a_target(
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert versions_for("sm_80") == versions_for("gfx90a") == {}
+    clang(empty, "clang-19", "19.1.7", "sm_80")
+    cuda(tmp_path / "cuda")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
+    assert versions_for("sm_80") == {
+        "clang": "19.1.7",
+        "ptxas": "12.9.86",
+        "nvdisasm": "13.2.51",
+    }
+    assert versions_for("gfx90a") == {}, "AMD's device libraries are missing"
 
 
 def test_missing_programs_are_named_in_one_line(empty: Path) -> None:
