@@ -275,7 +275,10 @@ def _over_places(by_place: list[Estimate], places: Places) -> Estimate:
     trials = np.array([place.n_trials for place in by_place])
     n_trials = int(trials.sum())
     errors = sigmas / np.sqrt(trials)
-    ordering = student_t(n_trials - places.n + 1) * float(places.ordering(errors))
+    if places.phases:  # the interval contains that of each
+        ordering = max(place.half_width for place in by_place)
+    else:
+        ordering = student_t(n_trials - places.n + 1) * float(places.ordering(errors))
     place = float(places.place(means))
     return Estimate(
         mean=float(means[0]) if np.all(means == means[0]) else float(places.weights @ means),

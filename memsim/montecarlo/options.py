@@ -38,7 +38,8 @@ LEAST_WAVES = 3
 def warmup_waves_of(n_waves: int) -> int:
     """The waves that warm the caches: half of a snapshot, whose last wave is not counted either.
 
-    In one below three waves none does: what would be left to count begins when hardly anything is loaded.
+    In one below three waves none does, and everything is counted, as where a launch begins: what groups do
+    after they were in progress for a while is not like the rest, for most have loaded what they share.
     """
     return 0 if n_waves < LEAST_WAVES else (n_waves - 1) // 2
 
@@ -129,10 +130,11 @@ class ReplayOptions(Options):
         flags=(),
         default_text="yes for a snapshot from inside a launch",
     )
-    counts_start: bool = option(
-        False,
+    counts_start: bool | None = option(
+        None,
         "Whether what they did until then is counted too: the launch begins with them.",
         flags=(),
+        default_text="yes for a snapshot below three waves, unless waves that warm the caches are given",
     )
     warmup_waves: int | None = option(
         None,

@@ -255,11 +255,16 @@ def _ordering(trace: Trace, wave: int, options: ReplayOptions) -> Ordering:
         raise ReplayError(
             f"warmup_waves must be below the snapshot's {n_waves} waves, got {warmup_waves}"
         )
+    deviation = (not trace.whole) if options.deviation is None else options.deviation
+    counts_start = options.counts_start
+    if counts_start is None:
+        is_short = not trace.whole and trace.n_groups < LEAST_WAVES * wave
+        counts_start = deviation and is_short and options.warmup_waves is None
     return Ordering(
         sampler=options.sampler,
         dispatch=options.dispatch,
-        deviation=(not trace.whole) if options.deviation is None else options.deviation,
-        counts_start=options.counts_start,
+        deviation=deviation,
+        counts_start=counts_start,
         warmup_waves=warmup_waves,
         warm_l2=options.warm_l2,
         random_bases=options.random_bases,
@@ -276,10 +281,11 @@ def changes_for_occupancy(
     ordering = plan.ordering
     wave = machine.n_cores * groups_per_core
     warmup = ordering.warmup_waves and _warmup(trace, wave)
+    counts_start = ordering.counts_start or (warmup < ordering.warmup_waves and not warmup)
     return {
         "machine": machine.replace(levels=levels_for(machine, trace.launch, groups_per_core)),
         "resident": groups_per_core,
-        "ordering": dataclasses.replace(ordering, warmup_waves=warmup),
+        "ordering": dataclasses.replace(ordering, warmup_waves=warmup, counts_start=counts_start),
     }
 
 

@@ -151,8 +151,12 @@ def reference_trial(
 
     # Steps 1 and 2: groups go to cores; inside a launch, the initial ones are in progress.
     groups = groups_of(trace, machine, first_row, options.weights)
-    mark_counted(groups, machine.n_cores * resident, options.warmup_waves, trace.whole, inside)
-    if options.counts_start:
+    wave = machine.n_cores * resident
+    mark_counted(groups, wave, options.warmup_waves, trace.whole, inside)
+    counts_start = options.counts_start
+    if counts_start is None and inside and not trace.whole and options.warmup_waves is None:
+        counts_start = len(groups) < 3 * wave
+    if counts_start:
         for group in groups:
             group.counted = group.counted_from_start = True
     cores, times = dispatched(groups, machine, resident, options.dispatch, inside, generator)

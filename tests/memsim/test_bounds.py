@@ -184,6 +184,15 @@ class TestPlaces:
         assert (found.low, found.high) == (1.0, 2.0)
         assert found.parts == {ORDERING: 0.0, PHASE: 0.5}
 
+    def test_two_assumptions_are_covered_with_what_each_leaves_open(self) -> None:
+        """Means of 1 and of 2, of which the second varies: its interval has four times the other's width."""
+        first, second = [0.9, 1.1] * 4, [1.6, 2.4] * 4
+        found = describe(np.stack([first, second], axis=1), Places(2, phases=True))
+        alone = describe(second)
+        assert alone.half_width == pytest.approx(4 * describe(first).half_width)
+        assert found.high == pytest.approx(alone.high)
+        assert found.low < describe(first).low
+
     def test_intervals_over_places_cover_the_mean_of_all_places(self) -> None:
         """Of a launch of 1000 places with normal differences, four are sampled, with two noisy
         orderings each: 95 % of 2000 intervals, within 4 standard errors; without the part that is due

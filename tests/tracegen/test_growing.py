@@ -220,6 +220,17 @@ def test_what_layers_read_anew_is_counted(
     assert abs(read.mean / exact - 1) < 0.005 if with_layer_start else read.high < 0.95 * exact
 
 
+@pytest.mark.parametrize("in_rows", [True, False])
+def test_even_rows_and_odd_ones_are_counted_alike(
+    monkeypatch: pytest.MonkeyPatch, in_rows: bool
+) -> None:
+    """Rows of 1025 sectors, which L2 fetches in pairs. Three snapshots that count six waves, three quarters of a
+    row, all have more of the odd ones."""
+    if not in_rows:
+        monkeypatch.setattr(snapshot, "in_whole_rows", lambda grid, wave, count, **_: count)
+    assert compared(61).inside == in_rows
+
+
 def test_fewer_trials_than_places_are_samples() -> None:
     replay = tracegen.profile(*layers(), memsim.ReplayOptions(trials=4))
     assert places_of(replay.dataset) == Places(3, places_of(replay.dataset).traced_share)

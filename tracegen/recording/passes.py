@@ -155,7 +155,7 @@ class LaunchRun:
             if n_traces == 1 or len(affordable) == n_groups:
                 self._look_at_others(len(affordable))
                 return [Place(affordable)]
-        length = min(waves * wave, n_groups)
+        length = min(snapshot.in_whole_rows(self.launch.grid, wave, waves * wave), n_groups)
         if n_traces > 1:
             self._look_at_others(length)
         choices, least = [(n_snapshots, False)], 0
@@ -168,13 +168,20 @@ class LaunchRun:
             firsts = snapshot.starts(self.launch.grid, length, n_places) + [0] * has_start
             groups = [np.arange(first, first + length, dtype=np.int64) for first in firsts]
             part = min(snapshot.MOST_TRACES / n, 1)
-            kept = [self.affordable(one, wave, part) for one in groups]
+            kept = [self._affordable_rows(one, wave, part) for one in groups]
             if (shortest := min(map(len, kept))) >= least:
                 places = [Place(one) for one in kept[:n_places]]
                 own = [Place(one, 1) for one in kept[n_places:]]
                 return places + self._layer_start(shortest, wave, len(own)) + own
         one = self._typical(length)
-        return [Place(self.affordable(one, wave, min(n_traces, snapshot.MOST_TRACES)))]
+        return [Place(self._affordable_rows(one, wave, min(n_traces, snapshot.MOST_TRACES)))]
+
+    def _affordable_rows(self, groups: snapshot.Groups, wave: int, part: float) -> snapshot.Groups:
+        """As `affordable`; where that is not all, whole rows of the grid are counted."""
+        kept = self.affordable(groups, wave, part)
+        if len(kept) == len(groups):
+            return kept
+        return kept[: snapshot.in_whole_rows(self.launch.grid, wave, len(kept), at_most=True)]
 
     def _layer_start(self, length: int, wave: int, n_other: int) -> list[Place]:
         """A snapshot in which a layer of groups begins, where that matters; for all but `n_other` layers."""

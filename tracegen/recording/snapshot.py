@@ -93,6 +93,38 @@ def choose(
     ]
 
 
+def in_whole_rows(grid: Sequence[int], wave: int, count: int, *, at_most: bool = False) -> int:
+    """The length nearest to `count` whose counted groups are whole rows or layers of the grid: an even number,
+    where there is more than one; `count` itself where they are less than about one row.
+
+    Groups differ along a row, and where a row of an array is no multiple of a line, even rows differ from odd
+    ones. Three snapshots of one and a half rows may all count more of the odd ones, and then agree on what
+    is wrong.
+
+    at_most : not longer than `count`
+    """
+    sizes = [int(size) for size in itertools.accumulate(grid, operator.mul)]
+    warmup_waves = warmup_waves_of(count // wave)
+    counted = count - (warmup_waves + 1) * wave
+    if not warmup_waves or count >= sizes[-1]:
+        return count
+    for unit in sorted({size for size in sizes if 1 < size < sizes[-1]}, reverse=True):
+        whole = _rows(counted / unit, at_most) * unit
+        full_waves = whole // wave
+        if full_waves:
+            warmup_waves = min(max(warmup_waves, full_waves - 1), full_waves)
+            if (length := whole + (warmup_waves + 1) * wave) < sizes[-1]:
+                return length
+    return count
+
+
+def _rows(n: float, at_most: bool) -> int:
+    """One or an even number, near n or not more than it; 0 where n is hardly a row."""
+    if at_most:
+        return int(n) if n < 2 else 2 * int(n / 2)
+    return int(n + 0.25) if n < 1.5 else 2 * round(n / 2)
+
+
 def starts(grid: Sequence[int], count: int, n: int) -> list[int]:
     """Where each of n snapshots of `count` groups begins: one in each of n equal parts of the launch.
 
@@ -107,7 +139,10 @@ def starts(grid: Sequence[int], count: int, n: int) -> list[int]:
     result = []
     for k in range(n):
         within = GOLDEN * (k + 1) % 1
-        at = int(n_units * (k + 0.5) / n) + within if n_units >= n else n_units * (k + within) / n
+        at = n_units * (k + within) / n
+        if n_units >= n:  # even rows, and odd ones
+            row = int(n_units * (k + 0.5) / n)
+            at = row + (row + k) % 2 * (1 if row + 1 < n_units else -1) + within
         result.append(int(at) * unit + int((unit - count) * (at % 1)))
     return result
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tracegen
 from memsim.machine.file import load_machine
+from memsim.montecarlo import warmup_waves_of
 from memsim.montecarlo.occupancy import resident_groups
 from tests.support import loopy_kernels as kernels
 from tracegen.recording import snapshot
@@ -85,6 +89,54 @@ def test_the_groups_that_begin_a_layer_are_counted() -> None:
 )
 def test_where_no_layer_begins_or_it_hardly_matters(grid: tuple[int, ...], count: int) -> None:
     assert snapshot.layer_start(grid, count, 20) is None
+
+
+@pytest.mark.parametrize(
+    ("grid", "wave", "count", "counted"),
+    [
+        ((32, 40), 8, 96, 64),  # six waves of 8 are one and a half rows
+        ((64, 40), 8, 96, 64),
+        ((70, 40), 8, 96, None),  # hardly more than half a row
+        ((5000,), 20, 240, None),
+        ((316, 126, 8), 320, 3840, 6 * 316),
+        ((4, 126, 63), 160, 1920, 2 * 4 * 126),  # layers rather than rows
+        ((10, 50, 7), 20, 40, None),  # two waves, of which none warms the caches
+        ((10, 4), 10, 40, None),  # the whole launch
+    ],
+)
+def test_whole_rows_are_counted(
+    grid: tuple[int, ...], wave: int, count: int, counted: int | None
+) -> None:
+    length = snapshot.in_whole_rows(grid, wave, count)
+    if counted is None:
+        assert length == count
+    else:
+        assert length - (warmup_waves_of(length // wave) + 1) * wave == counted
+
+
+@given(
+    st.lists(st.integers(1, 400), min_size=1, max_size=3),
+    st.integers(1, 300),
+    st.integers(3, 24),
+    st.booleans(),
+)
+def test_rows_change_a_snapshot_by_less_than_a_half(
+    grid: list[int], wave: int, waves: int, at_most: bool
+) -> None:
+    count = min(waves * wave, math.prod(grid))
+    length = snapshot.in_whole_rows(grid, wave, count, at_most=at_most)
+    assert 0.5 * count < length <= min(count if at_most else 1.5 * count, math.prod(grid))
+    if length != count:
+        warmup_waves = warmup_waves_of(length // wave)
+        assert warmup_waves
+        assert (length - (warmup_waves + 1) * wave) % grid[0] == 0 or grid[0] == 1
+
+
+@pytest.mark.parametrize("grid", [(100, 90), (70, 9, 11)])
+def test_snapshots_within_rows_lie_in_even_and_odd_ones(grid: tuple[int, ...]) -> None:
+    for n in (2, 3, 6):
+        rows = [start // grid[0] for start in snapshot.starts(grid, 60, n)]
+        assert [row % 2 for row in rows] == [k % 2 for k in range(n)]
 
 
 def test_small_launch_is_taken_whole() -> None:
