@@ -35,6 +35,7 @@ class _State(NamedTuple):
     channel_free : (n_channel,) when a channel has served all requests so far
     unit_free : (n_core, n_unit) when a unit has served all blocks so far
     free : (n_core, n_subgroup) when a sub-group may continue;  at : blocks that it has issued
+    following : (n_core, n_subgroup) the block that it issues next
     order : (n_core, n_subgroup) runnable sub-groups, the longest without a turn first;  runnable : (n_core,)
         how many they are
     arrived : (n_core, n_group) sub-groups at the group's barrier;  arrived_ids : which
@@ -46,6 +47,7 @@ class _State(NamedTuple):
     unit_free: Floats
     free: Floats
     at: Integers
+    following: Integers
     order: Integers
     runnable: Integers
     arrived: Integers
@@ -65,6 +67,7 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
         unit_free,
         free,
         at,
+        following,
         order,
         runnable,
         arrived,
@@ -85,7 +88,7 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
                 c = k
         place = next_place[c]
         s = order[c, place]
-        b = at[c, s] % n
+        b = following[c, s]
         begin = next_time[c]
         done = begin
         for k in range(n_unit):
@@ -108,6 +111,7 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
         times[0, e], times[1, e], times[2, e] = begin, done, ready
         free[c, s] = ready
         at[c, s] += 1
+        following[c, s] = b + 1 if b + 1 < n else 0
         for k in range(place, runnable[c] - 1):
             order[c, k] = order[c, k + 1]
         runnable[c] -= 1
@@ -129,23 +133,25 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
         elif at[c, s] < n_step:
             order[c, runnable[c]] = s
             runnable[c] += 1
-        next_time[c] = np.inf
         soonest = unit_free[c, 0]  # no block begins before
         for k in range(1, n_unit):
             soonest = min(soonest, unit_free[c, k])
         soonest = max(soonest, begin)
+        first, first_place = np.inf, 0
         for k in range(runnable[c]):
             other = order[c, k]
-            following = at[c, other] % n
-            when = max(unit_free[c, longest[following]], free[c, other])
-            wanted = min(loads[following], in_flight)
+            if free[c, other] >= first:
+                continue
+            block = following[c, other]
+            when = max(unit_free[c, longest[block]], free[c, other])
+            wanted = min(loads[block], in_flight)
             if wanted:
                 when = max(when, left[c, (issued[c] + wanted - 1) % in_flight])
-            if when < next_time[c]:
-                next_time[c] = when
-                next_place[c] = k
+            if when < first:
+                first, first_place = when, k
                 if when <= soonest:
                     break
+        next_time[c], next_place[c] = first, first_place
 
 
 def run(
@@ -177,6 +183,7 @@ def run(
         unit_free=np.zeros((cores, units.shape[1])),
         free=np.zeros((cores, n_subgroup)),
         at=np.zeros((cores, n_subgroup), np.int64),
+        following=np.zeros((cores, n_subgroup), np.int64),
         order=np.tile(np.arange(n_subgroup), (cores, 1)),
         runnable=np.full(cores, n_subgroup),
         arrived=np.zeros((cores, blp), np.int64),
