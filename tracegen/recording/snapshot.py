@@ -112,8 +112,8 @@ def in_whole_rows(grid: Sequence[int], wave: int, count: int, *, at_most: bool =
         whole = _rows(counted / unit, at_most) * unit
         full_waves = whole // wave
         if full_waves:
-            warmup_waves = min(max(warmup_waves, full_waves - 1), full_waves)
-            if (length := whole + (warmup_waves + 1) * wave) < sizes[-1]:
+            warmup = min(max(warmup_waves, full_waves - 1), full_waves)
+            if (length := whole + (warmup + 1) * wave) < sizes[-1]:
                 return length
     return count
 

@@ -24,6 +24,7 @@ from calib.prediction.time_model import (
     Residents,
     blocks_of,
     floors_cycles,
+    mean_of_trials,
     paper_inputs,
     residents,
     simulated_inputs,
@@ -34,6 +35,7 @@ from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import resident_groups
 from memsim.report import IN_TURN, QUEUE
+from memsim.statistics import Places, describe
 from memsim.trace.model import Launch
 
 V100 = load_machine("v100")
@@ -271,6 +273,17 @@ def test_uncertain_hits_make_an_uncertain_time() -> None:
     )  # Student's t at 23 degrees of freedom
     hidden = time_of(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 64), V100)
     assert np.ptp(hidden.seconds) == pytest.approx(0, abs=1e-12)
+
+
+def test_the_mean_of_trials_weighs_places_as_estimates_do() -> None:
+    """Three trials of a sample, and two of a place that is a quarter of the launch."""
+    waits, places = [100.0, 500.0, 200.0, 700.0, 300.0], Places(2, 0.0, (0.25,))
+    given = inputs([0, 10, 20], [[0, wait, 0] for wait in waits], [[0], [0], [0]])
+    found = mean_of_trials(given, places)
+    assert found.latency_cycles.tolist() == [[0, 0.75 * 200 + 0.25 * 600, 0]]
+    assert describe(waits, places).mean == pytest.approx(300)
+    timing = time_of(given, resident(1, 1), V100, places=places)
+    assert timing.parts_s["latency"] * V100.clock_hz == pytest.approx(300)
 
 
 def test_the_paper_counts_as_it_prints() -> None:
