@@ -206,7 +206,10 @@ class Places:
         return 1 - sum(self.own_weights)
 
     def ordering(self, half_widths: npt.ArrayLike) -> Floats:
-        """Half-width of the weighted mean, from those of the places (n, ...)."""
+        """Half-width of the weighted mean, from those of the places (n, ...); of phases, which are not averaged but
+        one of which is true, the larger."""
+        if self.phases:
+            return np.asarray(np.max(np.asarray(half_widths, np.float64), axis=0))
         squares = np.square(np.asarray(half_widths, np.float64))
         return np.asarray(np.sqrt(np.tensordot(np.square(self.weights), squares, 1)))
 
@@ -274,12 +277,11 @@ def _over_places(by_place: list[Estimate], places: Places) -> Estimate:
     sigmas = np.array([place.sigma for place in by_place])
     trials = np.array([place.n_trials for place in by_place])
     n_trials = int(trials.sum())
-    errors = sigmas / np.sqrt(trials)
-    if places.phases:  # the interval contains that of each
-        ordering = max(place.half_width for place in by_place)
+    if places.phases:
+        widths = np.array([place.half_width for place in by_place])
     else:
-        ordering = student_t(n_trials - places.n + 1) * float(places.ordering(errors))
-    place = float(places.place(means))
+        widths = student_t(n_trials - places.n + 1) * sigmas / np.sqrt(trials)
+    ordering, place = float(places.ordering(widths)), float(places.place(means))
     return Estimate(
         mean=float(means[0]) if np.all(means == means[0]) else float(places.weights @ means),
         half_width=ordering + place if places.phases else math.hypot(ordering, place),

@@ -329,7 +329,7 @@ def time_of(
         seconds=seconds,
         floors_s=floors,
         parts_s=parts,
-        exposed=_exposed(inputs, resident) if solver == "equation" else _idle(inputs, resident),
+        exposed=_exposed(inputs, resident) if solver == "equation" else _idle(typical, resident),
         inputs=inputs,
         residents=resident,
         mode=mode,
@@ -403,7 +403,7 @@ def timeline(
     turns : iterations of each loop that are simulated; the others are omitted
     """
     order, _ = inputs.program.unrolled(turns)
-    return _run(inputs, order, resident, _mean(inputs), rounds), order
+    return _run(inputs, order, resident, _costs(mean_of_trials(inputs), 0), rounds), order
 
 
 def _channel_cycles(costs: AccessCosts) -> tuple[Floats, tuple[str, ...]]:
@@ -529,12 +529,17 @@ def _steady(
     trial: int,
 ) -> float:
     """Cycles of a round in the steady state, including the iterations that were cut."""
-    values = (inputs.latency_cycles[trial], inputs.channel_cycles[trial])
+    values = _costs(inputs, trial)
     total = _slope(inputs, order, resident, values)
     for turn, missing in cut:
         if turn and missing:
             total += missing * _slope(inputs, turn, resident, values)
     return total
+
+
+def _costs(inputs: Inputs, trial: int) -> tuple[Floats, Floats]:
+    """Latencies and cycles of the channels, of each block in a trial."""
+    return inputs.latency_cycles[trial], inputs.channel_cycles[trial]
 
 
 def _slope(
@@ -572,10 +577,6 @@ def _run(
         loads=[inputs.loads[block] for block in order] if inputs.loads else (),
         in_flight=inputs.in_flight,
     )
-
-
-def _mean(inputs: Inputs) -> tuple[Floats, Floats]:
-    return inputs.latency_cycles.mean(axis=0), inputs.channel_cycles.mean(axis=0)
 
 
 def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
@@ -619,10 +620,10 @@ def _exposed(inputs: Inputs, resident: Residents) -> Floats:
 
 
 def _idle(inputs: Inputs, resident: Residents) -> Floats:
-    """(n_block,) part of the waits for each block's data in which the core issues nothing, with means over
-    trials. Waits for room among the loads in flight count, as those for data do."""
+    """(n_block,) part of the waits for each block's data in which the core issues nothing, in the first trial.
+    Waits for room among the loads in flight count, as those for data do."""
     order, _ = inputs.program.unrolled(MOST_TURNS)
-    issued = _run(inputs, order, resident, _mean(inputs), ROUNDS, CORES)
+    issued = _run(inputs, order, resident, _costs(inputs, 0), ROUNDS, CORES)
     waited, idle = (np.zeros(len(inputs.program.blocks)) for _ in range(2))
     blocks = np.array(order)[issued.block]
     for core in range(CORES):

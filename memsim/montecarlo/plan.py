@@ -281,7 +281,7 @@ def changes_for_occupancy(
     ordering = plan.ordering
     wave = machine.n_cores * groups_per_core
     warmup = ordering.warmup_waves and _warmup(trace, wave)
-    counts_start = ordering.counts_start or (warmup < ordering.warmup_waves and not warmup)
+    counts_start = ordering.counts_start or (ordering.warmup_waves > 0 and not warmup)
     return {
         "machine": machine.replace(levels=levels_for(machine, trace.launch, groups_per_core)),
         "resident": groups_per_core,

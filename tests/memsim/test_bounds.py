@@ -192,6 +192,10 @@ class TestPlaces:
         assert alone.half_width == pytest.approx(4 * describe(first).half_width)
         assert found.high == pytest.approx(alone.high)
         assert found.low < describe(first).low
+        # A replay stops by the same rule: the wider one has to be narrow, and not the mean of both.
+        widths = [[describe(first).half_width], [alone.half_width]]
+        assert Places(2, phases=True).ordering(widths) == [found.parts[ORDERING]]
+        assert Places(2).ordering(widths) < 0.6 * alone.half_width
 
     def test_intervals_over_places_cover_the_mean_of_all_places(self) -> None:
         """Of a launch of 1000 places with normal differences, four are sampled, with two noisy

@@ -341,7 +341,8 @@ class _Probing:
         return name
 
     def _check(self, access: Access) -> None:
-        """Checks an access that reaches known arrays only, unless its address is constant."""
+        """Checks an access that reaches known arrays only; one at a constant address needs no check, and is noted
+        as such."""
         definition = self.pointers.definitions.get(access.pointer)
         arrays = [self._untraced(root) for root in sorted(access.roots)]
         known = [array for array in arrays if array is not None]
@@ -351,8 +352,8 @@ class _Probing:
         root = next(iter(access.roots))
         is_shared = len(known) == 1 and not is_private(root) and self._is_shared(root)
         if definition is None or definition.opcode == "alloca":
-            if is_shared:
-                self.uniform += [place] if place is not None else []
+            if is_shared and place is not None:
+                self.uniform.append(place)
             return
         line, number = access.instructions[0].line, len(self.checks)
         pointer = self._shifted(line, access.pointer, access.offset_bytes)

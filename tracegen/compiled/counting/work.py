@@ -58,7 +58,7 @@ def counted(instructions: Iterable[Instruction]) -> Counts:
         if memory is None:
             continue
         counts[_NUMBER["conflict"]] += max(memory.conflict_passes, 0.0)
-        if memory.conflict_passes < 0:
+        if memory.conflict_passes < 0:  # where lanes are paired, half of the passes are saved
             bits = kind.removeprefix("local_")
             share = -memory.conflict_passes / (int(bits) / 64)
             counts[_NUMBER[kind]] -= share
