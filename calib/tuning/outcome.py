@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from calib.prediction.prediction import limiter, resident_share
 from calib.tuning.conditions import number
 from calib.tuning.space import Configuration
 from memsim.montecarlo import resident_groups
+from memsim.trace import lane_instructions
 
 if TYPE_CHECKING:
     from calib.prediction import Prediction
@@ -43,16 +42,6 @@ class Effort:
         return max(min(wanted, int(self.most_instructions / lane_instructions(one))), 2)
 
 
-def lane_instructions(trace: Trace) -> float:
-    """The instructions of all lanes of a trace, which say how long it takes to record one; where no machine
-    code is known, a few for each access. Passes of bank conflicts are no instructions."""
-    if trace.work is None or trace.work_table is None:
-        return float(INSTRUCTIONS_AN_ACCESS * trace.lanes.sum(dtype=np.int64)) + 1
-    each = trace.work_table[:, np.array(trace.work_kinds) != "conflict"].sum(axis=1)
-    return float(each[trace.work].sum()) * trace.subgroup_size + 1
-
-
-INSTRUCTIONS_AN_ACCESS = 8
 EFFORTS = (
     Effort(name="glance", waves=4, most_instructions=4e7, trials=2),
     Effort(name="look", waves=12, most_instructions=1.2e8, trials=4),

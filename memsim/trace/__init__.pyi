@@ -16,4 +16,5 @@ from .model import Launch as Launch
 from .model import SourceLocation as SourceLocation
 from .model import Trace as Trace
 from .work import LaunchWork as LaunchWork
+from .work import lane_instructions as lane_instructions
 from .work import launch_work as launch_work

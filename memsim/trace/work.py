@@ -1,4 +1,4 @@
-"""How much a launch requests, beside the snapshots of it that were traced."""
+"""How much a trace executes, and how much its launch requests beside it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from memsim.trace.model import Trace
+
+INSTRUCTIONS_AN_ACCESS = 8
+
+
+def lane_instructions(trace: Trace) -> float:
+    """The instructions of all lanes of a trace, which say how long it takes to record one; where no machine
+    code is known, a few for each access. Passes of bank conflicts are no instructions."""
+    if trace.work is None or trace.work_table is None:
+        return float(INSTRUCTIONS_AN_ACCESS * trace.lanes.sum(dtype=np.int64)) + 1
+    each = trace.work_table[:, np.array(trace.work_kinds) != "conflict"].sum(axis=1)
+    return float(each[trace.work].sum()) * trace.subgroup_size + 1
 
 
 class LaunchWork(NamedTuple):

@@ -18,7 +18,7 @@ from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.montecarlo import enough_bytes, resident_groups
 from memsim.progress import report
-from memsim.trace import Columns, GrowingColumns, Launch, Trace, room
+from memsim.trace import Columns, GrowingColumns, Launch, Trace, lane_instructions, room
 from tracegen.options import TraceOptions
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import earlier, snapshot, typical
@@ -106,25 +106,16 @@ class LaunchRun:
     def traces(self, n_snapshots: int = 1, groups_of: GroupsOf | None = None) -> list[Trace]:
         """One trace a snapshot; a single one where `groups_of` says how long it is to be."""
         launch, options = self.launch, self.options
-        shape = Launch(
-            kernel=launch.name,
-            n_groups=launch.n_groups,
-            group_items=launch.group_items,
-            grid=launch.grid,
-            group_shape=launch.group_shape,
-            local_memory_bytes=launch.local_memory_bytes,
-            registers_per_item=self._registers_per_item,
-        )
         if launch.n_groups == 0:
             raise KernelError(
                 f"launch {launch.index} ({launch.name}) has no groups: its grid is {launch.grid}"
             )
         wave = None
         if self.machine is not None:
-            wave = max(self._resident(shape), self.machine.n_cores)
+            wave = max(self._resident, self.machine.n_cores)
         if groups_of is not None:
             one = np.array([snapshot.amid(launch.grid, 1)], np.int64)
-            length = max(groups_of(self._trace(one, shape, wave)), 1)
+            length = max(groups_of(self._trace(one, wave)), 1)
             length = min(length, launch.n_groups)
             chosen = [Place(self._typical(length, typical.SHORT_GLANCE))]
         elif options.groups is not None or wave is None:
@@ -137,8 +128,22 @@ class LaunchRun:
         traces = []
         for k, (groups, occurrences) in enumerate(chosen):
             report("tracing snapshots", k, len(chosen))
-            traces.append(self._trace(groups, shape, wave).replace(occurrences=occurrences))
+            traces.append(self._trace(groups, wave).replace(occurrences=occurrences))
         return traces
+
+    @functools.cached_property
+    def shape(self) -> Launch:
+        """What a Trace says of the launch."""
+        launch = self.launch
+        return Launch(
+            kernel=launch.name,
+            n_groups=launch.n_groups,
+            group_items=launch.group_items,
+            grid=launch.grid,
+            group_shape=launch.group_shape,
+            local_memory_bytes=launch.local_memory_bytes,
+            registers_per_item=self._registers_per_item,
+        )
 
     def _within_budget(self, wave: int, n_snapshots: int) -> list[Place]:
         """The whole launch where that is no longer than all snapshots together, else the snapshots.
@@ -162,7 +167,7 @@ class LaunchRun:
         if self.options.start:
             choices = [(n_snapshots, True), (n_snapshots, False), (2, False)]
             least = min(snapshot.LEAST_WAVES * wave, length)
-        for n_places, has_start in choices:
+        for n_places, has_start in choices if length < n_groups else []:
             if (n := n_places + has_start) == 1:
                 break
             firsts = snapshot.starts(self.launch.grid, length, n_places) + [0] * has_start
@@ -173,8 +178,9 @@ class LaunchRun:
                 places = [Place(one) for one in kept[:n_places]]
                 own = [Place(one, 1) for one in kept[n_places:]]
                 return places + self._layer_start(shortest, wave, len(own)) + own
-        one = self._typical(length)
-        return [Place(self._affordable_rows(one, wave, min(n_traces, snapshot.MOST_TRACES)))]
+        part = min(n_traces, snapshot.MOST_TRACES)
+        one = self._affordable_rows(self._typical(length), wave, part)
+        return [Place(one if length < n_groups else self._typical(len(one)))]
 
     def _affordable_rows(self, groups: snapshot.Groups, wave: int, part: float) -> snapshot.Groups:
         """As `affordable`; where that is not all, whole rows of the grid are counted."""
@@ -224,8 +230,8 @@ class LaunchRun:
             "launch_work_error": mean.half_width / traced,
         }
 
-    def _trace(self, ids: snapshot.Groups, shape: Launch, wave: int | None) -> Trace:
-        width = self.subgroup_size
+    def _trace(self, ids: snapshot.Groups, wave: int | None) -> Trace:
+        width, shape = self.subgroup_size, self.shape
         if width not in (8, 16, 32, 64):
             raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
         columns = self.columns(ids)
@@ -239,7 +245,7 @@ class LaunchRun:
         sites, arrays = self.layout.sites.sites, self.layout.extents
         compiler: dict[str, Any] = {}
         if not isinstance(self.compiled, str):
-            places = np.arange(len(ids), dtype=np.int64) % max(self._resident(shape), 1)
+            places = np.arange(len(ids), dtype=np.int64) % max(self._resident, 1)
             slots = (places[:, None] * n_subgroup + np.arange(n_subgroup)).reshape(-1)
             made = self.compiled.rearranged(columns, arrays, width, slots)
             sites, arrays, columns = made.sites, made.arrays, made.columns
@@ -286,10 +292,11 @@ class LaunchRun:
             return self.prepared.registers_per_item
         return None if isinstance(self.compiled, str) else self.compiled.registers_per_item
 
-    def _resident(self, shape: Launch) -> int:
+    @property
+    def _resident(self) -> int:
         """Groups resident on the whole machine."""
         assert self.machine is not None
-        return resident_groups(self.machine, shape).groups_per_core * self.machine.n_cores
+        return resident_groups(self.machine, self.shape).groups_per_core * self.machine.n_cores
 
     @property
     def keep_hits(self) -> bool:
@@ -309,14 +316,15 @@ class LaunchRun:
 
     def affordable(self, groups: snapshot.Groups, wave: int, part: float = 1.0) -> snapshot.Groups:
         """The first groups of a snapshot, as many as fit into a part of the budgets."""
-        self._save()
-        counts = self._count(groups)
-        self._restore()
+        instructions = self._instructions_an_access
+        most_accesses = part * snapshot.most_accesses_of(instructions)
+        counts = self._counted_beyond(groups, most_accesses, snapshot.FEWEST_WAVES * wave)
         by_group = counts.reshape(-1, self.launch.group_items)
         per_group = by_group.sum(axis=1, dtype=np.int64)
 
         def granules_of(sample: npt.NDArray[np.int64]) -> int:
             own = by_group[sample].reshape(-1)
+            self._save()
             n = sum(
                 rows[3]
                 for batch in self._batches(groups[sample], per_group[sample], own)
@@ -325,9 +333,42 @@ class LaunchRun:
             self._restore()
             return n
 
-        kept = snapshot.within_budget(groups, per_group, wave, granules_of, part)
-        self.counted[int(kept[0])] = Batch(kept, counts[: len(kept) * self.launch.group_items])
-        return kept
+        return snapshot.within_budget(groups, per_group, wave, granules_of, part, instructions)
+
+    def _counted_beyond(
+        self, groups: snapshot.Groups, most_accesses: float, least: int
+    ) -> npt.NDArray[np.uint32]:
+        """Counts of the first groups of a snapshot: of all, or of at least so many with more accesses than fit.
+
+        What another snapshot that begins with the same group has counted is not counted again.
+        """
+        n_items, first = self.launch.group_items, int(groups[0])
+        known = self.counted.get(first)
+        counts = known.counts if known is not None else np.zeros(0, np.uint32)
+        n, total = len(counts) // n_items, int(counts.sum(dtype=np.int64))
+        self._save()
+        while n < len(groups) and (n < least or total <= most_accesses):
+            missing = snapshot.SAMPLED_GROUPS
+            if total:
+                missing = max(int((most_accesses - total) * n / total), least - n) + missing
+            found = self._count(groups[n : n + missing])
+            counts = np.concatenate([counts, found])
+            n, total = n + len(found) // n_items, total + int(found.sum(dtype=np.int64))
+        self._restore()
+        if known is None or n > len(known.groups):
+            self.counted[first] = Batch(groups[:n], counts)
+        return counts[: len(groups) * n_items]
+
+    @functools.cached_property
+    def _instructions_an_access(self) -> float:
+        """Of a lane, in a group amid the launch; 1 where machine code is not known."""
+        if isinstance(self.compiled, str):
+            return 1.0
+        one = np.array([snapshot.amid(self.launch.grid, 1)], np.int64)
+        n_access = int(self._counted_beyond(one, 0, 1).sum(dtype=np.int64))
+        instructions = lane_instructions(self._trace(one, None))
+        self._restore()
+        return max(instructions / max(n_access, 1), 1.0)
 
     def _rows(self, batch: Batch) -> Iterator[tuple[Columns, int, int, int]]:
         """The rows of a batch's accesses, those of a long one valid until the next; and how many sub-groups,
@@ -356,8 +397,9 @@ class LaunchRun:
         """Batches of groups, to be recorded one after another."""
         self._save()
         known = self.counted.get(int(groups[0])) if len(groups) else None
-        if known is not None and np.array_equal(known.groups, groups):
-            yield self._exact_batches(known)
+        if known is not None and np.array_equal(known.groups[: len(groups)], groups):
+            counts = known.counts[: len(groups) * self.launch.group_items]
+            yield self._exact_batches(Batch(groups, counts))
         else:
             yield self._new_batches(groups)
         self.ran_all = len(groups) == self.launch.n_groups

@@ -33,6 +33,9 @@ then, by 2.7 % with 8 waves and by 0.7 % with 16. Longer snapshots do not improv
 FEWEST_WAVES = 2
 BUDGET_ACCESSES = 128_000_000
 """Lane-accesses of a snapshot; this number is traced in a few seconds."""
+BUDGET_INSTRUCTIONS = 2e9
+"""Instructions of the lanes of a snapshot, as a GPU would execute them; kernels that compute much between their
+accesses are traced for a few seconds too."""
 BUDGET_GRANULES = 16_000_000
 """Granules of a snapshot; a replay of this number takes about a second a trial."""
 MOST_TRACES = 2
@@ -186,23 +189,30 @@ def within_budget(
     wave: int | None,
     granules_of: Callable[[npt.NDArray[np.int64]], int],
     part: float = 1.0,
+    instructions: float = 1.0,
 ) -> Groups:
     """The first groups of a snapshot that fit into the budgets, never less than two waves.
 
-    accesses : (n_group,) lane-accesses counted in each
+    accesses : (n_group,) lane-accesses counted in each, or only in the first ones that do not fit
     granules_of : indices of sampled groups -> the granules of these groups
     part : of the budgets that this snapshot may take
+    instructions : for each lane-access
     """
-    most_granules, most_accesses = part * BUDGET_GRANULES, part * BUDGET_ACCESSES
+    most_granules, most_accesses = part * BUDGET_GRANULES, part * most_accesses_of(instructions)
     total = int(accesses.sum())
     if wave is None or total <= min(most_granules, most_accesses):
         return groups
-    sample = np.unique(np.linspace(0, len(groups) - 1, SAMPLED_GROUPS).astype(np.int64))
+    sample = np.unique(np.linspace(0, len(accesses) - 1, SAMPLED_GROUPS).astype(np.int64))
     n_sampled = int(accesses[sample].sum())
     each = granules_of(sample) / n_sampled if n_sampled else 1.0
     budget = min(most_accesses, most_granules / each) if each else most_accesses
     affordable = int(np.searchsorted(np.cumsum(accesses), budget, side="right"))
     return groups[: max(affordable, FEWEST_WAVES * wave, 1)]
+
+
+def most_accesses_of(instructions: float) -> float:
+    """The lane-accesses of a snapshot that has so many instructions for each."""
+    return min(BUDGET_ACCESSES, BUDGET_INSTRUCTIONS / instructions)
 
 
 def _listed(n_groups: int, requested: Sequence[int]) -> Groups:

@@ -16,6 +16,8 @@ from memsim.trace import Trace
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import floats, needs_clang, rows, run, workload
 from tracegen.cuda.run import SAMPLED_GROUPS, CudaRun
+from tracegen.options import TraceOptions
+from tracegen.recording import snapshot
 
 pytestmark = needs_clang
 
@@ -224,6 +226,42 @@ def test_machine_code_of_twins_performs_the_same_accesses(name: str) -> None:
     np.testing.assert_array_equal(trace.lanes, expected.lanes)
     np.testing.assert_array_equal(np.sort(trace.granule), np.sort(expected.granule))
     assert trace.launch.registers_per_item == compiler["registers_per_item"]
+
+
+@needs_nvidia
+def test_much_work_between_accesses_is_traced_within_a_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same accesses are traced in all 6.4 waves of the launch where next to nothing is between them."""
+    source = """
+    __global__ void k(const float *x, float *y, int turns) {
+      __shared__ float s[256];
+      int i = blockIdx.x * 256 + threadIdx.x;
+      float value = s[threadIdx.x] = x[i];
+      __syncthreads();
+      for (int j = 0; j < turns; ++j) value = value * s[j] + 0.5f;
+      y[i] = value;
+    }
+    """
+    v100 = memsim.load_machine("v100")
+    monkeypatch.setattr(snapshot, "BUDGET_INSTRUCTIONS", 6e7)
+    counted: list[int] = []
+    count = CudaRun._count
+    monkeypatch.setattr(CudaRun, "_count", lambda r, g: counted.append(len(g)) or count(r, g))
+    n_groups, wave = {}, 80 * 8
+    for turns in (0, 200):
+        counted.clear()
+        given = workload(
+            source, floats(1 << 20), np.zeros(1 << 20, np.float32), turns, grid=4096, block=256
+        )
+        options = TraceOptions(start=True)
+        traces = tracegen.trace_snapshots(given, v100, snapshots=3, options=options)
+        assert len(traces) == 1
+        n_groups[turns] = traces[0].n_groups
+        assert sum(counted) < 4200  # each group once, and samples
+    assert n_groups[0] == 4096
+    assert 2 * wave <= n_groups[200] < 3 * wave
+    assert sum(counted) < 3 * wave
 
 
 @needs_nvidia
