@@ -30,7 +30,9 @@ earlier groups left in the caches, and the occupancy). sigma is the spread of si
                          DRAM: read_bytes, write_bytes, latency_cycles, row_hit_ratio
     launch{}             the whole launch: factor by which counts of the snapshot were multiplied,
                          requested_bytes, moved {level below the first or DRAM: read_bytes,
-                         write_bytes}, arrays[] (array, size_bytes, times_read from DRAM, moved)
+                         write_bytes}, model_error_bytes {the same: of what is read, what the validated
+                         error of the hit ratios leaves open; levels that were not validated are left
+                         out}, arrays[] (array, size_bytes, times_read from DRAM, moved)
     time{}               of the launch: predicted_s (an estimate over the orderings; null without a time
                          model), binds (what limits it), floors_s (lower bounds by resource),
                          saved_without_s (how much faster without latency, barriers, ...), what_if[]
@@ -153,6 +155,7 @@ def _launch(launch: LaunchTotals) -> dict[str, Any]:
         "factor": estimate_data(launch.factor),
         "requested_bytes": _number(launch.requested_bytes.mean),
         "moved": _moved(launch.moved),
+        "model_error_bytes": dict(launch.model_error_bytes),
         "arrays": [
             {
                 "array": one.name,

@@ -10,9 +10,10 @@ the launch's mean group. What the groups before a snapshot were the first to rea
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,12 +60,15 @@ class LaunchTotals:
     factor : by what the counts of a trial were multiplied
     requested_bytes : 32-byte sectors that the first level is asked for; without caches, none
     arrays : most bytes from DRAM first
+    model_error_bytes : level below the first, or DRAM -> of what is read from it, what the validated error of
+        the hit ratio above leaves open; no part of the intervals. Levels that were not validated are left out
     """
 
     factor: Estimate
     requested_bytes: Estimate
     moved: Moved
     arrays: tuple[ArrayTotals, ...]
+    model_error_bytes: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_scaled(self) -> bool:
@@ -125,7 +129,28 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
         requested_bytes=of_launch(np.full(dataset.sizes["trial"], 32 * sectors)),
         moved=everything,
         arrays=tuple(sorted(arrays, key=lambda one: -_from_dram(one))),
+        model_error_bytes=_model_error_bytes(dataset, counts, names),
     )
+
+
+def _model_error_bytes(
+    dataset: xr.Dataset, counts: Counts, names: Sequence[str]
+) -> dict[str, float]:
+    """See LaunchTotals. names : of the levels, and DRAM"""
+    sector_bytes = {level.name: level.sector_bytes for level in counts.machine.levels}
+    found = {}
+    for k, (name, below) in enumerate(itertools.pairwise(names)):
+        error = model_error(dataset.attrs, name)
+        if error is not None and name in sector_bytes:
+            sectors = float(counts.accesses(k, ("load",)).mean())
+            found[below] = error * sectors * sector_bytes[name]
+    return found
+
+
+def model_error(attrs: Mapping[str, Any], level: str) -> float | None:
+    """The validated error of a level's hit ratio, as a fraction; the attribute has points."""
+    value = json_object(attrs.get("model_error_json")).get(level)
+    return value / 100 if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _scaled(dataset: xr.Dataset, counts: Counts, places: Places) -> dict[str, Floats]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from memsim import latency
 from memsim.bounds import is_open, json_object, places_of, widened, with_open_hits
 from memsim.report.compiled import read_compiled, without_code
 from memsim.report.launch_time import launch_time
-from memsim.report.launch_totals import launch_totals
+from memsim.report.launch_totals import launch_totals, model_error
 from memsim.report.numbers import (
     DramNumbers,
     LevelNumbers,
@@ -71,7 +70,7 @@ def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
     """The numbers of one dataset; sites in the order of the trace."""
     attrs = {str(name): value for name, value in dataset.attrs.items()}
     level_names = tuple(str(name) for name in dataset["level"].values)
-    model_error = _model_error(attrs, level_names)
+    errors = {name: model_error(attrs, name) for name in level_names}
     parts = latency.latency_parts(dataset)
     total = latency.load_latency_of(parts, dataset)
     waits = np.isfinite(parts.values).all(axis=1)
@@ -93,10 +92,10 @@ def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
         traced_groups=int(attrs.get("traced_groups", 0)),
         of_groups=int(attrs.get("of_groups", 0)),
         granules=int(attrs.get("granules", 0)),
-        sites=_sites(dataset, level_names, model_error, parts, latency.shares_of(total).values)
+        sites=_sites(dataset, level_names, errors, parts, latency.shares_of(total).values)
         if by_site
         else (),
-        totals=_totals(dataset, level_names, model_error),
+        totals=_totals(dataset, level_names, errors),
         dram=DramNumbers(
             read_bytes=describe(dataset["dram_read_bytes"].values, places),
             write_bytes=describe(dataset["dram_write_bytes"].values, places),
@@ -107,7 +106,7 @@ def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
         time=launch_time(attrs, launch, machine),
         load_latency_cycles=describe(mean_latency, places),
         total_load_cycles=describe(total_cycles, places),
-        model_error=model_error,
+        model_error=errors,
         occupancy=json_object(attrs.get("occupancy_json")),
         orders={
             sampler: ratios_by_level(row)
@@ -271,19 +270,6 @@ def _latency_model_error(dataset: xr.Dataset, levels: tuple[LevelNumbers, ...]) 
         ratio = zero_if_unknown(level.hit_ratio.mean)
         below = ratio * hit_cycles + (1 - ratio) * below
     return float(error)
-
-
-def _model_error(attrs: Mapping[str, Any], level_names: tuple[str, ...]) -> dict[str, float | None]:
-    """Level -> error of a hit ratio as a fraction; the attribute has points."""
-    points = json_object(attrs.get("model_error_json"))
-    errors: dict[str, float | None] = {}
-    for name in level_names:
-        value = points.get(name)
-        if isinstance(value, int | float) and math.isfinite(value):
-            errors[name] = float(value) / 100
-        else:
-            errors[name] = None
-    return errors
 
 
 def _line(value: xr.DataArray) -> int | None:

@@ -184,6 +184,7 @@ def bounds_line(time: LaunchTime) -> str:
 
 NOTABLE_FLOOR = 0.01
 """Lower bounds below this part of the largest are not listed."""
+NOT_VALIDATED: Mapping[str, float] = {}
 LEAST_TIMES = 0.05
 """Of fewer reads of an array nothing is said."""
 
@@ -195,7 +196,7 @@ def launch_lines(launch: LaunchTotals) -> list[str]:
         if launch.is_scaled
         else ""
     )
-    lines = [f"whole launch{scaled}: {_moved(launch.moved)}"]
+    lines = [f"whole launch{scaled}: {_moved(launch.moved, launch.model_error_bytes)}"]
     for one in launch.arrays:
         times = ""
         if one.times_read >= LEAST_TIMES:
@@ -206,13 +207,14 @@ def launch_lines(launch: LaunchTotals) -> list[str]:
     return lines
 
 
-def _moved(moved: Moved) -> str:
+def _moved(moved: Moved, model_error_bytes: Mapping[str, float] = NOT_VALIDATED) -> str:
     parts = []
     for name, read in moved.read_bytes.items():
-        written = moved.write_bytes[name]
+        written, error = moved.write_bytes[name], model_error_bytes.get(name)
+        model = "" if error is None else f" (model ± {text.byte_size(error)})"
         both = [
             f"{text.byte_estimate(estimate)} {word}"
-            for estimate, word in ((read, "read"), (written, "written"))
+            for estimate, word in ((read, f"read{model}"), (written, "written"))
             if estimate.mean > 0
         ]
         if both:

@@ -10,7 +10,7 @@ import pytest
 import memsim
 from memsim.latency import DRAM
 from memsim.report import text
-from memsim.report.launch_totals import launch_totals
+from memsim.report.launch_totals import LaunchTotals, launch_totals
 from memsim.report.summary import summarise
 from memsim.report.table import launch_lines
 from memsim.statistics import Estimate
@@ -67,6 +67,26 @@ def test_an_array_that_overflows_the_cache_is_read_many_times() -> None:
     totals = launch_totals(memsim.replay(two_arrays(), on(l2_lines=1), trials=3).dataset)
     by_name = {one.name: one for one in totals.arrays}
     assert by_name["x"].times_read > 20
+
+
+def test_the_validated_error_of_hit_ratios_is_one_of_bytes() -> None:
+    """33 loads of a sector in each group go to L1, where one in fifty may hit or not; those that miss go to L2."""
+    for points in ({}, {"L1": 2.0}, {"L1": 2.0, "L2": 3.0}):
+        replay = memsim.replay(two_arrays(), on().replace(model_error_points=points), trials=3)
+        totals = launch_totals(replay.dataset)
+        from_l2 = totals.moved.read_bytes["L2"].mean
+        assert 0 < from_l2 < 32 * 33 * GROUPS
+        expected = {"L2": 0.02 * 32 * 33 * GROUPS} if "L1" in points else {}
+        expected |= {DRAM: 0.03 * from_l2} if "L2" in points else {}
+        assert totals.model_error_bytes == pytest.approx(expected)
+        named = {name for name in ("L2", DRAM) if f"{name} " in _with_model(totals)}
+        assert named == set(expected)
+
+
+def _with_model(totals: LaunchTotals) -> str:
+    """Of the line of the whole launch, what has the model's error."""
+    parts = launch_lines(totals)[0].removeprefix("whole launch: ").split("; ")
+    return "; ".join(part for part in parts if "read (model ± " in part)
 
 
 @pytest.mark.filterwarnings("ignore::memsim.errors.SnapshotWarning")
