@@ -316,9 +316,12 @@ class LaunchRun:
 
     def affordable(self, groups: snapshot.Groups, wave: int, part: float = 1.0) -> snapshot.Groups:
         """The first groups of a snapshot, as many as fit into a part of the budgets."""
+        least = snapshot.FEWEST_WAVES * wave
+        if len(groups) <= least:
+            return groups
         instructions = self._instructions_an_access
         most_accesses = part * snapshot.most_accesses_of(instructions)
-        counts = self._counted_beyond(groups, most_accesses, snapshot.FEWEST_WAVES * wave)
+        counts = self._counted_beyond(groups, most_accesses, least)
         by_group = counts.reshape(-1, self.launch.group_items)
         per_group = by_group.sum(axis=1, dtype=np.int64)
 
@@ -348,10 +351,9 @@ class LaunchRun:
         n, total = len(counts) // n_items, int(counts.sum(dtype=np.int64))
         self._save()
         while n < len(groups) and (n < least or total <= most_accesses):
-            missing = snapshot.SAMPLED_GROUPS
-            if total:
-                missing = max(int((most_accesses - total) * n / total), least - n) + missing
-            found = self._count(groups[n : n + missing])
+            more = int((most_accesses - total) * n / total) if total else 0
+            more = max(more, least - n if n else 0, n // 4) + snapshot.SAMPLED_GROUPS
+            found = self._count(groups[n : n + more])
             counts = np.concatenate([counts, found])
             n, total = n + len(found) // n_items, total + int(found.sum(dtype=np.int64))
         self._restore()

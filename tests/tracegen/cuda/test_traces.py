@@ -264,6 +264,25 @@ def test_much_work_between_accesses_is_traced_within_a_budget(
     assert sum(counted) < 3 * wave
 
 
+def test_groups_that_access_nothing_are_counted_in_few_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is known of the density of a launch whose first accesses are far from its beginning."""
+    source = """
+    __global__ void k(float *y) {
+      if (blockIdx.x >= 25000) y[blockIdx.x] = 1;
+    }
+    """
+    runs: list[int] = []
+    count = CudaRun._count
+    monkeypatch.setattr(CudaRun, "_count", lambda r, g: runs.append(len(g)) or count(r, g))
+    given = workload(source, np.zeros(30000, np.float32), grid=30000)
+    (trace,) = tracegen.trace_snapshots(given, memsim.load_machine("v100"), snapshots=1)
+    assert trace.n_groups == 30000
+    assert trace.lanes.sum() == 32 * 5000
+    assert len(runs) < 60
+
+
 @needs_nvidia
 def test_machine_code_decides_what_is_loaded() -> None:
     source = """
