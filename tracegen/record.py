@@ -128,6 +128,6 @@ def chosen_context(context: Any) -> Any:
 def _several(prepared: Prepared) -> KernelError:
     names = ", ".join(f"{k} ({name})" for k, name in enumerate(prepared.launch_names))
     return KernelError(
-        f"kernel {prepared.name} has several launches: {names}; name one with launch=,"
-        " or trace them all with trace_launches"
+        f"kernel {prepared.name} has several launches: {names}; choose one with --launch, in Python launch=;"
+        " tracegen.trace_launches traces them all"
     )
