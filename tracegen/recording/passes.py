@@ -320,13 +320,20 @@ class LaunchRun:
         if len(groups) <= least:
             return groups
         instructions = self._instructions_an_access
-        most_accesses = part * snapshot.most_accesses_of(instructions)
-        counts = self._counted_beyond(groups, most_accesses, least)
-        by_group = counts.reshape(-1, self.launch.group_items)
+        sampled = snapshot.sample(len(groups))
+        by_group = self._counts(groups[sampled])
         per_group = by_group.sum(axis=1, dtype=np.int64)
+        alike = bool(np.ptp(per_group) == 0)
+        if alike:  # as most launches are; the others are not counted then
+            per_group = np.full(len(groups), per_group[0])
+        else:
+            most_accesses = part * snapshot.most_accesses_of(instructions)
+            counts = self._counted_beyond(groups, most_accesses, least)
+            by_group = counts.reshape(-1, self.launch.group_items)
+            per_group = by_group.sum(axis=1, dtype=np.int64)
 
         def granules_of(sample: npt.NDArray[np.int64]) -> int:
-            own = by_group[sample].reshape(-1)
+            own = (by_group if alike else by_group[sample]).reshape(-1)
             self._save()
             n = sum(
                 rows[3]
@@ -337,6 +344,13 @@ class LaunchRun:
             return n
 
         return snapshot.within_budget(groups, per_group, wave, granules_of, part, instructions)
+
+    def _counts(self, groups: snapshot.Groups) -> npt.NDArray[np.uint32]:
+        """(n_group, group_items) the tokens of each work-item."""
+        self._save()
+        counts = self._count(groups)
+        self._restore()
+        return counts.reshape(len(groups), -1)
 
     def _counted_beyond(
         self, groups: snapshot.Groups, most_accesses: float, least: int
@@ -367,7 +381,7 @@ class LaunchRun:
         if isinstance(self.compiled, str):
             return 1.0
         one = np.array([snapshot.amid(self.launch.grid, 1)], np.int64)
-        n_access = int(self._counted_beyond(one, 0, 1).sum(dtype=np.int64))
+        n_access = int(self._counts(one).sum(dtype=np.int64))
         instructions = lane_instructions(self._trace(one, None))
         self._restore()
         return max(instructions / max(n_access, 1), 1.0)

@@ -193,8 +193,8 @@ def within_budget(
 ) -> Groups:
     """The first groups of a snapshot that fit into the budgets, never less than two waves.
 
-    accesses : (n_group,) lane-accesses counted in each, or only in the first ones that do not fit
-    granules_of : indices of sampled groups -> the granules of these groups
+    accesses : (n_group,) lane-accesses of each, or only of the first ones that do not fit
+    granules_of : what `sample` selects of these -> the granules of these groups
     part : of the budgets that this snapshot may take
     instructions : for each lane-access
     """
@@ -202,12 +202,17 @@ def within_budget(
     total = int(accesses.sum())
     if wave is None or total <= min(most_granules, most_accesses):
         return groups
-    sample = np.unique(np.linspace(0, len(accesses) - 1, SAMPLED_GROUPS).astype(np.int64))
-    n_sampled = int(accesses[sample].sum())
-    each = granules_of(sample) / n_sampled if n_sampled else 1.0
+    sampled = sample(len(accesses))
+    n_sampled = int(accesses[sampled].sum())
+    each = granules_of(sampled) / n_sampled if n_sampled else 1.0
     budget = min(most_accesses, most_granules / each) if each else most_accesses
     affordable = int(np.searchsorted(np.cumsum(accesses), budget, side="right"))
     return groups[: max(affordable, FEWEST_WAVES * wave, 1)]
+
+
+def sample(n_groups: int) -> npt.NDArray[np.int64]:
+    """Indices of the groups that stand for all in what is estimated, ascending."""
+    return np.unique(np.linspace(0, n_groups - 1, SAMPLED_GROUPS).astype(np.int64))
 
 
 def most_accesses_of(instructions: float) -> float:

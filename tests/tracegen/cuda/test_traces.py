@@ -258,10 +258,9 @@ def test_much_work_between_accesses_is_traced_within_a_budget(
         traces = tracegen.trace_snapshots(given, v100, snapshots=3, options=options)
         assert len(traces) == 1
         n_groups[turns] = traces[0].n_groups
-        assert sum(counted) < 4200  # each group once, and samples
+        assert sum(counted) < 100  # groups are alike: samples are enough
     assert n_groups[0] == 4096
     assert 2 * wave <= n_groups[200] < 3 * wave
-    assert sum(counted) < 3 * wave
 
 
 def test_groups_that_access_nothing_are_counted_in_few_runs(
