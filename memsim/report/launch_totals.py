@@ -136,14 +136,21 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
 def _model_error_bytes(
     dataset: xr.Dataset, counts: Counts, names: Sequence[str]
 ) -> dict[str, float]:
-    """See LaunchTotals. names : of the levels, and DRAM"""
-    sector_bytes = {level.name: level.sector_bytes for level in counts.machine.levels}
+    """See LaunchTotals. A sector that hits or not is as many bytes as a miss fetches.
+
+    names : of the levels, and DRAM
+    """
+    fill_bytes = {level.name: level.fill_bytes for level in counts.machine.levels}
     found = {}
     for k, (name, below) in enumerate(itertools.pairwise(names)):
         error = model_error(dataset.attrs, name)
-        if error is not None and name in sector_bytes:
-            sectors = float(counts.accesses(k, ("load",)).mean())
-            found[below] = error * sectors * sector_bytes[name]
+        if error is not None and name in fill_bytes:
+            asked, served, read = (
+                float(count(k, ("load",)).sum())
+                for count in (counts.accesses, counts.served, counts.read_bytes)
+            )
+            missed_bytes = read / (asked - served) if asked > served else fill_bytes[name]
+            found[below] = error * missed_bytes * asked / dataset.sizes["trial"]
     return found
 
 

@@ -83,6 +83,21 @@ def test_the_validated_error_of_hit_ratios_is_one_of_bytes() -> None:
         assert named == set(expected)
 
 
+def test_a_hit_more_or_less_is_as_many_bytes_as_a_miss_fetches() -> None:
+    """Each group loads every other sector once: L1 fetches these, and L2 the ones beside them too."""
+    trace = make_trace([[[(0, [2 * g])]] for g in range(GROUPS)], ("load",))
+    pairs = machine(
+        level("L1", line=64, sector=32),
+        level("L2", line=64, sector=32, fill=64, ways=GROUPS, cores_per_instance=4),
+        cores=4,
+        max_groups=2,
+    ).replace(model_error_points={"L1": 2.0, "L2": 3.0})
+    totals = launch_totals(memsim.replay(trace, pairs, trials=3).dataset)
+    assert totals.moved.read_bytes[DRAM].mean == 64 * GROUPS
+    expected = {"L2": 0.02 * 32 * GROUPS, DRAM: 0.03 * 64 * GROUPS}
+    assert totals.model_error_bytes == pytest.approx(expected)
+
+
 def _with_model(totals: LaunchTotals) -> str:
     """Of the line of the whole launch, what has the model's error."""
     parts = launch_lines(totals)[0].removeprefix("whole launch: ").split("; ")
