@@ -12,6 +12,7 @@ from experiments.hardware.matmul_steps import matmul_steps
 from experiments.hardware.pointer_chase import latency
 from experiments.hardware.profiled_stencil import v100_profile
 from experiments.hardware.snapshot_errors import snapshots
+from experiments.hardware.star13_volumes import v100_points
 from experiments.hardware.stencil_volumes import v100_stencil
 from experiments.hardware.tuned_kernels import tuned_convolution, tuned_dedispersion
 from experiments.hardware.tuned_stencils import tuned_stencils
@@ -21,6 +22,7 @@ TITLE = "memsim compared with measured hardware"
 FIGURES: Mapping[str, MakeFigure] = {
     "v100-stencil": v100_stencil,
     "v100-profile": v100_profile,
+    "v100-points": v100_points,
     "h100-stencil": h100_stencil,
     "h100-points": h100_points,
     "snapshots": snapshots,

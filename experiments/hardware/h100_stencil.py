@@ -17,7 +17,7 @@ from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
-from experiments.hardware.star_stencil import REGISTERS, compiled_star
+from experiments.hardware.star_stencil import REGISTERS, compiled_star, points_workload
 from experiments.hardware.stencil_volumes import QUICK_SHAPES, group_shape, label
 from experiments.hardware.volumes import Snapshot, Traced, Volumes, volumes
 from experiments.reproduction import Case, Figure
@@ -75,7 +75,7 @@ def points_of(row: Mapping[str, str]) -> tuple[int, int]:
 
 def replayed(shape: Triple, machine: Machine) -> dict[str, float]:
     """The same quantities from one ordering of one snapshot."""
-    run: Volumes = volumes(compiled_star(shape, machine), machine, SNAPSHOT)
+    run: Volumes = volumes(compiled_star(shape, machine, points_workload()), machine, SNAPSHOT)
     return {
         "l1_misses": run.l2_load,
         "l2_load": run.l2_load,
@@ -118,7 +118,9 @@ def h100_points(out: Path, quick: bool) -> Figure:
         if points == ONE_POINT or (quick and (shape, points) not in QUICK_VARIANTS):
             continue
         run = volumes(
-            _with_registers(compiled_star(shape, machine, points)), machine, POINTS_SNAPSHOT
+            _with_registers(compiled_star(shape, machine, points_workload(points))),
+            machine,
+            POINTS_SNAPSHOT,
         )
         cases.append(
             Case(

@@ -1,8 +1,8 @@
 """V100: L1 miss ratio while one group of 256 work-items reads a buffer again and again.
 
-The replay keeps the eight sub-groups in step. On the GPU nothing keeps them in step: the kernel has
-no barrier, and no two sub-groups share a line. `free_running` shows how much that changes the miss
-ratio.
+On the GPU nothing keeps the eight sub-groups in step: the kernel has no barrier, and no two sub-groups
+share a line. In the replay the two of each scheduler stay together, and the schedulers drift apart.
+`free_running` shows how much drift changes the miss ratio.
 """
 
 from __future__ import annotations

@@ -7,14 +7,15 @@ dst = 0.25 * (sum of 25 points of src), with one work-item for each point. The i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import tracegen
 from experiments.hardware.affine import AffineAccess, AffineKernel, Triple
 from experiments.hardware.volumes import Snapshot, Traced
-from experiments.kernels.stencil import star25, star25_points
+from experiments.kernels.star import star, star25_points
 from memsim.machine import Machine
-from tracegen import OpenCLWorkload, Workload
+from tracegen import CudaWorkload
 
 RANGE = 4
 ALIGN_ELEMENTS = 32
@@ -59,26 +60,40 @@ def launched(shape: Triple) -> Triple:
     return (shape[0], shape[1], min(shape[2], MOST_IN_Z))
 
 
-def compiled_star(shape: Triple, machine: Machine, points: tuple[int, int] = (1, 1)) -> Traced:
+def compiled_star(shape: Triple, machine: Machine, workload: Launched | None = None) -> Traced:
     """The stencil with groups of that shape, at most MOST_IN_Z deep, as `memsim profile` traces it: order of
     loads, where they are waited for, and registers are the compiler's.
 
-    points : that a work-item computes along y and z, one after another
+    workload : the stencil's text and launch for a shape; by default as measured on the V100
     """
-    workload = star_workload(shape, points)
-    return lambda groups: tracegen.trace(workload, machine, groups=groups, earlier=False)
+    given = (workload or star_workload)(shape)
+    return lambda groups: tracegen.trace(given, machine, groups=groups, earlier=False)
 
 
-def star_workload(shape: Triple, points: tuple[int, int] = (1, 1)) -> Workload | OpenCLWorkload:
-    """The stencil as measured, for the tracers."""
+Launched = Callable[[Triple], CudaWorkload]
+"""Group shape -> the stencil, as it was launched with groups of that shape."""
+
+
+def star_workload(shape: Triple) -> CudaWorkload:
+    """The stencil as measured on the V100."""
+    return star(**_grid(shape), filled=False)
+
+
+def points_workload(points: tuple[int, int] = (1, 1)) -> Launched:
+    """The stencil as measured on the H100.
+
+    points : of a thread along y and z, one after another
+    """
+    return lambda shape: star25_points(
+        **_grid(shape), points_y=points[0], points_z=points[1], filled=False
+    )
+
+
+def _grid(shape: Triple) -> dict[str, int]:
     x, y, z = launched(shape)
     nx, ny, nz = Grid().interior
     block = {"block_x": x, "block_y": y, "block_z": z}
-    grid = {"nx": nx, "ny": ny, "nz": nz, "pitch": Grid().pitch}
-    if points == (1, 1):
-        return star25(**grid, **block, filled=False)
-    several = {"points_y": points[0], "points_z": points[1]}
-    return star25_points(**grid, **block, **several, filled=False)
+    return {"nx": nx, "ny": ny, "nz": nz, "pitch": Grid().pitch, **block}
 
 
 def star_kernel(shape: Triple, grid: Grid | None = None) -> AffineKernel:

@@ -14,7 +14,7 @@ from experiments.hardware import drawing
 from experiments.hardware.star_stencil import Grid, launched
 from experiments.hardware.stencil_volumes import group_shape
 from experiments.hardware.tuning_runs import TuningRun, compared, predicted
-from experiments.kernels import laplacian, stencil
+from experiments.kernels import laplacian, star
 from experiments.reproduction import Figure
 from tracegen.commands import KernelSpec
 
@@ -26,9 +26,12 @@ def stencil_run() -> TuningRun:
     """The 25-point stencil in 43 group shapes on a V100."""
     nx, ny, nz = Grid().interior
     settings = {"nx": str(nx), "ny": str(ny), "nz": str(nz), "pitch": str(Grid().pitch)}
+    folder = Path(star.__file__).parent
     return TuningRun(
         machine="v100",
-        kernel=KernelSpec(f"{stencil.__file__}:star25", {**settings, "filled": "False"}, None),
+        kernel=KernelSpec(
+            f"{folder}/star.cu:star", {**settings, "filled": "False"}, f"{folder}/star.py:star"
+        ),
         configurations=[
             {
                 f"block_{axis}": str(n)

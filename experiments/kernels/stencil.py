@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import loopy as lp
@@ -17,13 +15,11 @@ from experiments.kernels.parameters import (
     require_indexable,
     require_positive,
 )
-from tracegen import OpenCLWorkload
+from experiments.kernels.star_grid import StarGrid
 from tracegen.workloads import Workload
 
 STAR_RANGE = 4
 """Neighbours of `star25` in each direction of each axis: 6 * 4 + 1 points."""
-
-_ALIGN_ELEMENTS = 32  # 256 bytes of float64
 
 
 def stencil7(
@@ -98,7 +94,7 @@ def star25(
     pitch : elements from one row to the next, 0 for nx + 8
     filled : False leaves the arrays zero, for a trace of a large grid
     """
-    grid = _StarGrid.checked(nx, ny, nz, pitch)
+    grid = StarGrid.checked(STAR_RANGE, nx, ny, nz, pitch)
     require_group(block_x, block_y, block_z)
     point = f"{grid.plane} * z + {grid.pitch} * y + x"
     points = _star_points(grid.first, point, {"x": 1, "y": grid.pitch, "z": grid.plane})
@@ -119,103 +115,6 @@ def star25(
         check=grid.check(arguments["src"]),
         source_file=__file__,
     )
-
-
-def star25_points(
-    nx: int = 632,
-    ny: int = 504,
-    nz: int = 8,
-    block_x: int = 32,
-    block_y: int = 4,
-    block_z: int = 4,
-    points_y: int = 2,
-    points_z: int = 1,
-    pitch: int = 0,
-    filled: bool = True,
-) -> OpenCLWorkload:
-    """`star25` with several points of a work-item, one after another, as measured on an H100.
-
-    There every variant requests 25 values a point of L1 (l1_load_sectors in h100_star25_counters.csv): the
-    compiler merged no loads of neighbouring points, as it may where src and dst are known to be distinct.
-
-    points_y, points_z : points that a work-item computes along these axes
-    """
-    grid = _StarGrid.checked(nx, ny, nz, pitch)
-    require_positive(points_y=points_y, points_z=points_z)
-    block = (block_x, block_y, block_z)
-    require_group(*block)
-    tile = (block_x, block_y * points_y, block_z * points_z)
-    groups = [-(-extent // size) for extent, size in zip((nx, ny, nz), tile, strict=True)]
-    arguments = grid.arrays(filled)
-    numbers = {"nx": nx, "ny": ny, "nz": nz, "pitch": grid.pitch, "plane": grid.plane}
-    return OpenCLWorkload(
-        path=Path(__file__).with_name("star25_points.cl"),
-        kernel="star25_points",
-        arguments={
-            **arguments,
-            **{name: np.int32(value) for name, value in (numbers | {"first": grid.first}).items()},
-        },
-        global_size=tuple(n * size for n, size in zip(groups, block, strict=True)),
-        local_size=block,
-        build_options=[f"-DPOINTS_Y={points_y}", f"-DPOINTS_Z={points_z}"],
-        check=grid.check(arguments["src"]),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _StarGrid:
-    """The interior of the star stencil, and its place in flat arrays, in elements.
-
-    lead : before the allocation's first row;  first : before the first interior element
-    """
-
-    interior: tuple[int, int, int]
-    pitch: int
-    plane: int
-    lead: int
-    first: int
-    n_element: int
-
-    @classmethod
-    def checked(cls, nx: int, ny: int, nz: int, pitch: int) -> _StarGrid:
-        require_positive(nx=nx, ny=ny, nz=nz)
-        halo = 2 * STAR_RANGE
-        pitch = pitch or nx + halo
-        require_positive(pitch=pitch - nx - halo + 1)
-        plane = pitch * (ny + halo)
-        corner = STAR_RANGE * (plane + pitch + 1)  # from the allocation's start to the interior's
-        lead = -corner % _ALIGN_ELEMENTS
-        n_element = lead + plane * (nz + halo)
-        require_indexable(src=n_element)
-        return cls(
-            interior=(nx, ny, nz),
-            pitch=pitch,
-            plane=plane,
-            lead=lead,
-            first=lead + corner,
-            n_element=n_element,
-        )
-
-    def arrays(self, filled: bool) -> dict[str, Any]:
-        src = data(self.n_element, np.float64) if filled else np.zeros(self.n_element)
-        return {"src": src, "dst": np.zeros_like(src)}
-
-    def check(self, src: Any) -> Callable[[Mapping[str, Any]], None]:
-        def check(outputs: Mapping[str, Any]) -> None:
-            shape = (-1, self.plane // self.pitch, self.pitch)
-            source, result = (flat[self.lead :].reshape(shape) for flat in (src, outputs["dst"]))
-            inside = [slice(STAR_RANGE, STAR_RANGE + extent) for extent in self.interior[::-1]]
-            expected = source[tuple(inside)].copy()
-            for axis in range(3):
-                for distance in (-4, -3, -2, -1, 1, 2, 3, 4):
-                    part = list(inside)
-                    part[axis] = slice(part[axis].start + distance, part[axis].stop + distance)
-                    expected += source[tuple(part)]
-            np.testing.assert_allclose(
-                result[tuple(inside)], 0.25 * expected, rtol=0, atol=700 * np.finfo(np.float64).eps
-            )
-
-        return check
 
 
 def _star_points(first: int, point: str, strides: Mapping[str, int]) -> list[str]:

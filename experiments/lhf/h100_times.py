@@ -14,7 +14,7 @@ from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
 from experiments.hardware.h100_stencil import TABLE
-from experiments.hardware.star_stencil import compiled_star
+from experiments.hardware.star_stencil import compiled_star, points_workload
 from experiments.hardware.stencil_volumes import QUICK_SHAPES, group_shape, label
 from experiments.hardware.volumes import Snapshot
 from experiments.lhf.replay_costs import replay_costs
@@ -43,7 +43,9 @@ def measured_ms() -> Mapping[Triple, float]:
 
 def predicted_ms(shape: Triple, machine: Machine) -> float:
     """From one ordering of one snapshot."""
-    replayed = replay_costs(compiled_star(shape, machine), machine, [POSITION], 1, SNAPSHOT)
+    replayed = replay_costs(
+        compiled_star(shape, machine, points_workload()), machine, [POSITION], 1, SNAPSHOT
+    )
     inputs = simulated_inputs(replayed.program, replayed.costs, machine)
     return 1e3 * time_of(inputs, replayed.resident, machine).estimate.mean
 

@@ -93,6 +93,9 @@ class Progress(NamedTuple):
         is counted, 1 for those of which all but the part before their start is
     ring : (a power of two,) int32, the sub-groups that are ready for a turn;  ends : (2,) int64, its
         head and length
+    scheduler : (n_subgroup,) uint8, the scheduler of each sub-group that has begun
+    dealt : (2,) int64, sub-groups of the core that have begun, and schedulers that they are dealt to; 1 where
+        schedulers take turns
     """
 
     subgroups: I64
@@ -103,6 +106,8 @@ class Progress(NamedTuple):
     counted: U8
     ring: I32
     ends: I64
+    scheduler: U8
+    dealt: I64
 
 
 AT, START, END, REQUEST, PARTIAL, READY, WEIGHT, GROUP = range(8)
@@ -130,9 +135,40 @@ def take(progress, k):
 
 
 @inner
+def deal(progress, first, last):
+    """Sub-groups that begin go to the schedulers in turn."""
+    dealt, n = progress.dealt[0], progress.dealt[1]
+    if n > 1:
+        for s in range(first, last):
+            progress.scheduler[nth(s)] = dealt % n
+            dealt += 1
+        progress.dealt[0] = dealt
+
+
+@inner
+def _of_scheduler(progress, chosen):
+    """Select the first ready sub-group of a scheduler, or of the next one that has any."""
+    n_schedulers = progress.dealt[1]
+    wrap, head = len(progress.ring) - 1, progress.ends[0]
+    best, distance = np.int64(0), n_schedulers
+    for k in range(progress.ends[1]):
+        s = progress.ring[nth((head + k) & wrap)]
+        after = np.int64(progress.scheduler[nth(s)]) - chosen
+        if after < 0:
+            after += n_schedulers
+        if after < distance:
+            best, distance = np.int64(k), after
+            if after == 0:
+                break
+    return take(progress, best)
+
+
+@inner
 def _pick(progress, sampler, rng, turn):
     """Select the ready sub-group that has the turn."""
     n = progress.ends[1]
+    if sampler < LOOSE_ROUND_ROBIN:
+        return _of_scheduler(progress, below(rng, progress.dealt[1]))
     if sampler == UNIFORM:
         return take(progress, below(rng, n))
     wrap, head = len(progress.ring) - 1, progress.ends[0]
@@ -187,6 +223,7 @@ def start_next(requests, progress, groups, next_group, began, record):
         next_group += 1
         first, last = requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]
         progress.alive[nth(g)] = last - first
+        deal(progress, first, last)
         for s in range(first, last):
             place(requests, progress, False, s)
         settle(requests, progress, False, g)
@@ -285,11 +322,13 @@ def _rotate(progress, rng):
 def admit_first(requests, progress, groups, n_first):
     """Make the initial groups resident, to run up to their starts; returns their sub-groups."""
     n_resident = 0
+    progress.dealt[0] = 0
     for i in range(n_first):
         g = groups[nth(i)]
         first, stop = requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]
         progress.alive[nth(g)] = stop - first
         n_resident += stop - first
+        deal(progress, first, stop)
         for s in range(first, stop):
             place(requests, progress, True, s)
         settle(requests, progress, True, g)
@@ -320,13 +359,15 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
         each
 
     The initial groups first run up to their starts (schedule deviation). This warms the cache and is
-    not counted, unless the launch begins here.
+    not counted, unless the launch begins here. In round robin, each scheduler serves its sub-groups in turn;
+    which scheduler is next is random, unless they take turns.
     """
     progress.ends[0] = progress.ends[1] = 0
     turn = np.int64(0)
     n_first = min(resident, len(groups))
     n_resident = admit_first(requests, progress, groups, n_first)
     window = max(min(latency_turns, n_resident), 1)
+    in_one_ring = sampler < LOOSE_ROUND_ROBIN and progress.dealt[1] == 1
     warm = stage.queue.used[0]
     next_group = n_first
     # One loop for both phases: the warm-up (phase 0) ends when every initial sub-group is parked.
@@ -343,7 +384,7 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
         ring, wrap = progress.ring, len(progress.ring) - 1
         head, length = progress.ends[0], progress.ends[1]
         while length > 0:
-            if sampler < LOOSE_ROUND_ROBIN:
+            if in_one_ring:
                 s = np.int64(ring[nth(head & wrap)])
                 head += 1
                 length -= 1

@@ -1,8 +1,8 @@
 """Which slice and set of a cache a line address falls into; which channel of memory.
 
 Each function maps addresses (n,) int64 to (n,) int32 in [0, n_bins). Within each aligned run of n_bins
-addresses, all functions but `scatter` and `paged` are rotations or permutations of `modulo`: consecutive
-lines never collide. (`paged` is one within each page.)
+addresses, all functions but `scatter` are rotations or permutations of `modulo`: consecutive lines never
+collide.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ _POLYNOMIALS = {
     14: 0b00010001000011, 15: 0b000000000000011, 16: 0b0000000000101011,
 }  # fmt: skip
 _ADDRESS_BITS = 48
-_PAGE_BITS = 14
 
 
 def modulo(line: Lines, n_bins: int) -> Bins:
@@ -92,15 +91,6 @@ def scatter(line: Lines, n_bins: int) -> Bins:
     return (value % np.uint64(n_bins)).astype(np.int32)
 
 
-def paged(line: Lines, n_bins: int) -> Bins:
-    """Within a page of 2^14 lines (2 MiB, the pages of NVIDIA's driver, if lines have 128 bytes), each run
-    of n_bins lines is shifted by one bin from the run before it; pages meet in the bins at random, as they
-    do where a cache is indexed by physical addresses."""
-    page = line >> _PAGE_BITS
-    within = line & ((1 << _PAGE_BITS) - 1)
-    return ((within + within // n_bins + scatter(page, n_bins)) % n_bins).astype(np.int32)
-
-
 def _rotated(line: Lines, n_bins: int, offset: Callable[[Lines], Lines]) -> Bins:
     run = line // n_bins
     return ((line - run * n_bins + offset(run)) % n_bins).astype(np.int32)
@@ -143,7 +133,6 @@ FUNCTIONS: dict[str, Callable[[Lines, int], Bins]] = {
     "ipoly": ipoly,
     "fermi": fermi,
     "scatter": scatter,
-    "paged": paged,
 }
 """Every index function by the name that machine files use; a new one is a line here."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from memsim.machine import rules
 from memsim.machine.parts import Dram, Level, Residency, Translation
@@ -28,6 +28,8 @@ class Machine:
         level's latency it determines how long a sector stays pending. Where the order within a core
         is `gto` or `gty`, it is the time between two accesses of one scheduler
     n_schedulers : sub-cores of a core; each has a scheduler, and an equal share of the sub-groups
+    scheduler_turns : which scheduler issues the next access in round robin: each in its turn (`fixed`, as
+        AMD's SIMD units do), or whichever comes first, at random (`free`)
     levels : from the core outward; empty for a machine without caches
     compiler_target : what compilers call the machine (`sm_80`, `gfx90a`); "" if they have no name for it
     group_start_cycles : from the moment a group's resources are free on a core to the issue of its
@@ -62,6 +64,7 @@ class Machine:
     residency: Residency
     year: int = 0
     n_schedulers: int = 4
+    scheduler_turns: Literal["fixed", "free"] = "fixed"
     compiler_target: str = ""
     group_start_cycles: float = 0.0
     store_wait_cycles: float = 0.0
@@ -97,6 +100,11 @@ class Machine:
     @property
     def level_names(self) -> tuple[str, ...]:
         return tuple(level.name for level in self.levels)
+
+    @property
+    def free_schedulers(self) -> int:
+        """Schedulers whose turns in round robin are in no fixed order, 1 where they take turns."""
+        return self.n_schedulers if self.scheduler_turns == "free" else 1
 
     @property
     def access_cycles(self) -> float:

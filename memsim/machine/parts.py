@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Replacement = Literal["lru", "fifo", "plru", "random"]
-SetIndex = Literal["modulo", "xor", "xor_next", "ipoly", "fermi", "scatter", "paged"]
+SetIndex = Literal["modulo", "xor", "xor_next", "ipoly", "fermi", "scatter"]
 Interleaving = Literal["modulo", "xor", "xor_next", "ipoly", "scatter"]
 WritePolicy = Literal["write_through", "write_back"]
 WriteAllocate = Literal[
@@ -45,9 +45,7 @@ class Level:
     set_index : function from a line address to a set: `modulo`, `xor` (all upper bits folded onto
         the index), `xor_next` (only the bits next above the index), `ipoly` (remainder by an
         irreducible polynomial over GF(2)), `fermi` (Fermi's L1: 32 or 64 sets of 128-byte lines),
-        `scatter` (a hash: sets fill unevenly, as they do where physical pages are scattered), `paged`
-        (within 2^14 lines, each run of as many lines as there are sets is shifted by one set from the run
-        before; such pages meet at random)
+        `scatter` (a hash: sets fill unevenly, as they do where physical pages are scattered)
     slice_index : the same for the slice; the number of slices need not be a power of two
     write_policy : `write_through` sends every store down; `write_back` keeps it until eviction
     write_allocate : what a store to an absent sector does. `none`: it goes to the next level.

@@ -370,6 +370,8 @@ def _progress(plan: Plan) -> Progress:
         counted=plan.counted(),
         ring=np.zeros(1 << max(0, plan.resident * widest - 1).bit_length(), np.int32),
         ends=np.zeros(2, np.int64),
+        scheduler=np.zeros(n_subgroup, np.uint8),
+        dealt=np.array([0, plan.machine.free_schedulers], np.int64),
     )
 
 

@@ -33,6 +33,7 @@ class SubGroup:
     position : the next access;  start : the access at which counting starts
     data_at : the turn at which the data of its last requests arrive;  ready_at : when it can issue next
         (memsim.reference.sub_cores)
+    scheduler : the one that serves it
     state : `at_barrier` waits at a barrier; `parked` has reached its start while the warm-up
         continues elsewhere
     """
@@ -44,6 +45,7 @@ class SubGroup:
     start: int = 0
     data_at: int = 0
     ready_at: int = 0
+    scheduler: int = 0
     state: State = "ready"
 
 
@@ -70,6 +72,7 @@ class Group:
 class Core:
     """Step 3: the sub-groups of one core take turns, and issue requests to its first cache.
 
+    n_schedulers : that sub-groups are dealt to, 1 where schedulers take turns
     queue : the requests to the next level, in order; the first n_warm from before counting began
     """
 
@@ -81,6 +84,7 @@ class Core:
         sampler: str,
         stream: Stream,
         latency_turns: int,
+        n_schedulers: int,
     ) -> None:
         self.groups, self.waiting = groups[:resident], groups[resident:]
         self.cache, self.sampler, self.stream = cache, sampler, stream
@@ -91,6 +95,7 @@ class Core:
         self.queue: list[Request] = []
         self.n_warm = 0
         self.turn = 0
+        self.n_schedulers, self.dealt = n_schedulers, 0
         self.ready: list[tuple[SubGroup, Group]] = []
 
     def run(self) -> None:
@@ -138,6 +143,8 @@ class Core:
 
     def enter(self, group: Group, *, warming: bool) -> None:
         for subgroup in group.subgroups:
+            subgroup.scheduler = self.dealt % self.n_schedulers
+            self.dealt += 1
             self.place(subgroup, group, warming=warming)
         self.settle(group, warming=warming)
 
@@ -169,11 +176,20 @@ class Core:
         if self.sampler == "uniform":
             return self.stream.below(len(self.ready))
         if self.sampler == "wrr":
-            return 0
+            return (
+                self.of_scheduler(self.stream.below(self.n_schedulers))
+                if self.n_schedulers > 1
+                else 0
+            )
         wait = [max(0, subgroup.data_at - self.turn) for subgroup, _ in self.ready]
         return wait.index(
             min(wait)
         )  # lrr: the first that need not wait, or the one that waits least
+
+    def of_scheduler(self, chosen: int) -> int:
+        """Select the first ready sub-group of a scheduler, or of the next one that has any."""
+        after = [(subgroup.scheduler - chosen) % self.n_schedulers for subgroup, _ in self.ready]
+        return after.index(min(after))
 
     def issue(self, subgroup: SubGroup, *, counted: bool) -> None:
         """A turn issues `weight` bulk sequences; a barrier, or the start, ends it."""

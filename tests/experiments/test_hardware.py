@@ -18,10 +18,10 @@ from experiments.hardware import FIGURES, profiled_stencil, stencil_volumes
 from experiments.hardware.affine import AffineKernel, affine_trace
 from experiments.hardware.comparison import errors
 from experiments.hardware.free_running import free_running
-from experiments.hardware.l1_sweep import l1_curve_errors, miss_ratios
+from experiments.hardware.l1_sweep import miss_ratios
 from experiments.hardware.laplacian import Variant, laplacian
 from experiments.hardware.pointer_chase import chase_latency
-from experiments.hardware.star_stencil import Grid, compiled_star, star_kernel
+from experiments.hardware.star_stencil import Grid, compiled_star, points_workload, star_kernel
 from experiments.hardware.stencil_volumes import (
     ORDERINGS,
     POSITIONS,
@@ -145,11 +145,21 @@ def test_a_fixed_deal_is_what_the_hardware_does_not_do() -> None:
     assert fixed.l2_load < 0.75 * measured
 
 
-def test_v100_l1_curve_at_its_ends() -> None:
+def test_v100_l1_curve() -> None:
+    """Sub-groups that drift apart find more of a buffer that exceeds L1 than in fixed turns: over all buffers
+    from 96 kB on the curve is 8 points off, and 12 with fixed turns."""
     machine = load_machine("v100")
+    table = [row for row in rows("v100_l1_miss_ratio.csv") if float(row["buffer_kb"]) >= 96]
     assert np.mean(miss_ratios(machine, 96, 8)) < 0.001
-    assert abs(np.mean(miss_ratios(machine, 128, 32)) - 0.0681) < 0.05
-    assert np.mean(miss_ratios(machine, 236, 4)) > 0.9962 - 0.05
+    assert np.mean(miss_ratios(machine, 524, 4)) > 0.9998 - 0.01
+
+    def error(turns: str) -> float:
+        on = machine.replace(scheduler_turns=turns)
+        ours = [np.mean(miss_ratios(on, float(row["buffer_kb"]), 4)) for row in table]
+        measured = [float(row["miss_ratio"]) for row in table]
+        return float(np.mean(np.abs(np.subtract(ours, measured))))
+
+    assert error("free") < 0.1 < 0.11 < error("fixed")
 
 
 def test_beladys_bound_supposes_that_subgroups_keep_step() -> None:
@@ -232,7 +242,7 @@ def test_v100_stencil_on_all_shapes_as_recorded() -> None:
 
 
 def test_v100_profile_as_recorded() -> None:
-    """Reuse that almost fills the L2 is the cause of all errors at DRAM above 6 %: groups 64 deep, or 128 high."""
+    """Errors at DRAM above 6 % have only groups that are 128 high. Only 2x4x128 is above 9 % at L2."""
     truth, recorded = measured_volumes(), rows("v100_star25_profile_ours.csv")
     assert len(recorded) == len(truth) == 43
     off = {
@@ -242,15 +252,17 @@ def test_v100_profile_as_recorded() -> None:
         for row in recorded
     }
     for quantity, mean, worst in (
-        ("l2_load", 0.035, 0.12),
-        ("dram_load", 0.04, 0.27),
-        ("dram_store", 0.01, 0.05),
+        ("l2_load", 0.03, 0.09),
+        ("dram_load", 0.016, 0.09),
+        ("dram_store", 0.004, 0.03),
     ):
         values = np.log([one[quantity] for one in off.values()])
         assert np.expm1(np.abs(values).mean()) < mean
-        assert max(abs(one[quantity] - 1) for one in off.values()) < worst
+        beyond = {shape for shape, one in off.items() if abs(one[quantity] - 1) >= worst}
+        assert beyond == ({(2, 4, 128)} if quantity == "l2_load" else set())
+    assert abs(off[2, 4, 128]["l2_load"] - 1) < 0.15
     far = {shape for shape, one in off.items() if abs(one["dram_load"] - 1) > 0.06}
-    assert all(shape[2] >= 64 or shape[1] >= 128 for shape in far)
+    assert far == {(2, 128, 4), (4, 128, 2)}
 
 
 def test_what_two_groups_fill_is_stored_and_loaded_more() -> None:
@@ -338,13 +350,6 @@ def test_three_shapes_are_what_the_record_says() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_v100_l1_curve(tmp_path: Path) -> None:
-    cases = FIGURES["v100-l1"](tmp_path, False).cases
-    assert max(l1_curve_errors(cases)) < 5
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_plateaus_of_all_machines(tmp_path: Path) -> None:
     cases = FIGURES["latency"](tmp_path, False).cases
     assert abs(errors(cases, "plateau").worst) < 0.05
@@ -406,7 +411,9 @@ def test_chases_beyond_the_near_l2(gpu: str, name: str, sizes_kb: tuple[float, .
 def test_points_of_a_work_item_follow_one_another_without_merged_loads() -> None:
     """Two points take 25 loads and a store each, and the second begins after the first one's store; Loopy's
     arrays cannot alias, so that the values of neighbouring points would be loaded once."""
-    trace = compiled_star((32, 2, 2), load_machine("h100"), (2, 1))(np.zeros(1, np.int64))
+    trace = compiled_star((32, 2, 2), load_machine("h100"), points_workload((2, 1)))(
+        np.zeros(1, np.int64)
+    )
     accesses = slice(*trace.subgroup_offset[:2])
     stores = np.array([site.direction == "store" for site in trace.sites])[trace.site[accesses]]
     np.testing.assert_array_equal(np.flatnonzero(stores), [25, 51])

@@ -133,7 +133,6 @@ SHIPPED = (
     Shipped("spmv_vectorised.py:spmv_vectorised", "n=900"),
     Shipped("stencil.py:stencil7", "nx=32 ny=8 nz=4"),
     Shipped("stencil.py:star25", "nx=32 ny=8 nz=8"),
-    Shipped("stencil.py:star25_points", "nx=32 ny=8 nz=8"),
     Shipped("stream.py:copy", "n=4096"),
     Shipped("stream.py:triad", "n=1000 stride=7 dtype=float64"),
     Shipped("transpose.py:naive", "n=64"),
@@ -141,6 +140,8 @@ SHIPPED = (
     Shipped("f.floopy:neighbours", "", "a.py:arguments"),
     Shipped("f.floopy:neighbours", "n=1000"),
     Shipped("convolution.cu:convolution", "image_size=64", "convolution.py:convolution"),
+    Shipped("star.cu:star", "nx=40", "star.py:star"),
+    Shipped("star25_points.cu:star25_points", "nx=32 ny=8 nz=8", "star.py:star25_points"),
     *(
         Shipped(f"cuda_twins.cu:{twin.kernel}", f"name={name}", "cuda_twins.py:twin")
         for name, twin in TWINS.items()

@@ -189,6 +189,7 @@ def machines(draw: st.DrawFn, subgroup_size: int) -> Machine:
         miss_turns=draw(st.sampled_from([1.0, 3.0, 20.0])),
         cycles_per_turn=draw(st.sampled_from([1.0, 3.0])),
         n_schedulers=draw(st.sampled_from([1, 2, 4])),
+        scheduler_turns=draw(st.sampled_from(["fixed", "free"])),
         group_start_cycles=draw(st.sampled_from([0.0, 7.5])),
         throughputs=draw(st.sampled_from([{}, {"load_store_lanes": 16.0}])),
     )

@@ -22,7 +22,7 @@ def remainder(value: int, polynomial: int) -> int:
     return value
 
 
-ANY_NUMBER = sorted(set(FUNCTIONS) - {"fermi", "scatter", "paged"})
+ANY_NUMBER = sorted(set(FUNCTIONS) - {"fermi", "scatter"})
 """Functions that use every bin equally, for any number of bins."""
 
 
@@ -55,30 +55,6 @@ def test_xor_next_by_hand() -> None:
     lines = np.array([0b1101_0110_1011, 0b1111_0000, 0b1_0000_0101], np.int64)
     assert list(FUNCTIONS["xor_next"](lines, 16)) == [0b0110 ^ 0b1011, 0b1111, 0b0101]
     assert list(FUNCTIONS["xor_next"](np.array([7], np.int64), 3)) == [(1 + 2) % 3]
-
-
-def test_rows_in_other_pages_meet_at_random() -> None:
-    """Rows of eight lines: of two in different pages, the share that begin less than eight sets apart is that
-    of two random places, 15 of 256. With the upper bits xored, rows at some pitches never meet, or always do."""
-    n_sets, n_rows = 256, 2000
-    for pitch in (1 << 14, 20480, 1 << 20):
-        first = FUNCTIONS["paged"](np.arange(n_rows, dtype=np.int64) * pitch, n_sets).astype(int)
-        apart = (first[1:] - first[:-1]) % n_sets
-        meet = (apart < 8) | (apart > n_sets - 8)
-        assert abs(meet.mean() - 15 / 256) < 5 * math.sqrt(15 / 256 / len(meet))
-
-
-@pytest.mark.parametrize("n_sets", [24, 256, 384])
-def test_a_page_fills_its_sets_evenly(n_sets: int) -> None:
-    """Every aligned run of a page uses all sets; any 15/16 of the lines that four ways hold, anywhere in a page,
-    leave no set with a fifth line."""
-    for run in (0, 1, 5, (1 << 14) // n_sets - 1):
-        lines = np.arange(run * n_sets, (run + 1) * n_sets, dtype=np.int64) + (7 << 14)
-        assert sorted(FUNCTIONS["paged"](lines, n_sets)) == list(range(n_sets))
-    n_lines = n_sets * 4 * 15 // 16
-    for first in (0, 100, 1000, (1 << 14) - n_lines):
-        lines = np.arange(first, first + n_lines, dtype=np.int64)
-        assert np.bincount(FUNCTIONS["paged"](lines, n_sets), minlength=n_sets).max() <= 4
 
 
 def test_scattered_lines_fill_sets_as_poisson_says() -> None:

@@ -244,7 +244,7 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
             "set_index",
             "3",
             L2,
-            "set_index must be one of modulo, xor, xor_next, ipoly, fermi, scatter, paged, got 3",
+            "set_index must be one of modulo, xor, xor_next, ipoly, fermi, scatter, got 3",
         ),
         (
             "set_index",
@@ -562,10 +562,10 @@ def test_values_that_were_fitted_are_told_from_assumed_and_measured_ones() -> No
     fitted = {key for key in machine.sources if machine.standing(key) == "fitted"}
     assert fitted == {
         "dram_idle_during_l1_percent",
-        "levels.L1.set_index",
         "levels.L2.partial_write_back_percent",
         "translation.miss_cycles",
         "translation.placement",
+        "scheduler_turns",
     }
     assert machine.standing("levels.L1.size_bytes") == ""
     assert machine.standing("levels.L2.slice_index") == "assumed"

@@ -1,15 +1,19 @@
-// The fp64 star stencil of range 4, POINTS_Y x POINTS_Z points of a work-item one after another. The pointers
+// The fp64 star stencil of range 4, POINTS_Y x POINTS_Z points of a thread one after another. The pointers
 // may alias, so that a compiler cannot move the loads of a point above the store of the one before.
+#ifndef POINTS_Y
+#define POINTS_Y 1
+#define POINTS_Z 1
+#endif
 
-__kernel void star25_points(
-    __global const double *src, __global double *dst, const int nx, const int ny, const int nz,
+extern "C" __global__ void star25_points(
+    const double *src, double *dst, const int nx, const int ny, const int nz,
     const int pitch, const int plane, const int first)
 {
-  const int x = get_global_id(0);
+  const int x = blockDim.x * blockIdx.x + threadIdx.x;
   for (int point_z = 0; point_z < POINTS_Z; ++point_z)
     for (int point_y = 0; point_y < POINTS_Y; ++point_y) {
-      const int y = POINTS_Y * get_global_id(1) + point_y;
-      const int z = POINTS_Z * get_global_id(2) + point_z;
+      const int y = POINTS_Y * (blockDim.y * blockIdx.y + threadIdx.y) + point_y;
+      const int z = POINTS_Z * (blockDim.z * blockIdx.z + threadIdx.z) + point_z;
       if (x < nx && y < ny && z < nz) {
         const int at = first + plane * z + pitch * y + x;
         dst[at] = 0.25 * (src[at]
