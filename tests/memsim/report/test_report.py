@@ -427,7 +427,7 @@ def test_what_a_machine_lacks_is_not_assumed_of_it(replay: Replay) -> None:
 
 def test_assumed_parameters_are_marked(replay: Replay) -> None:
     content = replay_page(replay.dataset)
-    row = content[content.index("<code>levels.L1.set_index</code>") :]
+    row = content[content.index("<code>scheduler_turns</code>") :]
     assert "fitted</span>" in row[: row.index("</tr>")]
     row = content[content.index("<code>levels.L1.write_hit</code>") :]
     assert "assumed</span>" in row[: row.index("</tr>")]
