@@ -6,23 +6,18 @@ compute several points are compared at L1 alone.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
-from experiments.hardware.star_stencil import REGISTERS, compiled_star, points_workload
+from experiments.hardware.star_stencil import compiled_star, points_workload
 from experiments.hardware.stencil_volumes import QUICK_SHAPES, group_shape, label
-from experiments.hardware.volumes import Snapshot, Traced, Volumes, volumes
+from experiments.hardware.volumes import Snapshot, Volumes, volumes
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
-from memsim.trace import Trace
 
 TABLE = "h100_star25_counters.csv"
 SNAPSHOT = Snapshot(waves=24, warmup=16)
@@ -107,10 +102,7 @@ def h100_stencil(out: Path, quick: bool) -> Figure:
 
 
 def h100_points(out: Path, quick: bool) -> Figure:
-    """L1 misses of the variants with several points a work-item; four of them if quick.
-
-    Registers are those of the measured text, 32; our compiler needs 40 where points are four.
-    """
+    """L1 misses of the variants with several points a work-item; four of them if quick."""
     machine = load_machine("h100")
     cases = []
     for row in rows(TABLE):
@@ -118,7 +110,7 @@ def h100_points(out: Path, quick: bool) -> Figure:
         if points == ONE_POINT or (quick and (shape, points) not in QUICK_VARIANTS):
             continue
         run = volumes(
-            _with_registers(compiled_star(shape, machine, points_workload(points))),
+            compiled_star(shape, machine, points_workload(points)),
             machine,
             POINTS_SNAPSHOT,
         )
@@ -135,17 +127,6 @@ def h100_points(out: Path, quick: bool) -> Figure:
     return _figure(
         out, "h100-points", "several points a work-item, L1 misses", cases, ["l1_misses"]
     )
-
-
-def _with_registers(traced: Traced) -> Traced:
-    """The same with the measured registers of a work-item."""
-
-    def measured_registers(groups: npt.NDArray[np.int64]) -> Trace:
-        trace = traced(groups)
-        launch = dataclasses.replace(trace.launch, registers_per_item=REGISTERS)
-        return dataclasses.replace(trace, launch=launch)
-
-    return measured_registers
 
 
 def _figure(

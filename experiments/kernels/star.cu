@@ -11,7 +11,8 @@
 #define PLANE 640
 #endif
 
-#define AT(dx, dy, dz) (0.25 * from[(dx) + (dy) * PITCH + (dz) * PLANE])
+// A quarter of the value at a distance from the thread's first point.
+#define QUARTER(dx, dy, dz) (0.25 * from[(dx) + (dy) * PITCH + (dz) * PLANE])
 
 extern "C" __global__ void __launch_bounds__(1024)
     star(double *__restrict__ dst, const double *__restrict__ src, const long long first)
@@ -26,28 +27,30 @@ extern "C" __global__ void __launch_bounds__(1024)
 
 #if POINTS == 2 && RANGE == 2
   // The order in which the notebook prints the sums of this variant.
-  const double shared = AT(0, 0, 2) + AT(0, 0, 0) + AT(0, 0, -1) + AT(0, 0, 1);
-  to[0] = AT(-2, 0, 0) + AT(-1, 0, 0) + AT(0, 0, -2) + AT(0, -1, 0) + AT(0, 2, 0) + AT(2, 0, 0)
-      + AT(0, 1, 0) + AT(1, 0, 0) + AT(0, -2, 0) + shared;
-  to[PLANE] = AT(0, 1, 1) + AT(1, 0, 1) + AT(0, 0, 3) + AT(0, -1, 1) + AT(-1, 0, 1) + AT(2, 0, 1)
-      + AT(0, -2, 1) + AT(0, 2, 1) + AT(-2, 0, 1) + shared;
+  const double shared = QUARTER(0, 0, 2) + QUARTER(0, 0, 0) + QUARTER(0, 0, -1) + QUARTER(0, 0, 1);
+  to[0] = QUARTER(-2, 0, 0) + QUARTER(-1, 0, 0) + QUARTER(0, 0, -2) + QUARTER(0, -1, 0)
+      + QUARTER(0, 2, 0) + QUARTER(2, 0, 0) + QUARTER(0, 1, 0) + QUARTER(1, 0, 0)
+      + QUARTER(0, -2, 0) + shared;
+  to[PLANE] = QUARTER(0, 1, 1) + QUARTER(1, 0, 1) + QUARTER(0, 0, 3) + QUARTER(0, -1, 1)
+      + QUARTER(-1, 0, 1) + QUARTER(2, 0, 1) + QUARTER(0, -2, 1) + QUARTER(0, 2, 1)
+      + QUARTER(-2, 0, 1) + shared;
 #else
 #pragma unroll
   for (int p = 0; p < POINTS; ++p) {
-    double sum = AT(1, 0, p);
+    double sum = QUARTER(1, 0, p);
 #pragma unroll
-    for (int d = 2; d <= RANGE; ++d) sum += AT(d, 0, p);
+    for (int d = 2; d <= RANGE; ++d) sum += QUARTER(d, 0, p);
 #pragma unroll
-    for (int d = 1; d <= RANGE; ++d) sum += AT(-d, 0, p);
-    sum += AT(0, 0, p);
+    for (int d = 1; d <= RANGE; ++d) sum += QUARTER(-d, 0, p);
+    sum += QUARTER(0, 0, p);
 #pragma unroll
-    for (int d = 1; d <= RANGE; ++d) sum += AT(0, 0, p + d);
+    for (int d = 1; d <= RANGE; ++d) sum += QUARTER(0, 0, p + d);
 #pragma unroll
-    for (int d = 1; d <= RANGE; ++d) sum += AT(0, 0, p - d);
+    for (int d = 1; d <= RANGE; ++d) sum += QUARTER(0, 0, p - d);
 #pragma unroll
-    for (int d = 1; d <= RANGE; ++d) sum += AT(0, d, p);
+    for (int d = 1; d <= RANGE; ++d) sum += QUARTER(0, d, p);
 #pragma unroll
-    for (int d = 1; d <= RANGE; ++d) sum += AT(0, -d, p);
+    for (int d = 1; d <= RANGE; ++d) sum += QUARTER(0, -d, p);
     to[p * PLANE] = sum;
   }
 #endif

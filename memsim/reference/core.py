@@ -176,11 +176,9 @@ class Core:
         if self.sampler == "uniform":
             return self.stream.below(len(self.ready))
         if self.sampler == "wrr":
-            return (
-                self.of_scheduler(self.stream.below(self.n_schedulers))
-                if self.n_schedulers > 1
-                else 0
-            )
+            if self.n_schedulers == 1:
+                return 0
+            return self.of_scheduler(self.stream.below(self.n_schedulers))
         wait = [max(0, subgroup.data_at - self.turn) for subgroup, _ in self.ready]
         return wait.index(
             min(wait)
