@@ -77,19 +77,36 @@ static inline uint _tg_counted(const _tg_state *tg)
 }
 static inline void _tg_report(_tg_state *tg, long position, long first, long second, long third)
 {
-  if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
+  // Of all reports that of the first work-item stays, so that the error is the same in every run.
+  const long group = (long) get_group_id(0);
+  const long item = (long) ((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
+  volatile __global long *fault = tg->fault;
+  volatile __global int *lock = (volatile __global int *) (fault + 7);
+  for (int waits = 1; waits;)
   {
-    tg->fault[1] = position;
-    tg->fault[2] = first;
-    tg->fault[3] = second;
-    tg->fault[4] = third;
-    tg->fault[5] = (long) get_group_id(0);
-    tg->fault[6] = (long) ((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
+    if (fault[0] && (fault[5] < group || (fault[5] == group && fault[6] <= item)))
+      return;
+    if (atomic_cmpxchg(lock, 0, 1))
+      continue;
+    if (!fault[0] || group < fault[5] || (group == fault[5] && item < fault[6]))
+    {
+      fault[1] = position;
+      fault[2] = first;
+      fault[3] = second;
+      fault[4] = third;
+      fault[6] = item;
+      fault[5] = group;
+      mem_fence(CLK_GLOBAL_MEM_FENCE);
+      fault[0] = 1;
+    }
+    mem_fence(CLK_GLOBAL_MEM_FENCE);
+    atomic_xchg(lock, 0);
+    waits = 0;
   }
 }
 """
-FAULT_WORDS = 7
-"""Of the report of a fault: whether there is one, position, three numbers, place of the group, work-item of it."""
+FAULT_WORDS = 8
+"""Of the report of a fault: whether there is one, position, three numbers, place of the group, work-item of it, a lock."""
 ARGUMENTS = (
     "__global TG_TOKEN *_tg_tokens, __global const ulong *_tg_offsets, __global uint *_tg_counts,"
     " __global const uint *_tg_groups, __global long *_tg_fault"

@@ -46,7 +46,7 @@ class DeviceRun(LaunchRun):
             pool.put(queue, "offsets", places),
             pool.get("counts", n_item * 4),
             pool.put(queue, "groups", groups.astype(np.uint32)),
-            pool.put(queue, "fault", np.zeros(8, np.int64)),
+            pool.put(queue, "fault", np.zeros(FAULT_WORDS, np.int64)),
         ]
         kernel = launch.kernel_for(encoding)
         shape = launch.group_shape or (1,)
