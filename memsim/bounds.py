@@ -5,6 +5,10 @@ The replay counts such misses as `open` where a cache may still hold the sector 
 With none of them a hit, hit ratios are lower bounds and bytes read are upper bounds; with all of them,
 the other way round. Reports take half of those as hits whose sectors an earlier group is known to have
 touched, and none of the others; both bounds are within every interval.
+
+A miss that is open asks the next level, as its hit would not. Later hits there on what was brought so are
+`doubtful`: a table that every core keeps in its own cache is not asked for again, and may be lost below.
+Reports take them as hits; in the lower bound they are misses.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ def is_open(dataset: xr.Dataset) -> bool:
     """Whether some misses may be hits."""
     return any(
         name in dataset and bool(dataset[name].any())
-        for name in ("open", "open_dirtied_bytes", "unfilled_bytes")
+        for name in ("open", "doubtful", "open_dirtied_bytes", "unfilled_bytes")
     )
 
 
@@ -40,11 +44,15 @@ def with_open_hits(dataset: xr.Dataset, hits: Hits = "likely") -> xr.Dataset:
     """A result in which some of the open misses are hits; its counts are then no integers.
 
     What an access asks of the next level, and finds there, decreases with its misses: by the same part of
-    its hits, of its pending sectors and of its open misses.
+    its hits, of its pending sectors and of its open misses. With none of them, doubtful hits are misses of
+    this level and of all below it.
     """
     if not is_open(dataset):
         return dataset
     dataset = _with_dirty_past(dataset, hits)
+    if hits == "none" and "doubtful" in dataset:
+        dataset = _without_doubtful_hits(dataset)
+    dataset = dataset.drop_vars("doubtful", errors="ignore")
     if "open" not in dataset:
         return dataset
     dims = ("trial", "level", "site")
@@ -71,6 +79,26 @@ def with_open_hits(dataset: xr.Dataset, hits: Hits = "likely") -> xr.Dataset:
         before > 0, after / np.maximum(before, 1), 1.0
     )
     return changed.assign(dram_read_bytes=("trial", read))
+
+
+def _without_doubtful_hits(dataset: xr.Dataset) -> xr.Dataset:
+    """A result in which doubtful hits miss, in their level and in all below it."""
+    levels = {level.name: level for level in machine_of(dataset).levels}
+    names = ("accesses", "hits", "pending", "read_bytes")
+    counts = {name: dataset[name].astype(float) for name in names}
+    missed_bytes = 0.0 * dataset["doubtful"].sum("level")
+    for name in (str(name) for name in dataset["level"].values):
+        level, here = levels[name], {"level": name}
+        doubtful = dataset["doubtful"].sel(here).astype(float)
+        asked = missed_bytes / level.sector_bytes
+        counts["accesses"].loc[here] += asked
+        of_pending = np.minimum(doubtful, counts["pending"].sel(here))
+        counts["pending"].loc[here] -= of_pending
+        counts["hits"].loc[here] -= doubtful - of_pending
+        missed_bytes = (asked + doubtful) * level.fill_bytes
+        counts["read_bytes"].loc[here] += missed_bytes
+    read_bytes = dataset["dram_read_bytes"] + missed_bytes.sum("site")
+    return dataset.assign({**counts, "dram_read_bytes": read_bytes})
 
 
 def _with_dirty_past(dataset: xr.Dataset, hits: Hits) -> xr.Dataset:

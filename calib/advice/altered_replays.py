@@ -26,10 +26,11 @@ def resident(replay: Replay, array: str, level: str) -> Replay:
     data["hits"][here] = data["accesses"][here]
     data["pending"][here] = 0
     data["read_bytes"][here] = 0
-    for name in ("accesses", "hits", "pending", "read_bytes", "open", "likely", "far_hits"):
+    unknown = ("open", "likely", "doubtful")
+    for name in ("accesses", "hits", "pending", "read_bytes", "far_hits", *unknown):
         if name in data:
             data[name][below] = 0
-    for name in ("open", "likely"):
+    for name in unknown:
         if name in data:
             data[name][here] = 0
     return Replay(data)

@@ -34,15 +34,16 @@ LOAD, STORE, ATOMIC, BYPASS = range(4)
 ROUND_ROBIN, LOOSE_ROUND_ROBIN, UNIFORM = range(3)
 
 ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES, FAR, OPEN, LIKELY = range(8)
-DIRTIED, OPEN_DIRTIED, LIKELY_DIRTIED = range(8, 11)
-N_COUNTS = 11
+DIRTIED, OPEN_DIRTIED, LIKELY_DIRTIED, DOUBTFUL = range(8, 12)
+N_COUNTS = 12
 """Columns of the counts. There are two rows a site: row s for site s, and row n_site + s for its
 requests in the warm-up. FAR counts those hits, pending ones included, that another partition served
 (see memsim.hierarchy.partitions). OPEN counts those misses that are hits if groups before the
 snapshot left their sectors in the cache (see `Cache.open`), LIKELY those of them whose sectors such a group
 is known to have touched. DIRTIED counts granules that become dirty, and those that are passed on: all of
 them are written to the next level, but for those that are dirty at the end. OPEN_DIRTIED and LIKELY_DIRTIED
-count those of them that are dirty already if such a group left them so."""
+count those of them that are dirty already if such a group left them so. DOUBTFUL counts hits on sectors that
+nothing but open misses of the level above has asked for (see `Cache.doubtful`)."""
 
 MAX_SITES = 1 << 15
 MAX_LINES = 1 << 30
@@ -126,6 +127,9 @@ class Cache(NamedTuple):
         to be absent, whatever was there before: under LRU, lines of the snapshot are in the cache in
         the same order with and without them. The same is assumed of other policies
     unclean : likewise, granules of which it is not known whether those groups left them dirty
+    doubtful : likewise, granules of lines in the cache that may be absent in the launch: only loads that are
+        open misses of the level above have asked for them. Had these been hits there, this level would not
+        have been asked, and may have lost what it held of them long ago
     """
 
     lines: I32
@@ -140,6 +144,7 @@ class Cache(NamedTuple):
     unknown: I32
     open: U8
     unclean: U8
+    doubtful: U8
 
 
 UNKNOWN, EMPTY = -1, -2
@@ -181,7 +186,9 @@ class Stage(NamedTuple):
 
 @inner
 def pack(line, mask, full, site, kind, counted):
-    """A request: line 30 bits, granule mask 8, fully written granules 8, site 15, kind 2, counted 1."""
+    """A request: line 30 bits, granule mask 8, fully written granules 8, site 15, kind 2, counted 1.
+
+    Of a load, `full` are the granules that would not be asked for if open misses of the level above were hits."""
     return (
         np.uint64(line)
         | np.uint64(mask) << np.uint64(30)
@@ -225,11 +232,11 @@ def _emit(geometry, queue, line, mask, full, site, kind, counted):
 
 
 @inner
-def _fetch(stage, line, granules, site, counted):
-    """Request granules of a line from the next level."""
+def _fetch(stage, line, granules, unsure, site, counted):
+    """Request granules of a line from the next level; unsure : see `pack`"""
     n = stage.tables.n_granules[nth(granules)]
     stage.counts[nth(row_of(stage.n_site, site, counted)), nth(READ_GRANULES)] += n
-    _emit(stage.geometry, stage.queue, line, granules, 0, site, LOAD, counted)
+    _emit(stage.geometry, stage.queue, line, granules, unsure, site, LOAD, counted)
 
 
 @inner
@@ -437,10 +444,13 @@ def write_back(stage, slot, counted):
 
 @inner
 def forget_past(cache, entry, set_):
-    """A line is absent: if its set holds nothing from before the snapshot, no granule of it is open."""
-    if len(cache.open) > 0 and cache.unknown[nth(set_)] == 0:
-        cache.open[nth(entry // 2)] = 0
-        cache.unclean[nth(entry // 2)] = 0
+    """A line is absent: no granule is doubtful, and if its set holds nothing from before the snapshot, none is
+    open."""
+    if len(cache.open) > 0:
+        cache.doubtful[nth(entry // 2)] = 0
+        if cache.unknown[nth(set_)] == 0:
+            cache.open[nth(entry // 2)] = 0
+            cache.unclean[nth(entry // 2)] = 0
 
 
 @inner
@@ -452,6 +462,17 @@ def count_open(stage, entry, line, row, missing, fetched):
     stage.counts[nth(row), nth(OPEN)] += stage.tables.n_sectors[nth(unsure & missing)]
     stage.counts[nth(row), nth(LIKELY)] += stage.tables.n_sectors[nth(likely)]
     stage.cache.open[nth(entry // 2)] = unsure & ~fetched
+
+
+@inner
+def count_doubtful(stage, entry, row, sure):
+    """Count the sectors among the hits `sure` of granules that are surely asked for that are doubtful. They are
+    in the cache from now on."""
+    doubtful = np.int64(stage.cache.doubtful[nth(entry // 2)])
+    if doubtful & sure:
+        stage.counts[nth(row), nth(DOUBTFUL)] += stage.tables.n_sectors[nth(doubtful & sure)]
+        there = np.int64(stage.tables.fill[nth(doubtful & sure)])
+        stage.cache.doubtful[nth(entry // 2)] = doubtful & ~there
 
 
 @inner
@@ -570,14 +591,17 @@ def pending(geometry, tables, slots, slot, hit, now, window):
 
 
 @inner
-def read(stage, instance, line, mask, site, kind, counted, now, window):
-    """A load, or the read half of an atomic; returns the slot, -1 where the level is bypassed."""
+def read(stage, instance, line, mask, unsure, site, kind, counted, now, window):
+    """A load, or the read half of an atomic; returns the slot, -1 where the level is bypassed.
+
+    unsure : granules in mask, see `pack`
+    """
     geometry, tables, cache, counts = stage.geometry, stage.tables, stage.cache, stage.counts
     row = row_of(stage.n_site, site, counted)
     need = np.int64(tables.sectors[nth(mask)])
     counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(need)]
     if kind == BYPASS or (kind == LOAD and not geometry.caches_loads):
-        _fetch(stage, line, mask, site, counted)
+        _fetch(stage, line, mask, unsure, site, counted)
         return np.int64(-1)
     entry = entry_of(geometry, instance, line)
     slot, set_ = slot_of(cache, line, entry), set_of(geometry.n_sets, cache.lines, instance, entry)
@@ -588,6 +612,8 @@ def read(stage, instance, line, mask, site, kind, counted, now, window):
             young = pending(stage.geometry, stage.tables, stage.cache.slots, slot, hit, now, window)
             counts[nth(row), nth(HITS)] += np.int64(tables.n_sectors[nth(hit)]) - young
             counts[nth(row), nth(PENDING)] += young
+            if len(cache.open) > 0:
+                count_doubtful(stage, entry, row, hit & tables.sectors[nth(mask & ~unsure)])
         missing = need & ~hit
         if not missing:
             return slot
@@ -599,13 +625,20 @@ def read(stage, instance, line, mask, site, kind, counted, now, window):
     if geometry.on_fill is not None:
         merged = missing & np.int64(cache.in_flight[nth(entry // 2)])
         counts[nth(row), nth(PENDING)] += tables.n_sectors[nth(merged)]
+        if len(cache.open) > 0:
+            count_doubtful(stage, entry, row, merged & tables.sectors[nth(mask & ~unsure)])
         missing &= ~merged
         if not missing:
             return slot
     fetched = np.int64(tables.fill[nth(missing)])
-    _fetch(stage, line, fetched, site, counted)
     if len(cache.open) > 0:
+        sure = missing & tables.sectors[nth(mask & ~unsure)]
+        valid = np.int64(cache.slots[nth(slot + META)]) if slot >= 0 else np.int64(0)
+        cache.doubtful[nth(entry // 2)] |= np.uint8(fetched & ~tables.fill[nth(sure)] & ~valid)
+        sure &= ~np.int64(cache.open[nth(entry // 2)])
+        unsure = fetched & ~tables.fill[nth(sure)]
         count_open(stage, entry, line, row, missing, fetched)
+    _fetch(stage, line, fetched, unsure, site, counted)
     if geometry.on_fill is not None:
         _start_fill(stage, entry // 2, fetched, now + window)
     else:
@@ -706,7 +739,7 @@ def write(stage, instance, line, mask, full, site, counted, now, core):
         else:
             present = np.int64(0)  # no sector is dirty here
         fetched = np.int64(tables.fill[nth(missing)])
-        _fetch(stage, line, fetched, site, counted)
+        _fetch(stage, line, fetched, 0, site, counted)
         fill(stage.geometry, stage.cache.slots, slot, fetched, now)
         make_dirty(stage, slot, entry, line, row, present)
         cache.slots[nth(slot + META)] |= np.int32(need << 24)
@@ -718,7 +751,7 @@ def write(stage, instance, line, mask, full, site, counted, now, core):
             uncovered = missing & np.int64(tables.sectors[nth(missing & ~full)])
             if uncovered:
                 fetched = np.int64(tables.fill[nth(uncovered)])
-                _fetch(stage, line, fetched, site, counted)
+                _fetch(stage, line, fetched, 0, site, counted)
                 fill(stage.geometry, stage.cache.slots, slot, fetched, now)
         cache.slots[nth(slot + META)] |= np.int32(missing)
     if geometry.write_back:
@@ -740,7 +773,7 @@ def update(stage, instance, line, mask, site, counted, now, window):
             drop(geometry, cache, slot, set_of(geometry.n_sets, cache.lines, instance, entry))
         _pass_on(stage, line, mask, 0, site, ATOMIC, counted)
         return
-    slot = read(stage, instance, line, mask, site, ATOMIC, counted, now, window)
+    slot = read(stage, instance, line, mask, 0, site, ATOMIC, counted, now, window)
     need = np.int64(tables.sectors[nth(mask)])
     cache.slots[nth(_writer(geometry, slot))] = site
     entry, row = entry_of(geometry, instance, line), row_of(stage.n_site, site, counted)

@@ -269,7 +269,7 @@ def issue(stage, requests, progress, me, word, counted, turn, window):
         elif kind == ATOMIC:
             update(stage, 0, line, mask, site, counted, turn, window)
         else:
-            read(stage, 0, line, mask, site, kind, counted, turn, window)
+            read(stage, 0, line, mask, 0, site, kind, counted, turn, window)
     row = row_of(stage.n_site, site, counted)
     stage.counts[nth(row), nth(ACCESSES)] += accesses
     stage.counts[nth(row), nth(HITS)] += accesses - young_hits
@@ -453,6 +453,7 @@ def clear(geometry, cache):
         for i in range(geometry.touched_lines):
             cache.open[nth(first + i)] = cache.past[nth(i)]
             cache.unclean[nth(first + i)] = cache.past[nth(i)]
+            cache.doubtful[nth(first + i)] = 0
     while cache.fills[1] > 0:
         first = cache.fills[0]
         cache.in_flight[nth(cache.fills[nth(2 + 2 * first)] & ((1 << 40) - 1))] = 0

@@ -79,6 +79,7 @@ class LevelPlan:
             unknown=np.full(n_unknown, g.ways, np.int32),
             open=np.tile(past, self.n_instances),
             unclean=np.tile(past, self.n_instances),
+            doubtful=np.zeros(self.n_instances * len(past), np.uint8),
         )
 
     def stage(

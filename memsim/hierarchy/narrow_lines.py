@@ -12,6 +12,7 @@ import numpy as np
 from memsim.compile import inner, nth, prefetch
 from memsim.hierarchy.cache import (
     ACCESSES,
+    DOUBTFUL,
     HITS,
     LIKELY,
     LINE,
@@ -48,20 +49,20 @@ def has_narrow_lines(geometry):
 
 
 @inner
-def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window):
-    """Load the lines in mask among the n_line lines that begin at `first`."""
+def read_narrow(stage, instance, first, mask, unsure_mask, n_line, site, counted, now, window):
+    """Load the lines in mask among the n_line lines that begin at `first`; unsure_mask : see `pack`"""
     cache, queue, counts = stage.cache, stage.queue, stage.counts
     slots, sets, lines = cache.slots, cache.sets, cache.lines
     first_entry = entry_of(stage.geometry, instance, first)
     record = pack(first, 1, 0, site, LOAD, counted)
     accesses, hits, young = np.int64(0), np.int64(0), np.int64(0)
-    fetched, unsure, likely = np.int64(0), np.int64(0), np.int64(0)
+    fetched, open_, likely, doubtful = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     used = queue.used[0]
     for k in range(n_line):
         if not mask >> k & 1:
             continue
         accesses += 1
-        entry, line = first_entry + 2 * k, first + k
+        entry, line, unsure = first_entry + 2 * k, first + k, unsure_mask >> k & 1
         slot = np.int64(lines[nth(entry)])
         set_ = set_of(stage.geometry.n_sets, cache.lines, instance, entry)
         meta = np.int64(slots[nth(slot + META)])
@@ -71,6 +72,9 @@ def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window
                 is_young = np.int64(slots[nth(slot + TURNS)] > now - window)
                 young += is_young
                 hits += 1 - is_young
+                if len(cache.open) > 0 and not unsure:
+                    doubtful += cache.doubtful[nth(entry // 2)]
+                    cache.doubtful[nth(entry // 2)] = 0
                 continue
         else:
             slot = np.int64(sets[nth(2 * set_)])
@@ -90,10 +94,13 @@ def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window
         slots[nth(slot + META)] = (meta | 1) & ~(1 << 16)
         slots[nth(slot + TURNS)] = now
         if len(cache.open) > 0:
-            unsure += cache.open[nth(entry // 2)]
-            likely += cache.open[nth(entry // 2)] & cache.likely[nth(line)]
+            was_open = np.int64(cache.open[nth(entry // 2)])
+            open_ += was_open
+            likely += was_open & cache.likely[nth(line)]
             cache.open[nth(entry // 2)] = 0
-        queue.record[nth(used)] = record + np.uint64(k)
+            cache.doubtful[nth(entry // 2)] = unsure
+            unsure |= was_open
+        queue.record[nth(used)] = record + np.uint64(k) | np.uint64(unsure) << np.uint64(38)
         used += 1
         fetched += 1
     queue.used[0] = used
@@ -102,5 +109,6 @@ def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window
     counts[nth(row), nth(HITS)] += hits
     counts[nth(row), nth(PENDING)] += young
     counts[nth(row), nth(READ_GRANULES)] += fetched
-    counts[nth(row), nth(OPEN)] += unsure
+    counts[nth(row), nth(OPEN)] += open_
     counts[nth(row), nth(LIKELY)] += likely
+    counts[nth(row), nth(DOUBTFUL)] += doubtful

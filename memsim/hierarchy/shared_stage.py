@@ -87,7 +87,7 @@ def _serve(stage, sources, record, partial_at, near, core, now, window):
     first, masks, fulls, site, kind, counted = unpack(record)
     span = sources.span
     if kind == LOAD and has_narrow_lines(stage.geometry):
-        read_narrow(stage, near, first * span, masks, span, site, counted, now, window)
+        read_narrow(stage, near, first * span, masks, fulls, span, site, counted, now, window)
         return
     width = stage.geometry.granules_per_line
     part = (1 << width) - 1
@@ -109,12 +109,12 @@ def _serve(stage, sources, record, partial_at, near, core, now, window):
                 if mask == 0:
                     continue
                 hits_before = hits_so_far(stage.counts, stage.n_site, site, counted)
+        full = (fulls >> k * width) & part
         if kind == LOAD:
-            read(stage, instance, line, mask, site, LOAD, counted, now, window)
+            read(stage, instance, line, mask, full, site, LOAD, counted, now, window)
             if stage.geometry.in_partitions is not None and instance != near:
                 keep_copy(stage, near, line, mask, site, counted, now, hits_before)
         elif kind == STORE:
-            full = (fulls >> k * width) & part
             n_bytes = np.int64(stage.tables.n_granules[nth(mask & ~full)])
             for i in range(n_bytes):
                 stage.store_bytes[nth(i)] = sources.queue.partial[nth(taken + i)]

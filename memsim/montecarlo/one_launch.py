@@ -17,6 +17,7 @@ from memsim.errors import ReplayError, SnapshotWarning
 from memsim.hierarchy.cache import (
     ACCESSES,
     DIRTIED,
+    DOUBTFUL,
     FAR,
     HITS,
     LIKELY,
@@ -331,6 +332,8 @@ def dataset(
     if counts[..., OPEN].any():
         variables["open"] = (per_trial, counts[..., OPEN])
         variables["likely"] = (per_trial, counts[..., LIKELY])
+    if counts[..., DOUBTFUL].any():
+        variables["doubtful"] = (per_trial, counts[..., DOUBTFUL])
     variables |= _dirtied(counts, results, plan)
     if plan.machine.translation is not None:
         by_trial = (result.missed_translations for result in results)

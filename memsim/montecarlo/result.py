@@ -22,6 +22,9 @@ Per trial:
                                  in the cache (memsim.bounds)
     likely                       (trial, level, site) int64, with `open`: those of the open misses whose
                                  sectors such a group is known to have touched
+    doubtful                     (trial, level, site) int64, only where there are any: of hits and pending,
+                                 those that may miss, because only open misses of the level above have asked
+                                 for their sectors before
     dirtied_bytes                (trial, level, site) int64, with caches: what stores make dirty, or pass
                                  on; all of it is written to the next level but for
     dirty_bytes                  (trial, level, site) int64: what is dirty at the end, of the levels that

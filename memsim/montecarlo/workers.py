@@ -24,7 +24,7 @@ import numpy.typing as npt
 from memsim import statistics
 from memsim.errors import ReplayError, WorkerDied
 from memsim.files import temporary_folder
-from memsim.hierarchy.cache import ACCESSES, HITS, OPEN, PENDING
+from memsim.hierarchy.cache import ACCESSES, DOUBTFUL, HITS, OPEN, PENDING
 from memsim.montecarlo.options import LEAST_TRIALS, Backend
 from memsim.montecarlo.plan import Plan
 from memsim.montecarlo.plan_files import load_plan, save_plan
@@ -106,7 +106,8 @@ class Stopping:
             return False
         counts = result.counts
         self.moments[self.trials % self.places.n].add(hit_ratio(counts))
-        self.open = self.open + counts[..., OPEN] / np.maximum(counts[..., ACCESSES], 1)
+        unknown = counts[..., OPEN] / 2 + counts[..., DOUBTFUL]
+        self.open = self.open + unknown / np.maximum(counts[..., ACCESSES], 1)
         self.trials += 1
         if self.trials < self.least:
             return False
@@ -114,7 +115,7 @@ class Stopping:
         narrow: Any = 0.0
         if self.model_error is not None:
             place = self.places.place([one.mean for one in self.moments])
-            narrow = SMALL * (self.model_error + self.open / self.trials / 2 + place)
+            narrow = SMALL * (self.model_error + self.open / self.trials + place)
         if self.trials >= MIN_TRIALS_TO_STOP:
             narrow = np.maximum(narrow, self.half_width)
         return bool((width <= narrow).all())

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from memsim.hierarchy.cache import (
     ACCESSES,
     DIRTIED,
+    DOUBTFUL,
     FAR,
     HITS,
     LIKELY,
@@ -45,6 +46,7 @@ class Request:
     written : the bytes of each granule that a store writes (bit b: byte b)
     counted : False in the warm-up
     bypasses : a load that the first level neither serves nor keeps
+    unsure : granules that would not be asked for if open misses of the level above were hits
     """
 
     granules: tuple[int, ...]
@@ -53,6 +55,7 @@ class Request:
     counted: bool
     written: Mapping[int, int] = field(default_factory=dict)
     bypasses: bool = False
+    unsure: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,7 @@ class ReferenceCache:
         self.past = past
         self.open: dict[tuple[int, int], set[int]] = {}
         self.unclean: dict[tuple[int, int], set[int]] = {}
+        self.doubtful: dict[tuple[int, int], set[int]] = {}
         self.below: list[Request] = []
         self.core = 0
         self.fills: list[Fill] = []
@@ -144,6 +148,7 @@ class ReferenceCache:
                 counted=request.counted,
                 written={g: request.written[g] for g in of_line} if request.written else {},
                 bypasses=request.bypasses,
+                unsure=request.unsure & frozenset(of_line),
             )
             if self.level.n_partitions > 1:
                 self._in_partitions(part, number, instance, now, window)
@@ -243,12 +248,13 @@ class ReferenceCache:
         """On fill: granules already in flight are pending, the others are requested; no slot is taken."""
         in_flight = self.in_flight.setdefault((number, instance), set())
         self._count(part, PENDING, self._n_sectors(missing & in_flight))
+        self._count_doubtful(part, number, instance, missing & in_flight)
         if not missing - in_flight:
             return
         fetched = widened(missing - in_flight, self.fill)
-        self._count_open(part, number, instance, missing - in_flight, fetched)
+        unsure = self._count_open(part, number, instance, missing - in_flight, fetched, set())
         self._count(part, READ_GRANULES, len(fetched))
-        self.below.append(Request(tuple(sorted(fetched)), "load", part.site, part.counted))
+        self.below.append(self._read_of(part, fetched, unsure))
         if len(self.fills) == self.max_in_flight:  # wait for the oldest
             self._complete_oldest_fill()
         self.fills.append(Fill(number, instance, frozenset(fetched), now + window))
@@ -332,12 +338,14 @@ class ReferenceCache:
         hit = need & line.valid if line is not None else set()
         if line is not None:
             self._count_hits(part, line, hit, now, window)
+            self._count_doubtful(part, number, instance, hit)
         if need - hit and on_fill:
             self._request_fill(part, number, instance, need - hit, now, window)
         elif need - hit:
             assert line is not None
-            self._count_open(part, number, instance, need - hit, widened(need - hit, self.fill))
-            self._fetch(part, line, need - hit, now)
+            fetched = widened(need - hit, self.fill)
+            unsure = self._count_open(part, number, instance, need - hit, fetched, line.valid)
+            self._fetch(part, line, need - hit, now, unsure)
         return line
 
     def _open_granules(self, number: int, instance: int) -> set[int]:
@@ -358,18 +366,48 @@ class ReferenceCache:
         )
 
     def _forget_past(self, number: int, instance: int) -> None:
-        """A line is absent: if its set holds nothing from before the snapshot, no granule of it is open."""
+        """A line is absent: no granule is doubtful, and if its set holds nothing from before the snapshot, none
+        is open."""
+        self.doubtful.pop((number, instance), None)
         if not self._set_of(number, instance).unknown:
             self.open[number, instance] = self.unclean[number, instance] = set()
 
     def _count_open(
-        self, part: Request, number: int, instance: int, missing: set[int], fetched: set[int]
-    ) -> None:
-        """Count the sectors of a miss that may be a hit; what is fetched is known from now on."""
+        self,
+        part: Request,
+        number: int,
+        instance: int,
+        missing: set[int],
+        fetched: set[int],
+        valid: set[int],
+    ) -> frozenset[int]:
+        """Count the sectors of a miss that may be a hit; what is fetched is known from now on, but doubtful if
+        it is not surely asked for. Returns what the next level would not be asked for if all that may hit does.
+
+        valid : granules of the line that were there before
+        """
         unsure, likely = self._open_granules(number, instance), self._likely_granules(number)
         self._count(part, OPEN, self._n_sectors(unsure & missing))
         self._count(part, LIKELY, self._n_sectors(unsure & missing & likely))
         self.open[number, instance] = unsure - fetched
+        sure = missing & self._surely_asked(part)
+        doubtful = self.doubtful.setdefault((number, instance), set())
+        doubtful |= fetched - widened(sure, self.fill) - valid
+        return frozenset(fetched - widened(sure - unsure, self.fill))
+
+    def _surely_asked(self, part: Request) -> set[int]:
+        return widened(set(part.granules) - part.unsure, self.sector)
+
+    def _count_doubtful(self, part: Request, number: int, instance: int, hit: set[int]) -> None:
+        """Count the hits on sectors that nothing has surely asked for before: in the launch they may miss."""
+        doubtful = self.doubtful.get((number, instance), set()) & hit & self._surely_asked(part)
+        self._count(part, DOUBTFUL, self._n_sectors(doubtful))
+        if doubtful:
+            self.doubtful[number, instance] -= widened(doubtful, self.fill)
+
+    def _read_of(self, part: Request, fetched: set[int], unsure: frozenset[int]) -> Request:
+        """The load that a miss sends to the next level."""
+        return Request(tuple(sorted(fetched)), "load", part.site, part.counted, unsure=unsure)
 
     def _make_dirty(
         self, part: Request, number: int, instance: int, line: Line, granules: set[int]
@@ -423,7 +461,7 @@ class ReferenceCache:
         line.writer = part.site
         line.stored |= need
         if missing:
-            self._count_open(part, number, instance, missing, set())
+            self._count_open(part, number, instance, missing, set(), line.valid)
         if missing and level.write_allocate == "update_memory_and_fetch":
             if keeps:
                 self._pass_on(part)
@@ -464,11 +502,18 @@ class ReferenceCache:
             self._write_back(part, victim)
         return line
 
-    def _fetch(self, part: Request, line: Line, missing: set[int], now: int) -> None:
+    def _fetch(
+        self,
+        part: Request,
+        line: Line,
+        missing: set[int],
+        now: int,
+        unsure: frozenset[int] = frozenset(),
+    ) -> None:
         """Request missing sectors in whole fills; valid sectors keep their state."""
         fetched = widened(missing, self.fill)
         self._count(part, READ_GRANULES, len(fetched))
-        self.below.append(Request(tuple(sorted(fetched)), "load", part.site, part.counted))
+        self.below.append(self._read_of(part, fetched, unsure))
         for g in fetched - line.valid:
             line.requested_at[g] = now
             self._make_whole(line, g // self.sector)

@@ -33,7 +33,7 @@ ENGINE: Final = "h5netcdf"
 _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(
         (
-            *("accesses", "hits", "pending", "far_hits", "open", "likely"),
+            *("accesses", "hits", "pending", "far_hits", "open", "likely", "doubtful"),
             *("read_bytes", "write_bytes"),
             *("dirtied_bytes", "dirty_bytes", "open_dirtied_bytes", "likely_dirtied_bytes"),
         ),
@@ -60,7 +60,7 @@ _DIRTIED = ("dirtied_bytes", "open_dirtied_bytes", "likely_dirtied_bytes")
 """None exceeds those before it."""
 _DIRTY = ("dirtied_bytes", "dirty_bytes", "unfilled_bytes")
 _OPTIONAL = (
-    *("far_hits", "open", "likely", "missed_translations", "site_lookups"),
+    *("far_hits", "open", "likely", "doubtful", "missed_translations", "site_lookups"),
     *(*_DIRTIED, "dirty_bytes", "unfilled_bytes"),
 )
 _COORDINATES: dict[str, tuple[str, str]] = {
@@ -213,6 +213,8 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
     hits = dataset["hits"] + dataset["pending"]
     if "far_hits" in dataset and (dataset["far_hits"] > hits).any():
         raise ResultError("far_hits must not exceed hits + pending")
+    if "doubtful" in dataset and (dataset["doubtful"] > hits).any():
+        raise ResultError("doubtful must not exceed hits + pending")
     served = hits + dataset.get("open", 0)
     if (served > dataset["accesses"]).any():
         raise ResultError("hits + pending + open must not exceed accesses")

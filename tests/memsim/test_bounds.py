@@ -69,6 +69,54 @@ def test_a_hit_of_the_first_level_is_no_request_to_the_second() -> None:
     )
 
 
+def doubted(share: float, level: str = "L2", **changes: Any) -> xr.Dataset:
+    """A result in which a share of the hits of loads at one level is doubtful."""
+    dataset = fake_dataset(n_trials=12, **changes)
+    hits = dataset["hits"] + dataset["pending"]
+    chosen = (dataset["level"] == level) & (dataset["direction"] == "load")
+    dataset["doubtful"] = xr.where(chosen, (hits * share).astype(np.int64), 0).transpose(*hits.dims)
+    return dataset
+
+
+def test_doubtful_hits_miss_in_the_lower_bound_alone() -> None:
+    """By hand: their level and DRAM serve what it fetches for each."""
+    dataset = doubted(0.4)
+    assert is_open(dataset)
+    low, middle, high = (with_open_hits(dataset, hits) for hits in ("none", "likely", "every"))
+    before = load_hit_ratio(dataset, "L2")
+    for same in (middle, high):
+        xr.testing.assert_equal(load_hit_ratio(same, "L2"), before)
+        assert not is_open(same)
+    np.testing.assert_allclose(load_hit_ratio(low, "L2"), 0.6 * before, rtol=1e-3)
+    more = 64 * dataset["doubtful"].sum(
+        ["level", "site"]
+    )  # a miss of the V100's L2 fetches two sectors
+    xr.testing.assert_equal(low["dram_read_bytes"], dataset["dram_read_bytes"] + more)
+    xr.testing.assert_equal(
+        low["read_bytes"].sel(level="L2").sum("site"),
+        dataset["read_bytes"].sel(level="L2").sum("site") + more,
+    )
+    assert not is_open(low)
+
+
+def test_a_doubtful_hit_of_the_first_level_misses_in_all() -> None:
+    dataset = doubted(0.4, "L1")
+    low = with_open_hits(dataset, "none")
+    n = dataset["doubtful"].sel(level="L1", drop=True)
+    for name, times in {"accesses": 1, "hits": 0, "pending": 0, "read_bytes": 64}.items():
+        xr.testing.assert_equal(
+            low[name].sel(level="L2"), dataset[name].sel(level="L2") + float(times) * n
+        )
+
+
+def test_an_interval_covers_that_doubtful_hits_miss() -> None:
+    dataset = doubted(0.4)
+    ratio = summarise(dataset).totals["L2", "read"].hit_ratio
+    none = describe(load_hit_ratio(with_open_hits(dataset, "none"), "L2").values).mean
+    assert ratio.mean == pytest.approx(describe(load_hit_ratio(dataset, "L2").values).mean)
+    assert ratio.parts[PAST] == pytest.approx(ratio.mean - none)
+
+
 def test_intervals_reach_both_bounds() -> None:
     dataset = opened(0.4)
     ratio = summarise(dataset).totals["L2", "read"].hit_ratio

@@ -55,7 +55,7 @@ class Hidden:
 def _enter(stage, instance, line, mask, full, kind):  # type: ignore[no-untyped-def]
     """One request to one level; the level's queue receives the requests to the next."""
     if kind == LOAD:
-        cache.read(stage, instance, line, mask, 0, LOAD, 1, 0, 0)
+        cache.read(stage, instance, line, mask, 0, 0, LOAD, 1, 0, 0)
     else:
         cache.write(stage, instance, line, mask, full, 0, 1, 0, 0)
 

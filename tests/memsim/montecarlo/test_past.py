@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from memsim.errors import TraceError
 from memsim.hierarchy.cache import (
     ACCESSES,
     DIRTIED,
+    DOUBTFUL,
     HITS,
     LIKELY,
     OPEN,
@@ -84,6 +86,34 @@ def test_a_set_that_has_been_filled_since_holds_nothing_from_before() -> None:
     assert open_sectors(inside([0, 1, 2, 3, 4], None), L1, two) == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("loads", "earlier", "expected"),
+    [
+        # The first load of line 0 may hit in L1. It leaves L1 for line 1; the third load asks for it anew.
+        ([0, 1, 0, 1, 0], [(0, 1)], 1),
+        ([0, 1, 0, 1, 0], [(1, 2)], 0),  # no earlier group touched line 0
+        ([0, 0, 0], [(0, 1)], 0),  # L1 serves the others
+        ([0, 1, 0, 1, 0], None, 1),  # line 1 surely missed L1, whose only way line 0 took
+    ],
+)
+def test_hits_on_what_open_misses_brought_are_doubtful(
+    loads: list[int], earlier: list[tuple[int, int]] | None, expected: int
+) -> None:
+    trace = inside(loads, earlier, AFTER)
+    counts = replayed(trace, machine(level(ways=1), L2), deviation=False, warmup_waves=0).counts
+    assert counts[:, 0, DOUBTFUL].tolist() == [0, expected]
+
+
+@pytest.mark.parametrize("between", [[], [2]])
+def test_a_sector_is_doubtful_until_it_is_surely_asked_for(between: list[int]) -> None:
+    """Lines of four sectors. Of line 0, two sectors may hit in L1 at first; line 1 replaces it there. Surely
+    asking for a third sector brings the line into L2, but not the other two."""
+    two = inside([0, 1, 4, *between, 4, 0, 4, 0, 1], [(0, 2)], AFTER)
+    on = machine(level(line=128, sector=32, ways=1), level("L2", line=128, sector=32, ways=8))
+    counts = replayed(two, on, deviation=False, warmup_waves=0).counts
+    assert counts[1, 0, DOUBTFUL] == 2
+
+
 def test_a_whole_launch_and_one_from_its_start_have_no_past() -> None:
     trace = make_trace([[[(0, [0]), (0, [1])]]])
     start = trace.replace(whole=False, launch=dataclasses.replace(trace.launch, n_groups=9))
@@ -149,6 +179,51 @@ def test_hits_of_the_whole_launch_lie_between_the_bounds(
     assert low <= whole[0, HITS] + whole[0, PENDING] <= low + part[0, OPEN]
     misses = [one[1, ACCESSES] - one[1, HITS] - one[1, PENDING] for one in (part, whole)]
     assert misses[1] <= misses[0]
+
+
+def in_parts(
+    groups: list[list[int]], before: int, warm: int, on: Machine
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The counts of groups after the first before + warm, in the whole launch and in a snapshot of all but
+    the first `before`."""
+    listed = [[[(0, [g]) for g in group]] for group in groups]
+    whole = replayed(make_trace(listed), on, deviation=False, warmup_waves=before + warm)
+    snapshot = make_trace(listed[before:], whole=False)
+    touched = sorted({g for group in groups[:before] for g in group})
+    snapshot = snapshot.replace(
+        workgroup=snapshot.workgroup + before,
+        launch=dataclasses.replace(snapshot.launch, n_groups=len(groups)),
+        earlier=np.array([(g, g + 1) for g in touched], np.int64),
+        earlier_groups=before,
+    )
+    part = replayed(snapshot, on, deviation=False, warmup_waves=warm)
+    return whole.counts[:, 0], part.counts[:, 0]
+
+
+def missed(counts: npt.NDArray[np.int64]) -> int:
+    """Sectors that miss in L2."""
+    return int(counts[1, ACCESSES] - counts[1, HITS] - counts[1, PENDING])
+
+
+def test_a_table_that_l1_keeps_is_lost_in_l2() -> None:
+    """L1 has two ways, L2 four. Line 0 stays in L1 until lines 30 and 31 replace it; L2, which is not asked for
+    it, loses it to lines 10 to 13. A snapshot that begins with the sixth group asks L2 for it and finds it there
+    at the end."""
+    groups = [[0, 10], [0, 11], [0, 12], [0, 13], [0], [0], [30, 31, 0]]
+    on = machine(level(ways=2, sets=1), level("L2", ways=4, sets=1))
+    whole, part = in_parts(groups, before=5, warm=1, on=on)
+    assert (missed(whole), missed(part), part[1, DOUBTFUL]) == (3, 2, 1)
+
+
+@settings(deadline=None)
+@given(launches(), st.data())
+def test_the_second_level_misses_no_more_than_doubtful_hits_allow(
+    case: tuple[list[list[int]], int, Machine], data: st.DataObject
+) -> None:
+    groups, before, on = case
+    warm = data.draw(st.integers(0, len(groups) - before - 1))
+    whole, part = in_parts(groups, before, warm, on)
+    assert missed(whole) <= missed(part) + part[1, DOUBTFUL]
 
 
 @st.composite

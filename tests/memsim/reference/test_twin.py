@@ -48,8 +48,14 @@ def fast_memory(work: Workspace) -> list[Request]:
                     if not full[i] >> g & 1:
                         written[true] = int(queue.partial[at])
                         at += 1
+        asked = KINDS[kind[i]]
+        unsure = frozenset(
+            int(plan.space.true_granule(line[i] * granules_per_line + g))
+            for g in range(granules_per_line)
+            if asked == "load" and full[i] >> g & 1
+        )
         out.append(
-            Request(tuple(granules), KINDS[kind[i]], int(site[i]), bool(counted[i]), written)
+            Request(tuple(granules), asked, int(site[i]), bool(counted[i]), written, unsure=unsure)
         )
     assert at == queue.used[1]
     return out

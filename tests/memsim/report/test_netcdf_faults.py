@@ -138,6 +138,7 @@ def test_attributes_that_are_no_result(
     ("name", "dims", "value", "message"),
     [
         ("far_hits", ("trial", "level", "site"), 10**9, "far_hits must not exceed hits + pending"),
+        ("doubtful", ("trial", "level", "site"), 10**9, "doubtful must not exceed hits + pending"),
         ("far_hits", ("trial", "level", "site"), -1, "far_hits must not be negative, got -1"),
         ("far_hits", ("site",), 0, "far_hits must be integers over (trial, level, site)"),
         ("far_hits", ("trial", "level", "site"), 0.5, "far_hits must be integers over"),
