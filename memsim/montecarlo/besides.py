@@ -1,6 +1,6 @@
 """What is replayed besides the trials, in the first trial's ordering: misses of other caches, which tell the
-kinds of misses apart; other numbers of resident groups; other orders within a core; and a few trials with
-other orderings of the same pages."""
+kinds of misses apart; other numbers of resident groups; other orders; and a few trials with other orderings of
+the same pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from memsim.errors import WorkerDied
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.options import ReplayOptions
-from memsim.montecarlo.other_orders import counts_in_order, load_hit_ratios, other_orders
+from memsim.montecarlo.other_orders import (
+    Order,
+    counts_in_order,
+    load_hit_ratios,
+    other_orders,
+)
 from memsim.montecarlo.pages import page_calls, page_shares
 from memsim.montecarlo.plan import Plan, changes_for_occupancy
 from memsim.montecarlo.trial import MissCache, miss_kinds, misses_of, misses_with, run_trial
@@ -98,6 +103,10 @@ class Besides:
         available = -(-self.trace.launch.n_groups // self.machine.n_cores)
         return other_groups(self.occupancy, n_trials, available)
 
+    def _other_orders(self, n_trials: int) -> dict[str, Order]:
+        is_inside = self.plan.ordering.deviation and not self.trace.whole
+        return other_orders(self.options, n_trials, self.places.n, is_inside=is_inside)
+
     def calls(self, n_trials: int) -> dict[Hashable, Call]:
         """What is replayed besides so many trials."""
         seed = self.options.seed
@@ -106,9 +115,9 @@ class Besides:
             for n in groups:
                 changes = changes_for_occupancy(self.plan, self.trace, self.machine, n)
                 calls["groups", n] = Call(_counts_with, 0, (changes, seed))
-        for sampler in other_orders(self.options, n_trials, self.places.n):
+        for name, order in self._other_orders(n_trials).items():
             for k in range(self.places.n):
-                calls["order", sampler, k] = Call(counts_in_order, k, (sampler, seed, k))
+                calls["order", name, k] = Call(counts_in_order, k, (order, seed, k))
         return calls | page_calls(self.machine, seed, n_trials, self.places.n)
 
     def complete(self, workers: Workers, made: Results) -> None:
@@ -140,13 +149,13 @@ class Besides:
         return over
 
     def in_other_orders(self, made: Results) -> dict[str, dict[str, float | None]]:
-        """Sampler -> level -> load hit ratio, None for a level that no load reaches."""
+        """Order -> level -> load hit ratio, None for a level that no load reaches."""
         found = {}
-        for sampler in other_orders(self.options, len(made.trials), self.places.n):
-            keys = [("order", sampler, k) for k in range(self.places.n)]
+        for name in self._other_orders(len(made.trials)):
+            keys = [("order", name, k) for k in range(self.places.n)]
             if all(key in made.others for key in keys):
                 counts = [made.others[key] for key in keys]
-                found[sampler] = load_hit_ratios(counts, self.trace, self.machine, self.places)
+                found[name] = load_hit_ratios(counts, self.trace, self.machine, self.places)
         return found
 
     def shares_of_pages(self, made: Results) -> dict[str, float]:

@@ -1,9 +1,10 @@
-"""The same trace under other orders within a core: how much a result depends on the scheduler."""
+"""The same trace in other orders: how much a result depends on the scheduler of a core, and on whether groups
+that begin together stay in step."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,27 +19,39 @@ from memsim.montecarlo.workers import hit_ratio
 from memsim.statistics import ONE_PLACE, Places
 from memsim.trace.model import Trace
 
-OTHER_ORDERS = ("gty", "gto", "lrr")
-"""Samplers that a replay with the default one is compared with, the most telling first."""
+Order = Mapping[str, Any]
+"""The fields of an Ordering that are other than in the trials."""
+OTHER_SAMPLERS: dict[str, Order] = {name: {"sampler": name} for name in ("gty", "gto", "lrr")}
+"""Those that a replay with the default one is compared with, the most telling first."""
+IN_STEP: dict[str, Order] = {"in step": {"deviation": False, "counts_start": False}}
+"""The first groups of a snapshot from inside a launch begin together, instead of being evenly spread."""
 TRIALS_PER_ORDER = 16
-"""One ordering of each, at each place, is replayed for so many trials at each place. A greedy one takes 1.2 to
-2.3 times as long as another (tests/bench/test_replay_speed.py), so they add less than 15 %. Where the number
-of trials was not given, one other order is replayed for any number."""
+"""One ordering of each sampler, at each place, is replayed for so many trials at each place. A greedy one takes
+1.2 to 2.3 times as long as another (tests/bench/test_replay_speed.py), so they add less than 15 %; groups in step
+add 6 %. Where the number of trials was not given, one sampler and these are replayed for any number."""
 
 
-def other_orders(options: ReplayOptions, n_trials: int, n_places: int = 1) -> tuple[str, ...]:
-    """The samplers to compare a replay with; none where its own was chosen, or trials are few."""
-    if options.sampler != ReplayOptions.sampler or options.weights is not None:
-        return ()
-    n_each = n_trials // n_places // TRIALS_PER_ORDER
-    return OTHER_ORDERS[: max(n_each, int(options.is_open_ended))]
+def other_orders(
+    options: ReplayOptions, n_trials: int, n_places: int = 1, *, is_inside: bool = False
+) -> dict[str, Order]:
+    """The orders to compare a replay with; none where trials are few, or the replay's own was chosen.
+
+    is_inside : the first groups are in progress
+    """
+    n_each = max(n_trials // n_places // TRIALS_PER_ORDER, int(options.is_open_ended))
+    found: dict[str, Order] = {}
+    if options.sampler == ReplayOptions.sampler and options.weights is None:
+        found |= dict(list(OTHER_SAMPLERS.items())[:n_each])
+    if is_inside and options.deviation is None and n_each:
+        found |= IN_STEP
+    return found
 
 
 def counts_in_order(
-    plan: Plan, workspace: Workspace, sampler: Any, seed: int, trial: int
+    plan: Plan, workspace: Workspace, order: Order, seed: int, trial: int
 ) -> npt.NDArray[np.int64]:
-    """The counts of a trial with another sampler."""
-    ordering = dataclasses.replace(plan.ordering, sampler=sampler)
+    """The counts of a trial in another order."""
+    ordering = dataclasses.replace(plan.ordering, **order)
     changed = dataclasses.replace(plan, ordering=ordering)
     return run_trial(changed, seed, trial, workspace=workspace).counts
 

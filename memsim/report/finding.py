@@ -1,7 +1,7 @@
 """The headline of every report: what binds the kernel, what that costs, and which access is behind it.
 
 `DRAM-bound: 718 ± 18 us, at least 640 us for DRAM; x is read 3.0 times its size`. Without a predicted time there
-is only the lower bound: `At least 640 us, for DRAM; ...`. Where hit ratios depend on the order within a core, it
+is only the lower bound: `At least 640 us, for DRAM; ...`. Where hit ratios depend on the order, it
 ends with `order-sensitive: L1 hits 14 % to 76 %`.
 """
 

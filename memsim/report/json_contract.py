@@ -41,8 +41,8 @@ earlier groups left in the caches, and the occupancy). sigma is the spread of si
     occupancy{}          groups per core, what limits them, and, where registers are unknown, the load
                          hit ratios over the feasible occupancies (over_feasible); where they are
                          known, those at fewer groups per core (over_groups)
-    orders{}             sampler -> level -> load hit ratio in one ordering under another order within a
-                         core, where such were replayed
+    orders{}             order -> level -> load hit ratio in one ordering with another sampler, or of groups
+                         that begin together (`in step`), where such were replayed
     order_sensitive{}    level -> [least, largest] load hit ratio over these orders and the replay's own,
                          for the levels where they differ by more than the interval
     provenance{}         versions, platform and host of the trace and of the replay

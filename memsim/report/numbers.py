@@ -156,7 +156,7 @@ class Summary:
         first level has loads only; the levels below have reads (loads), writes (stores) and atomics.
         Where hits are counted as a profiler counts them, there is also `all`
     launch, time : of the whole launch; all other numbers are of what was counted of the snapshot
-    orders : sampler -> level -> load hit ratio in one ordering under another order within a core
+    orders : order -> level -> load hit ratio in one ordering under another order, see other_orders
     load_latency_cycles : mean expected latency of a load, weighted by its sub-group accesses
     total_load_cycles : sum of sub-group accesses x expected latency
     """

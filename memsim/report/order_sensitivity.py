@@ -1,7 +1,9 @@
-"""Whether the hit ratios depend on the order in which a core serves its sub-groups.
+"""Whether the hit ratios depend on the order in which a core serves its sub-groups, or on whether groups that
+begin together stay in step.
 
-A replay has one order within a core (`ReplayOptions.sampler`), and its intervals are over the random
-orderings that this order allows. A few orderings under other orders show what the intervals leave out.
+A replay has one order within a core (`ReplayOptions.sampler`), and the groups of a snapshot are evenly spread in
+time; its intervals are over the random orderings that this allows. A few orderings under other orders show what
+the intervals leave out.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from memsim.report.text import percent
 
 
 class OrderRange(NamedTuple):
-    """The least and the largest load hit ratio of a level over the orders within a core."""
+    """The least and the largest load hit ratio of a level over the orders."""
 
     level: str
     low: float
@@ -41,7 +43,7 @@ def order_ranges(summary: Summary) -> list[OrderRange]:
 
 
 def in_headline(summary: Summary) -> str:
-    """`order-sensitive: L1 hits 14 % to 76 %`; empty where the order within a core does not matter."""
+    """`order-sensitive: L1 hits 14 % to 76 %`; empty where the order does not matter."""
     ranges = [
         f"{one.level} hits {percent(one.low, 0)} to {percent(one.high, 0)}"
         for one in order_ranges(summary)
@@ -60,10 +62,10 @@ def orders_text(summary: Summary) -> str:
     }
     listed = {str(summary.options.get("sampler", "")): own, **summary.orders}
     rows = [
-        f"{sampler} " + ", ".join(f"{name} {percent(ratio)}" for name, ratio in ratios.items())
-        for sampler, ratios in listed.items()
+        f"{order} " + ", ".join(f"{name} {percent(ratio)}" for name, ratio in ratios.items())
+        for order, ratios in listed.items()
     ]
-    return f"Load hit ratios by order within a core (sampler): {'; '.join(rows)}."
+    return f"Load hit ratios by order (sampler, in step): {'; '.join(rows)}."
 
 
 def _loads_of(summary: Summary, level: str) -> LevelNumbers | None:

@@ -109,8 +109,8 @@ def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
         model_error=errors,
         occupancy=json_object(attrs.get("occupancy_json")),
         orders={
-            sampler: ratios_by_level(row)
-            for sampler, row in json_object(attrs.get("orders_json")).items()
+            order: ratios_by_level(row)
+            for order, row in json_object(attrs.get("orders_json")).items()
             if isinstance(row, dict)
         },
         options=json_object(attrs.get("options_json")),

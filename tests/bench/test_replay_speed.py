@@ -24,7 +24,7 @@ from experiments.kernels import matmul, spmv, stencil
 from memsim.hierarchy.cache import N_COUNTS
 from memsim.machine.model import Machine
 from memsim.montecarlo.options import Sampler
-from memsim.montecarlo.other_orders import OTHER_ORDERS, TRIALS_PER_ORDER
+from memsim.montecarlo.other_orders import OTHER_SAMPLERS, TRIALS_PER_ORDER
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.schedule import schedule
 from memsim.montecarlo.trial import Workspace, core_stage, run_trial, unpack_many
@@ -197,7 +197,7 @@ def test_other_orders_cost_little(traces: dict[str, Trace], kernel: str) -> None
     """One trial of each other order, in per cent of the fewest trials with the default one that allow it."""
     machine = memsim.load_machine("v100")
     own = trial_seconds(traces[kernel], machine)
-    others = {s: trial_seconds(traces[kernel], machine, sampler=s) for s in OTHER_ORDERS}
+    others = {s: trial_seconds(traces[kernel], machine, sampler=s) for s in OTHER_SAMPLERS}
     allowed = own * TRIALS_PER_ORDER * np.arange(1, len(others) + 1)
     percent = max(100 * np.cumsum(list(others.values())) / allowed)
     times = ", ".join(f"{sampler} {seconds / own:.2f}" for sampler, seconds in others.items())
