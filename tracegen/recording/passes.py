@@ -21,11 +21,11 @@ from memsim.progress import report
 from memsim.trace import Columns, GrowingColumns, Launch, Trace, lane_instructions, room
 from tracegen.options import TraceOptions
 from tracegen.probes.tokens import TokenEncoding
-from tracegen.recording import earlier, snapshot, typical
+from tracegen.recording import earlier, snapshot
+from tracegen.recording.choice import GroupChoice
 from tracegen.recording.launch import BoundLaunch, Prepared, check_size
 from tracegen.recording.machine_order import MachineOrder, by_position
 from tracegen.recording.room import Lengths, offsets, recorded
-from tracegen.recording.snapshot import Place
 from tracegen.recording.subgroup import LongMerge, merge
 
 GRANULE_ROW_BYTES = 14
@@ -78,7 +78,7 @@ class LaunchRun:
         self.ran_all = False
         self.took_others = False
         self.counted: dict[int, Batch] = {}
-        self.mean_group: typical.MeanGroup | None = None
+        self.choice = GroupChoice(launch.grid, options, self.affordable, self._requests)
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class LaunchRun:
 
     def traces(self, n_snapshots: int = 1, groups_of: GroupsOf | None = None) -> list[Trace]:
         """One trace a snapshot; a single one where `groups_of` says how long it is to be."""
-        launch, options = self.launch, self.options
+        launch = self.launch
         if launch.n_groups == 0:
             raise KernelError(
                 f"launch {launch.index} ({launch.name}) has no groups: its grid is {launch.grid}"
@@ -115,16 +115,11 @@ class LaunchRun:
             wave = max(self._resident, self.machine.n_cores)
         if groups_of is not None:
             one = np.array([snapshot.amid(launch.grid, 1)], np.int64)
-            length = max(groups_of(self._trace(one, wave)), 1)
-            length = min(length, launch.n_groups)
-            chosen = [Place(self._typical(length, typical.SHORT_GLANCE))]
-        elif options.groups is not None or wave is None:
-            listed = snapshot.choose(launch.grid, wave, options.groups, n_snapshots)
-            if wave is not None and isinstance(options.groups, (int, np.integer)):
-                self._look_at_others(len(listed[0]))
-            chosen = [Place(groups) for groups in listed]
+            chosen = self.choice.of_length(groups_of(self._trace(one, wave)))
+        elif self.options.groups is not None or wave is None:
+            chosen = self.choice.given(wave, n_snapshots)
         else:
-            chosen = self._within_budget(wave, n_snapshots)
+            chosen = self.choice.within_budget(wave, n_snapshots)
         traces = []
         for k, (groups, occurrences) in enumerate(chosen):
             report("tracing snapshots", k, len(chosen))
@@ -145,74 +140,6 @@ class LaunchRun:
             registers_per_item=self._registers_per_item,
         )
 
-    def _within_budget(self, wave: int, n_snapshots: int) -> list[Place]:
-        """The whole launch where that is no longer than all snapshots together, else the snapshots.
-
-        Where these would be too short, the start, which stands for its own groups alone, is left out, and
-        then all places but two. Where also two would be, there is one. Several are joined by the start of a
-        layer of groups, beyond the budget.
-        """
-        n_groups, waves = self.launch.n_groups, self.options.waves or snapshot.WAVES
-        n_traces = n_snapshots + self.options.start
-        if n_groups <= n_traces * waves * wave:
-            part: float = min(n_traces, snapshot.MOST_TRACES)
-            affordable = self.affordable(np.arange(n_groups, dtype=np.int64), wave, part)
-            if n_traces == 1 or len(affordable) == n_groups:
-                self._look_at_others(len(affordable))
-                return [Place(affordable)]
-        length = min(snapshot.in_whole_rows(self.launch.grid, wave, waves * wave), n_groups)
-        if n_traces > 1:
-            self._look_at_others(length)
-        choices, least = [(n_snapshots, False)], 0
-        if self.options.start:
-            choices = [(n_snapshots, True), (n_snapshots, False), (2, False)]
-            least = min(snapshot.LEAST_WAVES * wave, length)
-        for n_places, has_start in choices if length < n_groups else []:
-            if (n := n_places + has_start) == 1:
-                break
-            firsts = snapshot.starts(self.launch.grid, length, n_places) + [0] * has_start
-            groups = [np.arange(first, first + length, dtype=np.int64) for first in firsts]
-            part = min(snapshot.MOST_TRACES / n, 1)
-            kept = [self._affordable_rows(one, wave, part) for one in groups]
-            if (shortest := min(map(len, kept))) >= least:
-                places = [Place(one) for one in kept[:n_places]]
-                own = [Place(one, 1) for one in kept[n_places:]]
-                return places + self._layer_start(shortest, wave, len(own)) + own
-        part = min(n_traces, snapshot.MOST_TRACES)
-        one = self._affordable_rows(self._typical(length), wave, part)
-        return [Place(one if length < n_groups else self._typical(len(one)))]
-
-    def _affordable_rows(self, groups: snapshot.Groups, wave: int, part: float) -> snapshot.Groups:
-        """As `affordable`; where that is not all, whole rows of the grid are counted."""
-        kept = self.affordable(groups, wave, part)
-        if len(kept) == len(groups):
-            return kept
-        return kept[: snapshot.in_whole_rows(self.launch.grid, wave, len(kept), at_most=True)]
-
-    def _layer_start(self, length: int, wave: int, n_other: int) -> list[Place]:
-        """A snapshot in which a layer of groups begins, where that matters; for all but `n_other` layers."""
-        place = snapshot.layer_start(self.launch.grid, length, wave) if self.options.start else None
-        if place is None:
-            return []
-        return [Place(self.affordable(place.groups, wave), place.occurrences - n_other)]
-
-    def _look_at_others(self, n_snapshot: int, short: int = typical.SHORT) -> None:
-        """What the launch's mean group requests, for a snapshot of so many groups."""
-        if n_snapshot < self.launch.n_groups:
-            self.mean_group = typical.mean_group(
-                self.launch.grid, n_snapshot, self._requests, short
-            )
-
-    def _typical(self, length: int, short: int = typical.SHORT) -> snapshot.Groups:
-        """Consecutive groups that are like the launch, from amid it where these are."""
-        self._look_at_others(length, short)
-        grid, mean = self.launch.grid, self.mean_group
-        start = snapshot.amid(grid, length)
-        if length >= short and mean is not None:
-            starts = [start, *snapshot.starts(grid, length, typical.WINDOWS - 1)]
-            start = typical.typical_start(starts, length, mean.requests, self._requests)
-        return np.arange(start, start + length, dtype=np.int64)
-
     def _requests(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
         """(n_group,) the granules that each requests."""
         columns = self.columns(groups)
@@ -220,22 +147,12 @@ class LaunchRun:
         n_subgroup = -(-self.launch.group_items // self.subgroup_size)
         return np.asarray(np.diff(ends[::n_subgroup]), np.int64)
 
-    def _launch_work(self, n_requests: int, n_groups: int) -> dict[str, Any]:
-        """The launch's mean group beside traced ones, for a Trace."""
-        mean, traced = self.mean_group, n_requests / n_groups
-        if n_groups == self.launch.n_groups or mean is None or not traced or not mean.requests:
-            return {}
-        return {
-            "launch_work": mean.requests / traced,
-            "launch_work_error": mean.half_width / traced,
-        }
-
     def _trace(self, ids: snapshot.Groups, wave: int | None) -> Trace:
         width, shape = self.subgroup_size, self.shape
         if width not in (8, 16, 32, 64):
             raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
         columns = self.columns(ids)
-        work = self._launch_work(len(columns["granule"]), len(ids))
+        work = self.choice.launch_work(len(columns["granule"]), len(ids))
         touched = earlier.Touched(np.zeros((0, 2), np.int64), 0)
         if self.options.earlier and wave is not None and self.machine is not None:
             touched = earlier.touched_before(
