@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,15 @@ from memsim.errors import MemsimError
 from tracegen.cuda import host_clang
 from tracegen.devices import choice as opencl
 from tracegen.devices import trial as opencl_trial
-from tracegen.tools import COST, INSTALL_CLANG, CompilerMissing, amd_tools, nvidia_tools, nvrtc_tool
+from tracegen.tools import (
+    COST,
+    INSTALL_CLANG,
+    CompilerMissing,
+    amd_tools,
+    nvidia_tools,
+    nvrtc_tool,
+    nvvm_tools,
+)
 
 SCHEMA = 1
 Status = Literal["ok", "note", "missing"]
@@ -149,12 +157,14 @@ def _compilers() -> Iterator[Check]:
             continue
         found = ", ".join(f"{tool} {version}" for tool, version in versions.items())
         yield Check(name=name, status="ok", found=found)
-    name = "compiler for CUDA C++"
-    try:
-        yield Check(name=name, status="ok", found=str(nvrtc_tool()))
-    except CompilerMissing as error:
-        found = f"{error.reason}: clang compiles CUDA C++ too, but orders some loads otherwise"
-        yield Check(name=name, status="note", found=found, mend=error.mend)
+    libraries: dict[str, Callable[[], object]] = {"CUDA C++": nvrtc_tool, "OpenCL C": nvvm_tools}
+    for language, find_library in libraries.items():
+        name = f"NVIDIA's own for {language}"
+        try:
+            yield Check(name=name, status="ok", found=str(find_library()))
+        except CompilerMissing as error:
+            found = f"{error.reason}: clang compiles it alone, but with other registers and orders of loads"
+            yield Check(name=name, status="note", found=found, mend=error.mend)
 
 
 def _cuda() -> Check:

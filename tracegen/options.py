@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memsim.machine import Machine
 
 Tracer = Literal["auto", "polyhedral", "instrumented"]
-Compiler = Literal["auto", "nvrtc", "clang", "none"]
+Compiler = Literal["auto", "nvrtc", "nvvm", "clang", "none"]
 COMPILERS: tuple[Compiler, ...] = get_args(Compiler)
 MEMORY_BYTES = 1 << 30
 DEFAULT_SUBGROUP_SIZE = 32
@@ -61,9 +61,9 @@ class TraceOptions(Options):
         "auto",
         "'auto' compiles the kernel for the machine's GPU, where the compilers are installed: the"
         " machine code gives registers, and which accesses are performed in which order. For NVIDIA's"
-        " GPUs it translates CUDA C++ with NVIDIA's compiler library where that is installed and takes"
-        " the text ('nvrtc': nothing else will do), and all else with clang ('clang': everything). 'none'"
-        " takes the accesses in the order of the source.",
+        " GPUs it translates CUDA C++ and OpenCL C with NVIDIA's compiler libraries where these are"
+        " installed and take the text ('nvrtc', 'nvvm': nothing else will do), and all else with clang"
+        " ('clang': everything). 'none' takes the accesses in the order of the source.",
     )
     subgroup_size: int | None = option(
         None,

@@ -112,7 +112,7 @@ class PredictFiles(Options):
     default="auto",
     show_default=True,
     help="'auto' counts the instructions of the compiled kernel, where a compiler for the machine is"
-    " installed; 'nvrtc' does so with NVIDIA's compiler library for CUDA C++; 'none' counts the operations"
+    " installed; 'nvrtc' and 'nvvm' do so with NVIDIA's libraries for CUDA C++ and OpenCL C; 'none' counts the operations"
     " of the source.",
 )
 @command_options(Limits, "limits")

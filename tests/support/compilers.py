@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tracegen.tools.toolchain import CompilerMissing, amd_tools, nvidia_tools
+from tracegen.tools.toolchain import CompilerMissing, amd_tools, nvidia_tools, nvvm_tools
 
 
 def _marked(find: Callable[[], object]) -> pytest.MarkDecorator:
@@ -20,4 +20,5 @@ def _marked(find: Callable[[], object]) -> pytest.MarkDecorator:
 
 
 needs_nvidia = _marked(nvidia_tools)
+needs_nvvm = _marked(nvvm_tools)
 needs_amd = _marked(amd_tools)

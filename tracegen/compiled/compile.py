@@ -11,17 +11,20 @@ from tracegen.compiled.build_options import read_options
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.nvidia import back_end as nvidia
+from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.compiled.request import CompileError, FrontEnd, LocalMemoryError, Request
 from tracegen.compiled.signature import Signature, read_signature
 from tracegen.cuda import CudaProgram
 from tracegen.options import Compiler
-from tracegen.tools.toolchain import find_nvrtc
+from tracegen.tools.toolchain import find_library, find_typed_clang
 
 _FAMILIES: dict[str, Callable[[Request], MachineCode]] = {
     "sm_": nvidia.machine_code,
     "gfx": amd.machine_code,
 }
 
+NEWEST_OF_NVVM = 90
+"""For later targets libNVVM takes another dialect of LLVM IR."""
 _EXACT = ("-cl-fp32-correctly-rounded-divide-sqrt",)
 _RELAXED = ("-cl-fast-relaxed-math",)
 """What CUDA C++ and HIP promise of divisions and roots, as options of OpenCL."""
@@ -35,6 +38,7 @@ def compile_kernel(
     build_options: str | Sequence[str] = (),
     group_shape: Sequence[int] | None = None,
     registers_limit: int | None = None,
+    by: Compiler = "auto",
 ) -> MachineCode:
     """The machine code of a kernel of a program in OpenCL C.
 
@@ -43,6 +47,7 @@ def compile_kernel(
     group_shape : work-items along the axes of a group, for a kernel whose text does not require a
         shape; by default the code allows any shape
     registers_limit : most vector registers of a work-item
+    by : see TraceOptions.compiler, without `none`
 
     Raises CompilerMissing if a compiler is missing, CompileError if one refuses the text, each in one
     line; both are KernelErrors.
@@ -59,7 +64,34 @@ def compile_kernel(
         group_shape=signature.group_shape or _three(group_shape),
         registers_limit=limit,
     )
-    return _compiled(request)
+    if by == "nvrtc":
+        raise KernelError("NVRTC compiles CUDA C++ for NVIDIA's GPUs, not this kernel's language")
+    has_library = target.startswith("sm_") and number(target) <= NEWEST_OF_NVVM
+    if by == "nvvm" and not has_library:
+        raise KernelError(f"libNVVM compiles for sm_50 to sm_{NEWEST_OF_NVVM}, not for {target}")
+
+    def compiled(front_end: FrontEnd) -> MachineCode:
+        return _compiled(dataclasses.replace(request, by=front_end))
+
+    if by != "auto":
+        return compiled("nvvm" if by == "nvvm" else "clang")
+    if not (has_library and find_typed_clang() and find_library("libnvvm")):
+        return compiled("clang")
+    return _by_library("nvvm", "libNVVM", compiled)
+
+
+def _by_library(
+    library: FrontEnd, name: str, compiled: Callable[[FrontEnd], MachineCode]
+) -> MachineCode:
+    """What NVIDIA's library makes of a kernel, or clang, where the library refuses it."""
+    try:
+        return compiled(library)
+    except LocalMemoryError:
+        raise
+    except CompileError as error:
+        code = compiled("clang")
+        note = f"clang compiled it, for {name} refuses it: {error}"
+        return dataclasses.replace(code, notes=(*code.notes, note))
 
 
 def compile_cuda(
@@ -79,6 +111,8 @@ def compile_cuda(
     Raises KernelError as `compile_kernel` does.
     """
     is_cuda = not program.is_hip and target.startswith("sm_")
+    if by == "nvvm":
+        raise KernelError("libNVVM compiles OpenCL C for NVIDIA's GPUs, not this kernel's language")
     if by == "nvrtc" and not is_cuda:
         what = "HIP" if program.is_hip else f"for {target}"
         raise KernelError(f"NVRTC compiles CUDA C++ for NVIDIA's GPUs, not {what}")
@@ -100,17 +134,10 @@ def compile_cuda(
 
     if by != "auto":
         return compiled("nvrtc" if by == "nvrtc" else "clang")
-    nvrtc = find_nvrtc() if is_cuda else None
+    nvrtc = find_library("nvrtc") if is_cuda else None
     if nvrtc is None or target not in nvrtc.targets:
         return compiled("clang")
-    try:
-        return compiled("nvrtc")
-    except LocalMemoryError:
-        raise
-    except CompileError as error:
-        code = compiled("clang")
-        note = f"clang compiled it, for NVRTC refuses it: {error}"
-        return dataclasses.replace(code, notes=(*code.notes, note))
+    return _by_library("nvrtc", "NVRTC", compiled)
 
 
 def _compiled(request: Request) -> MachineCode:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from tracegen.compiled.request import FrontEnd, Request
+from tracegen.compiled.request import Request
 from tracegen.cuda import COMPILED, FIRST, CudaProgram
 from tracegen.tools.headers import DEPENDENCIES
 from tracegen.tools.precompiled import run_with_header
@@ -23,16 +23,10 @@ class CudaRequest(Request):
     """A kernel of a program, and how it is to be compiled; `kernel` is its symbol.
 
     pointers : the array of each parameter in order, "" for one that is no pointer
-    by : see Request.front_end
     """
 
     program: CudaProgram
     pointers: tuple[str, ...]
-    by: FrontEnd
-
-    @property
-    def front_end(self) -> FrontEnd:
-        return self.by
 
     @property
     def file(self) -> str:
@@ -58,7 +52,7 @@ class CudaRequest(Request):
 
     @property
     def dependencies(self) -> list[str]:
-        return [*super().dependencies, *self.program.dialect, *self.program.given, self.by]
+        return [*super().dependencies, *self.program.dialect, *self.program.given]
 
     @property
     def searched(self) -> list[str]:

@@ -25,7 +25,7 @@ def compiled_launch(
     """The machine code of a launch, or why there is none ("" where none is needed).
 
     Raises LocalMemoryError where the kernel cannot run on the machine, and KernelError where it is to be
-    compiled by NVRTC and cannot be.
+    compiled by a library of NVIDIA's and cannot be.
     """
     if compiler == "none" or machine is None or not machine.compiler_target:
         return ""
@@ -34,7 +34,7 @@ def compiled_launch(
     except LocalMemoryError:
         raise
     except KernelError as error:
-        if compiler == "nvrtc":
+        if compiler in ("nvrtc", "nvvm"):
             raise
         return str(error)
     text = prepared.source
@@ -68,12 +68,11 @@ def _compiled(
     if isinstance(prepared, PreparedCuda):
         symbol, pointers = prepared.symbol, prepared.pointers
         return compile_cuda(prepared.program, symbol, pointers, target, by=compiler)
-    if compiler == "nvrtc":
-        raise KernelError("NVRTC compiles CUDA C++ for NVIDIA's GPUs, not this kernel's language")
     return compile_kernel(
         prepared.source,
         launch.name,
         target,
         build_options=[*prepared.build_options, *include_options()],
         group_shape=launch.group_shape,
+        by=compiler,
     )

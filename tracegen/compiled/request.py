@@ -14,7 +14,8 @@ from tracegen.tools.headers import DEPENDENCIES
 from tracegen.tools.process import Finished
 from tracegen.tools.toolchain import Tool
 
-FrontEnd = Literal["clang", "nvrtc"]
+FrontEnd = Literal["clang", "nvrtc", "nvvm"]
+"""What writes PTX for NVIDIA's targets: clang, or NVIDIA's libraries for CUDA C++ and for OpenCL C."""
 PRINTF = re.compile(r"\bprintf(?=\s*\()")
 """What is replaced by `_print`, a macro of equal length."""
 _ERROR = re.compile(
@@ -51,6 +52,7 @@ class Request:
 
     group_shape : work-items along the three axes of a group; None if the compiler must allow any
     registers_limit : most vector registers of a work-item, None for the target's own limit
+    by : what translates the text for NVIDIA's targets; clang does for all others
     """
 
     text: str
@@ -60,11 +62,7 @@ class Request:
     signature: Signature
     group_shape: tuple[int, int, int] | None
     registers_limit: int | None
-
-    @property
-    def front_end(self) -> FrontEnd:
-        """What translates the text for NVIDIA's targets."""
-        return "clang"
+    by: FrontEnd = "clang"
 
     @property
     def file(self) -> str:
@@ -99,7 +97,7 @@ class Request:
     def dependencies(self) -> list[str]:
         """What decides what the compilers write, besides their versions and the included files."""
         shape = f"{self.group_shape} {self.registers_limit}"
-        return [self.source, self.kernel, self.target, *self.options.arguments, shape]
+        return [self.source, self.kernel, self.target, *self.options.arguments, shape, self.by]
 
     @property
     def searched(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Finds the compilers: clang, NVIDIA's ptxas and nvdisasm, and the libraries that kernels need.
+"""Finds the compilers: clang, NVIDIA's ptxas, nvdisasm and compiler libraries, and what kernels need.
 
 A program is run once for its version and its targets; its output is kept in the cache.
 """
@@ -23,8 +23,11 @@ CLANG_VARIABLE = "MEMSIM_CLANG"
 NEWEST_CLANG = 22
 OLDEST_CLANG = {"nvptx64": 14, "amdgcn": 15}
 """AMD's device libraries of Debian 12 are bitcode of version 15."""
+TYPED_CLANG = (15, 14)
+"""Versions of clang whose pointers may have types, as libNVVM's must; PoCL on Debian 12 brings clang 15 along."""
 COST = "registers and the order of loads are unknown"
 INSTALL_CLANG = "apt-get install clang-19"
+INSTALL_TYPED_CLANG = "apt-get install clang-15"
 INSTALL_NVIDIA = "pip install nvidia-cuda-nvcc-cu12==12.9.86 nvidia-cuda-nvdisasm==13.2.51"
 INSTALL_NVRTC = "pip install nvidia-cuda-nvrtc-cu12==12.9.86"
 INSTALL_DEVICE_LIBRARIES = "apt-get install rocm-device-libs"
@@ -36,8 +39,12 @@ _DISTRIBUTIONS = {
     "ptxas": ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc"),
     "nvdisasm": ("nvidia-cuda-nvdisasm",),
     "nvrtc": ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc"),
+    "libnvvm": ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc"),
 }
-_NVRTC = ("lib/libnvrtc.so.[0-9]*", "lib64/libnvrtc.so.[0-9]*")
+_LIBRARIES = {
+    "nvrtc": ("lib/libnvrtc.so.[0-9]*", "lib64/libnvrtc.so.[0-9]*"),
+    "libnvvm": ("nvvm/lib64/libnvvm.so*",),
+}
 _DEVICE_LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
     "/usr/lib/aarch64-linux-gnu/amdgcn/bitcode",
@@ -114,10 +121,32 @@ def nvidia_tools() -> NvidiaTools:
 
 def nvrtc_tool() -> Tool:
     """NVIDIA's compiler library for CUDA C++. Raises CompilerMissing, with how to install it."""
-    tool = find_nvrtc()
+    tool = find_library("nvrtc")
     if tool is None:
         raise CompilerMissing("NVIDIA's compiler library NVRTC is missing", INSTALL_NVRTC)
     return tool
+
+
+@dataclass(frozen=True)
+class NvvmTools:
+    """What translates OpenCL C as NVIDIA's driver does: a clang that writes LLVM IR, and NVIDIA's library."""
+
+    clang: Tool
+    library: Tool
+
+    def __str__(self) -> str:
+        return f"{self.clang}, {self.library}"
+
+
+def nvvm_tools() -> NvvmTools:
+    """Raises CompilerMissing, with how to install what is missing."""
+    clang, library = find_typed_clang(), find_library("libnvvm")
+    if clang and library:
+        return NvvmTools(clang, library)
+    parts = {f"clang {TYPED_CLANG[0]}": clang, "libNVVM": library}
+    raise _missing(
+        "NVIDIA", parts, {f"clang {TYPED_CLANG[0]}": INSTALL_TYPED_CLANG}, INSTALL_NVIDIA
+    )
 
 
 def amd_tools() -> AmdTools:
@@ -131,10 +160,11 @@ def versions_for(target: str) -> dict[str, str]:
     try:
         if target.startswith("gfx"):
             return amd_tools().versions
-        nvrtc, versions = find_nvrtc(), nvidia_tools().versions
+        versions = nvidia_tools().versions
     except CompilerMissing:
         return {}
-    return {**versions, nvrtc.name: nvrtc.version} if nvrtc else versions
+    libraries = [tool for name in _LIBRARIES if (tool := find_library(name))]
+    return versions | {tool.name: tool.version for tool in libraries}
 
 
 def _environment() -> tuple[str | None, ...]:
@@ -211,32 +241,43 @@ def find_tool(name: str) -> Tool | None:
     return None
 
 
-def find_nvrtc() -> Tool | None:
-    """NVRTC: from NVIDIA's wheels, else from CUDA_HOME."""
-    return _nvrtc(_environment())
+def find_typed_clang() -> Tool | None:
+    """The newest clang whose pointers may have types. One that MEMSIM_CLANG names is the only one."""
+    if os.environ.get(CLANG_VARIABLE):
+        tool = find_clang("nvptx64")
+        return tool if tool and major(tool) in TYPED_CLANG else None
+    paths = (shutil.which(f"clang-{number}") for number in TYPED_CLANG)
+    tools = (_clang(path, "nvptx64") for path in paths if path)
+    return next((tool for tool in tools if tool and tool.targets), None)
+
+
+def find_library(name: str) -> Tool | None:
+    """NVRTC (`nvrtc`) or libNVVM (`libnvvm`): from NVIDIA's wheels, else from CUDA_HOME."""
+    return _library(name, _environment())
 
 
 @functools.lru_cache(maxsize=8)
-def _nvrtc(_: tuple[str | None, ...]) -> Tool | None:
-    for path in _nvrtc_paths():
-        words = answer([*nvrtc_command(path)], _identity(path))
+def _library(name: str, _: tuple[str | None, ...]) -> Tool | None:
+    for path in _library_paths(name):
+        words = answer(library_command(name, path), _identity(path))
         if words and (version := re.match(r"version (\S+)", words)):
-            return Tool("nvrtc", path, _identity(path), version[1], tuple(words.split()[2:]))
+            return Tool(name, path, _identity(path), version[1], tuple(words.split()[2:]))
     return None
 
 
-def nvrtc_command(library: Path) -> list[str]:
-    """The command that calls the library; see run_nvrtc.py."""
-    return [sys.executable, "-I", str(Path(__file__).with_name("run_nvrtc.py")), str(library)]
+def library_command(name: str, library: Path) -> list[str]:
+    """The command that calls a library; see run_nvrtc.py and run_nvvm.py."""
+    script = Path(__file__).with_name(f"run_{name.removeprefix('lib')}.py")
+    return [sys.executable, "-I", str(script), str(library)]
 
 
-def _nvrtc_paths() -> Iterator[Path]:
-    for file in _wheel_files("nvrtc"):
-        if any(file.match(pattern) for pattern in _NVRTC):
+def _library_paths(name: str) -> Iterator[Path]:
+    for file in _wheel_files(name):
+        if any(file.match(pattern) for pattern in _LIBRARIES[name]):
             yield file
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
-            for pattern in _NVRTC:
+            for pattern in _LIBRARIES[name]:
                 yield from sorted(Path(os.environ[variable]).glob(pattern))
 
 

@@ -74,8 +74,9 @@ def test_the_parts_make_the_whole(document: Any) -> None:
     time = document["time_s"]
     low, high = time["ci95"]
     assert low < time["mean"] < high
-    # A block ends at each of two barriers a tile; the source waits once more, the compiled code may not.
-    assert 2 * 64 / 16 + 1 <= document["nbb"] <= 3 * 64 / 16 + 1
+    # A block ends at each of two barriers a tile; the compiled code may wait for the loads of both tiles apart,
+    # or for none of them.
+    assert 2 * 64 / 16 + 1 <= document["nbb"] <= 4 * 64 / 16 + 1
     assert sum(block["runs"] for block in document["blocks"]) == document["nbb"] + 1  # the start
     for floor in document["floors_s"].values():
         assert 0 < floor <= time["mean"]

@@ -20,14 +20,14 @@ from tracegen.compiled.counting.conflicts import with_conflicts
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode, MemoryOperation
 from tracegen.cuda.host_code import device_code
 from tracegen.options import TraceOptions
-from tracegen.tools.toolchain import find_nvrtc
+from tracegen.tools.toolchain import find_library
 from tracegen.workloads.load import load_kernel
 
 KERNELS = Path(__file__).parents[3] / "experiments" / "kernels"
 needs_nvrtc = [
     needs_clang,
     needs_nvidia,
-    pytest.mark.skipif(find_nvrtc() is None, reason="NVRTC is not installed"),
+    pytest.mark.skipif(find_library("nvrtc") is None, reason="NVRTC is not installed"),
 ]
 STENCIL = """
 template <int N> __global__ void k(float *y, const float *x, int n) {

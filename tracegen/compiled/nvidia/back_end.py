@@ -25,6 +25,7 @@ from tracegen.tools.toolchain import (
     Tool,
     nvidia_tools,
     nvrtc_tool,
+    nvvm_tools,
 )
 
 _TABLE_JUMP = re.compile(r"\b(?:BRX|JMX)")
@@ -49,10 +50,16 @@ def _dependencies(request: Request, tools: NvidiaTools) -> Iterator[str]:
     yield builtins_text()
 
 
-def _used(request: Request, tools: NvidiaTools) -> tuple[Tool, Tool, Tool]:
+def _used(request: Request, tools: NvidiaTools) -> Iterator[Tool]:
     """The programs that compile a request, and show the code."""
-    first = nvrtc_tool() if request.front_end == "nvrtc" else tools.clang
-    return first, tools.ptxas, tools.nvdisasm
+    if request.by == "nvrtc":
+        yield nvrtc_tool()
+    elif request.by == "nvvm":
+        nvvm = nvvm_tools()
+        yield from (nvvm.clang, nvvm.library)
+    else:
+        yield tools.clang
+    yield from (tools.ptxas, tools.nvdisasm)
 
 
 def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
@@ -144,7 +151,7 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
 def _target_notes(request: Request, tools: NvidiaTools, texts: Mapping[str, Any]) -> Iterator[str]:
     """What is approximate where a program does not know the target."""
     shown = texts["listing_target"]
-    if request.front_end != "nvrtc" and request.target not in tools.clang.targets:
+    if request.by == "clang" and request.target not in tools.clang.targets:
         yield f"{tools.clang} does not know {request.target}: its PTX is for an older target."
     if shown != request.target:
         yield (

@@ -1,4 +1,5 @@
-"""From OpenCL C to PTX: clang, the built-in functions of the folder beside, and NVIDIA's libdevice.
+"""To PTX: from OpenCL C by clang and NVIDIA's libNVVM or by clang alone, with the built-in functions of the
+folder beside and NVIDIA's libdevice; from CUDA C++ by NVRTC or clang.
 
 As in NVIDIA's own compiler for OpenCL, multiplications and additions are contracted, and divisions
 and square roots in single precision have the precision that OpenCL requires, unless build options
@@ -15,11 +16,19 @@ from pathlib import Path
 from memsim.errors import KernelError
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.kernel_bodies import inlined_bodies
+from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
 from tracegen.compiled.request import PRINTF, CompileError, Request, check, linked
 from tracegen.cuda import device_code
 from tracegen.tools import cache
 from tracegen.tools.process import run
-from tracegen.tools.toolchain import NvidiaTools, Tool, major, nvrtc_command, nvrtc_tool
+from tracegen.tools.toolchain import (
+    NvidiaTools,
+    Tool,
+    library_command,
+    major,
+    nvrtc_tool,
+    nvvm_tools,
+)
 
 SEPARATE_BODIES = 21
 """The first version of clang that puts the body of a kernel into a function of its own."""
@@ -34,6 +43,8 @@ AS_NVIDIA = (
 result, and then the operands of all of it are in registers at once: a convolution whose stores are conditional
 takes 252 registers, and 32 with NVIDIA's. And it calls long functions, for which pointers to shared memory are
 generic; NVIDIA's inline what is not marked `__noinline__`."""
+_TYPED = ("-Xclang", "-no-opaque-pointers", "-fno-discard-value-names")
+"""For libNVVM, to whose LLVM IR pointers without types, and parameters without names, are unknown."""
 _DEBUG_TARGET = re.compile(r"^(\.target [^\n]*?), debug$", re.MULTILINE)
 _DEBUG_SECTION = re.compile(r"^\s*\.section\s[^{]*\{.*?\}[ \t]*$", re.MULTILINE | re.DOTALL)
 # Labels that only the debug sections refer to. clang puts them, and positions, even inside calls.
@@ -58,8 +69,10 @@ def number(target: str) -> int:
 def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
     """The PTX of a kernel and of the functions that it calls; it states the group shape."""
     (folder / request.file).write_text(request.source, encoding="utf-8")
-    if isinstance(request, CudaRequest) and request.front_end == "nvrtc":
+    if isinstance(request, CudaRequest) and request.by == "nvrtc":
         _run_nvrtc(request, tools, folder)
+    elif request.by == "nvvm":
+        _run_nvvm(request, tools, folder)
     else:
         _run_clang(request, tools, folder)
     ptx = _without_debug((folder / "kernel.ptx").read_text(encoding="utf-8"))
@@ -89,7 +102,7 @@ def _run_nvrtc(request: CudaRequest, tools: NvidiaTools, folder: Path) -> None:
     text = PRINTF.sub("_print", program.compilable or program.text)
     target = f"--gpu-architecture=compute_{request.target[3:]}"
     names = [request.file, program.file, program.kernel, "kernel.ptx"]
-    command = [*nvrtc_command(tool.path), *names, target, *request.nvrtc_options]
+    command = [*library_command("nvrtc", tool.path), *names, target, *request.nvrtc_options]
     while True:
         (folder / request.file).write_text(text, encoding="utf-8")
         finished = run(command, folder)
@@ -102,6 +115,30 @@ def _run_nvrtc(request: CudaRequest, tools: NvidiaTools, folder: Path) -> None:
         file = folder / "kernel.ptx"
         ptx = file.read_text(encoding="utf-8")
         file.write_text(re.sub(rf"\b{re.escape(symbol)}\b", request.kernel, ptx), encoding="utf-8")
+
+
+def _run_nvvm(request: Request, tools: NvidiaTools, folder: Path) -> None:
+    """Writes `kernel.ptx` as NVIDIA's driver does: clang translates the text, libNVVM optimises the code."""
+    nvvm, options, ir = nvvm_tools(), request.options, folder / "kernel.ll"
+    command = [
+        *(str(nvvm.clang.path), *_target(request.target, nvvm.clang)),
+        *("-emit-llvm", "-Xclang", "-disable-llvm-passes", *_TYPED, "-gline-directives-only"),
+        *linked([_library(request, nvvm.clang, folder), tools.libdevice]),
+        *request.clang_arguments(ir.name),
+    ]
+    check(run(command, folder), nvvm.clang, request)
+    ir.write_text(as_nvvm(ir.read_text(encoding="utf-8")), encoding="utf-8")
+    flags = {
+        "opt": 0 if "-cl-opt-disable" in options else 3,
+        "ftz": int("-cl-denorms-are-zero" in options),
+        "prec-div": int(options.divides_exactly),
+        "prec-sqrt": int(options.divides_exactly),
+        "fma": int("FP_CONTRACT" not in request.text),
+    }
+    words = [f"-arch=compute_{request.target[3:]}", "-generate-line-info"]
+    words += [f"-{name}={value}" for name, value in flags.items()]
+    command = [*library_command("libnvvm", nvvm.library.path), ir.name, "kernel.ptx", *words]
+    check(run(command, folder), nvvm.library, request)
 
 
 def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
@@ -119,7 +156,7 @@ def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
         *(["-Xclang", _FLUSH] if "-cl-denorms-are-zero" in options else []),
     ]
     # With tables of line numbers, clang 19 crashes on some programs.
-    libraries = linked([_library(request, tools, folder), tools.libdevice])
+    libraries = linked([_library(request, tools.clang, folder), tools.libdevice])
     first = [*command, "-gline-directives-only", *libraries]
     if major(tools.clang) < SEPARATE_BODIES or "-cl-opt-disable" in options:
         check(run([*first, *request.clang_arguments("kernel.ptx")], folder), tools.clang, request)
@@ -185,7 +222,7 @@ def builtins_text() -> str:
     return "".join(file.read_text(encoding="utf-8") for file in files)
 
 
-def _library(request: Request, tools: NvidiaTools, folder: Path) -> Path:
+def _library(request: Request, clang: Tool, folder: Path) -> Path:
     """Bitcode of the built-in functions, compiled once for each clang and precision.
 
     It is not optimised here but together with each kernel, whose target it then gets.
@@ -194,17 +231,18 @@ def _library(request: Request, tools: NvidiaTools, folder: Path) -> Path:
         *(["-cl-fast-relaxed-math"] if request.options.is_relaxed else []),
         *(["-DDIVIDES_EXACTLY"] if request.options.divides_exactly else []),
     ]
-    key = cache.key("builtins", tools.clang.identity, builtins_text(), *variant)
+    typed = _TYPED if request.by == "nvvm" else ()
+    key = cache.key("builtins", clang.identity, builtins_text(), *variant, *typed)
 
     def make(path: Path) -> None:
         sources = resources.files("tracegen.compiled.nvidia") / "builtins"
         with resources.as_file(sources) as place:
             command = [
-                *(str(tools.clang.path), "-x", "cl", "-cl-std=CL1.2", "-O2", "-w", *variant),
+                *(str(clang.path), "-x", "cl", "-cl-std=CL1.2", "-O2", "-w", *variant, *typed),
                 *("-target", TRIPLE, "-nogpulib", "-c", "-emit-llvm", "-fno-crash-diagnostics"),
                 *("-Xclang", f"-cl-ext={_EXTENSIONS}", "-Xclang", "-disable-llvm-passes"),
                 *(str(place / "all.cl"), "-o", str(path)),
             ]
-            check(run(command, folder), tools.clang, request)
+            check(run(command, folder), clang, request)
 
     return cache.file(f"{key}.bc", make, folder)

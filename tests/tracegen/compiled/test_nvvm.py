@@ -1,0 +1,209 @@
+"""OpenCL C that clang and NVIDIA's libNVVM translate, as NVIDIA's driver does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tracegen
+from experiments.kernels.cuda_twins import TWINS
+from memsim.errors import KernelError
+from memsim.trace import Trace
+from tests.support.compilers import needs_nvidia, needs_nvvm
+from tests.support.cuda_kernels import needs_clang
+from tracegen import CudaWorkload
+from tracegen.compiled import compile_kernel
+from tracegen.compiled.nvidia import nvidia_ptx
+from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
+from tracegen.options import TraceOptions
+from tracegen.tools import toolchain
+from tracegen.tools.toolchain import find_library, find_typed_clang
+from tracegen.workloads.load import load_kernel
+
+KERNELS = Path(__file__).parents[3] / "experiments" / "kernels"
+needs_nvrtc = pytest.mark.skipif(find_library("nvrtc") is None, reason="NVRTC is not installed")
+TEXT = "__kernel void k(__global float *x)\n{ int i = get_global_id(0); x[i] = 2 * x[i + 1]; }"
+
+
+def traced(kernel: Any, compiler: Any, machine: str = "v100") -> Trace:
+    return tracegen.trace(kernel, machine, groups=2, options=TraceOptions(compiler=compiler))
+
+
+def compiler_of(trace: Trace) -> dict[str, Any]:
+    found: dict[str, Any] = trace.provenance["compiler"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("  %s = fneg float %x", "  %s = fsub float -0.0, %x"),
+        ("  %s = fneg fast <2 x float> %x", "  %s = fsub fast <2 x float> <float -0.0, float -0.0>, %x"),
+        ("  %s = select fast i1 %c, float %x, float %y", "  %s = select i1 %c, float %x, float %y"),
+        ("  %s = atomicrmw add i32* %p, i32 1 seq_cst, align 4", "  %s = atomicrmw add i32* %p, i32 1 seq_cst"),
+        ("  store <2 x i32> poison, <2 x i32>* %p", "  store <2 x i32> undef, <2 x i32>* %p"),
+        ("declare !dbg !7 float @f(float noundef) #1", "declare float @f(float) #1"),
+        ('attributes #0 = { convergent mustprogress nounwind "a"="b" }', "attributes #0 = { convergent nounwind }"),
+        ("call void @f(%struct* byval(%struct) %p)", "call void @f(%struct* byval %p)"),
+        ('@s = constant [3 x i8] c"%7\\00"', '@s = constant [3 x i8] c"%7\\00"'),
+    ],
+)  # fmt: skip
+def test_what_has_changed_since_llvm_7(new: str, old: str) -> None:
+    assert as_nvvm(new).splitlines()[0] == old
+
+
+def test_numbers_become_names() -> None:
+    """The first block has the number after those of the parameters, but no label."""
+    text = "define float @f(float %0) {\n  br label %2\n\n2:\n  %3 = phi float [ %0, %1 ]\n  ret float %3\n}"
+    lines = as_nvvm(text).splitlines()
+    assert lines[:3] == ["define float @f(float %$.0) {", "$.1:", "  br label %$.2"]
+    assert lines[4:6] == ["$.2:", "  %$.3 = phi float [ %$.0, %$.1 ]"]
+
+
+def test_the_version_is_a_new_node() -> None:
+    assert as_nvvm("!0 = !{}\n!12 = !{!0}").splitlines()[-2:] == [
+        "!nvvmir.version = !{!13}",
+        "!13 = !{i32 2, i32 0, i32 3, i32 2}",
+    ]
+
+
+@needs_nvidia
+@needs_nvvm
+class TestInstalled:
+    def test_it_is_the_default(self) -> None:
+        assert compile_kernel(TEXT, "k", "sm_80").tools.keys() >= {"clang", "libnvvm"}
+        assert "libnvvm" not in compile_kernel(TEXT, "k", "sm_80", by="clang").tools
+        assert "libnvvm" not in compile_kernel(TEXT, "k", "sm_120").tools
+
+    @needs_clang
+    @needs_nvrtc
+    @pytest.mark.parametrize("machine", ["v100", "a100"])
+    @pytest.mark.parametrize(
+        "name",
+        ["stream_triad", "transpose_naive", "bfs_level", "embedding_bag", "spmv", "spmm", "merge_global"],
+    )  # fmt: skip
+    def test_registers_and_waits_are_those_of_the_same_kernel_in_cuda(
+        self, name: str, machine: str
+    ) -> None:
+        """NVRTC shares nothing with it but the optimiser. clang alone gives `spmv` and `spmm` other registers, and
+        other loads that are under way together."""
+        original = TWINS[name].original()
+        twin = TWINS[name].in_cuda(original, traced(original, "none", machine).launch)
+        cuda, opencl, clang = (
+            traced(one, compiler, machine)
+            for one, compiler in ((twin, "nvrtc"), (original, "nvvm"), (original, "clang"))
+        )
+
+        def code(trace: Trace) -> tuple[int, int, int]:
+            registers = compiler_of(trace)["registers_per_item"]
+            return registers, trace.n_access, int(trace.starts_sequence.sum())
+
+        assert code(cuda) == code(opencl)
+        assert compiler_of(opencl)["unmatched_percent"] == 0
+        if name in ("spmv", "spmm"):
+            assert code(clang)[0] < code(cuda)[0]
+            assert code(clang)[2] > code(cuda)[2]
+
+    @needs_clang
+    @needs_nvrtc
+    def test_the_measured_stencil_has_its_loads_in_the_same_order(self) -> None:
+        """NVRTC keeps the order of the sums."""
+        sums = " + ".join(
+            f"0.25 * from[{'-' if sign < 0 else ''}{distance * step}]"
+            for step in (1, 40 * 16, 40)
+            for sign in (1, -1)
+            for distance in range(1, 5)
+        )
+        text = (
+            "__kernel void k(__global const double *restrict src, __global double *restrict dst)\n"
+            "{ long i = get_global_id(0) + 40 * get_global_id(1) + 640 * get_global_id(2);\n"
+            f"  __global const double *from = src + i; dst[i] = {sums}; }}"
+        )
+        cuda = (
+            re.sub(r"__global |__kernel", "", text.replace("__kernel void", "__global__ void"))
+            .replace("restrict", "__restrict__")
+            .replace("get_global_id(0)", "(long) (blockIdx.x * blockDim.x + threadIdx.x)")
+            .replace("get_global_id(1)", "(long) (blockIdx.y * blockDim.y + threadIdx.y)")
+            .replace("get_global_id(2)", "(long) (blockIdx.z * blockDim.z + threadIdx.z)")
+        )
+        assert cuda.startswith("__global__")
+        nothing = CudaWorkload(source=cuda, kernel="k", arguments={}, grid=1, block=1)
+        program = tracegen.compiled.program_of(nothing)
+        codes = [
+            program.compiled("k", "sm_70").intermediate,
+            compile_kernel(text, "k", "sm_70", by="nvvm").intermediate,
+        ]
+        expected = re.findall(r"from\[(-?\d+)\]", text)
+        orders = [
+            [
+                str(int(offset) // 8)
+                for offset in re.findall(r"ld\.global\S* [^;]*\+(-?\d+)\]", code)
+            ]
+            for code in codes
+        ]
+        assert orders[0] == orders[1] == expected
+
+    def test_clang_compiles_what_it_refuses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(nvidia_ptx, "as_nvvm", lambda ir: "nonsense")
+        monkeypatch.setenv("MEMSIM_CACHE_DIR", "")
+        code = compile_kernel(TEXT, "k", "sm_80")
+        assert "libnvvm" not in code.tools
+        (note,) = (one for one in code.notes if "libNVVM" in one)
+        assert re.match(r"clang compiled it, for libNVVM refuses it: kernel k: .*\(libnvvm [\d.]+ for sm_80\)$", note)  # fmt: skip
+        with pytest.raises(KernelError, match=r"\(libnvvm [\d.]+ for sm_80\)$") as refused:
+            compile_kernel(TEXT, "k", "sm_80", by="nvvm")
+        assert "\n" not in str(refused.value)
+
+    def test_clang_alone_compiles_where_it_is_missing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tracegen.compiled.compile.find_typed_clang", lambda: None)
+        assert "libnvvm" not in compile_kernel(TEXT, "k", "sm_80").tools
+        monkeypatch.setattr(toolchain, "find_typed_clang", lambda: None)
+        with pytest.raises(KernelError, match=r"without clang 15 \(apt-get install clang-15\)"):
+            compile_kernel(TEXT, "k", "sm_80", by="nvvm")
+
+    def test_errors_have_the_line_of_the_text(self) -> None:
+        with pytest.raises(KernelError, match=r"^line 2: .*undeclared.* \(clang 1[45]\.\d"):
+            compile_kernel(TEXT.replace("2 *", "two *"), "k", "sm_80", by="nvvm")
+
+    def test_options_reach_it(self) -> None:
+        flushed, plain = (
+            compile_kernel(TEXT, "k", "sm_80", build_options=options, by="nvvm").intermediate
+            for options in ("-cl-denorms-are-zero", "")
+        )
+        assert ".ftz." in flushed
+        assert ".ftz." not in plain
+
+    def test_a_clang_of_the_users_choice_is_the_only_one(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        typed = find_typed_clang()
+        assert typed is not None
+        monkeypatch.setenv("MEMSIM_CLANG", str(typed.path))
+        assert find_typed_clang() == typed
+        newer = next(path for path in toolchain._clang_paths() if path != str(typed.path))
+        monkeypatch.setenv("MEMSIM_CLANG", newer)
+        assert find_typed_clang() is None
+
+
+def test_what_it_does_not_compile_is_refused() -> None:
+    with pytest.raises(KernelError, match=r"^libNVVM compiles for sm_50 to sm_90, not for gfx90a$"):
+        compile_kernel(TEXT, "k", "gfx90a", by="nvvm")
+    with pytest.raises(KernelError, match=r"not for sm_100$"):
+        compile_kernel(TEXT, "k", "sm_100", by="nvvm")
+
+
+@needs_clang
+@needs_nvidia
+def test_cuda_is_not_its_language() -> None:
+    twin = load_kernel(
+        f"{KERNELS / 'cuda_twins.cu'}:stream_triad",
+        {"name": "stream_triad"},
+        f"{KERNELS / 'cuda_twins.py'}:twin",
+    )
+    with pytest.raises(KernelError, match=r"^libNVVM compiles OpenCL C .*, not this kernel's language$"):  # fmt: skip
+        traced(twin, "nvvm")
