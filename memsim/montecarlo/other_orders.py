@@ -23,7 +23,7 @@ Order = Mapping[str, Any]
 """The fields of an Ordering that are other than in the trials."""
 OTHER_SAMPLERS: dict[str, Order] = {name: {"sampler": name} for name in ("gty", "gto", "lrr")}
 """Those that a replay with the default one is compared with, the most telling first."""
-IN_STEP: dict[str, Order] = {"in step": {"deviation": False, "counts_start": False}}
+IN_STEP: dict[str, Order] = {"groups in step": {"deviation": False, "counts_start": False}}
 """The first groups of a snapshot from inside a launch begin together, instead of being evenly spread."""
 TRIALS_PER_ORDER = 16
 """One ordering of each sampler, at each place, is replayed for so many trials at each place. A greedy one takes

@@ -65,7 +65,7 @@ Attributes:
     pages_json              level -> the part of the variance of its load hit ratio over trials that is due to
                             where pages lie; without a level whose is not significant
     orders_json             order -> level -> load hit ratio in one ordering with another sampler, or of groups
-                            that begin together (`in step`); empty where none was replayed
+                            that begin together (`groups in step`); empty where none was replayed
     generated_source        the OpenCL C that was traced
     user_source             the user's own file, if it is known
     model_error_json        level -> the machine's validated error in points of hit ratio, or null

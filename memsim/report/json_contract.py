@@ -42,7 +42,7 @@ earlier groups left in the caches, and the occupancy). sigma is the spread of si
                          hit ratios over the feasible occupancies (over_feasible); where they are
                          known, those at fewer groups per core (over_groups)
     orders{}             order -> level -> load hit ratio in one ordering with another sampler, or of groups
-                         that begin together (`in step`), where such were replayed
+                         that begin together (`groups in step`), where such were replayed
     order_sensitive{}    level -> [least, largest] load hit ratio over these orders and the replay's own,
                          for the levels where they differ by more than the interval
     provenance{}         versions, platform and host of the trace and of the replay

@@ -65,7 +65,7 @@ def orders_text(summary: Summary) -> str:
         f"{order} " + ", ".join(f"{name} {percent(ratio)}" for name, ratio in ratios.items())
         for order, ratios in listed.items()
     ]
-    return f"Load hit ratios by order (sampler, in step): {'; '.join(rows)}."
+    return f"Load hit ratios by order: {'; '.join(rows)}."
 
 
 def _loads_of(summary: Summary, level: str) -> LevelNumbers | None:

@@ -50,10 +50,10 @@ def test_one_is_replayed_where_the_number_of_trials_is_ours() -> None:
 @pytest.mark.parametrize(
     ("options", "n_trials", "expected"),
     [
-        ({}, 8, ["gty", "in step"]),
+        ({}, 8, ["gty", "groups in step"]),
         ({"trials": 15}, 15, []),
-        ({"trials": 16}, 16, ["gty", "in step"]),
-        ({"sampler": "lrr"}, 16, ["in step"]),
+        ({"trials": 16}, 16, ["gty", "groups in step"]),
+        ({"sampler": "lrr"}, 16, ["groups in step"]),
         ({"deviation": True}, 16, ["gty"]),
         ({"deviation": False}, 16, ["gty"]),
     ],
@@ -86,8 +86,8 @@ def test_what_neighbours_share_is_there_if_they_are_in_step() -> None:
     )
     replay = memsim.replay(inside(groups), on, trials=16, seed=2)
     orders = json.loads(replay.dataset.attrs["orders_json"])
-    assert set(orders) == {"gty", "in step"}
-    assert orders["in step"]["L2"] == 7 / 8
+    assert set(orders) == {"gty", "groups in step"}
+    assert orders["groups in step"]["L2"] == 7 / 8
     assert replay.load_hit_ratio("L2").max() == 0
     assert "order-sensitive: L2 hits" in in_headline(summarise(replay.dataset))
 
@@ -95,7 +95,7 @@ def test_what_neighbours_share_is_there_if_they_are_in_step() -> None:
 def test_groups_of_a_whole_launch_are_replayed_both_ways_anyway() -> None:
     groups = [[[(0, [g])]] for g in range(9)]
     replay = memsim.replay(make_trace(groups), machine(level(), cores=2, max_groups=1), trials=16)
-    assert "in step" not in json.loads(replay.dataset.attrs["orders_json"])
+    assert "groups in step" not in json.loads(replay.dataset.attrs["orders_json"])
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -120,9 +120,9 @@ def test_they_are_the_first_trial_of_that_sampler() -> None:
     on = machine(level(ways=-1, sets=16), level("L2", ways=4, sets=8), cores=2, max_groups=2)
     replay = memsim.replay(trace, on, trials=48, seed=5)
     orders = json.loads(replay.dataset.attrs["orders_json"])
-    assert list(orders) == ["gty", "gto", "lrr", "in step"]
+    assert list(orders) == ["gty", "gto", "lrr", "groups in step"]
     for order, ratios in orders.items():
-        changes: Any = {"deviation": False} if order == "in step" else {"sampler": order}
+        changes: Any = {"deviation": False} if order == "groups in step" else {"sampler": order}
         alone = memsim.replay(trace, on, trials=1, seed=5, **changes)
         for name, ratio in ratios.items():
             assert ratio == float(alone.load_hit_ratio(name)[0])
