@@ -163,7 +163,7 @@ def _compilers() -> Iterator[Check]:
         try:
             yield Check(name=name, status="ok", found=str(find_library()))
         except CompilerMissing as error:
-            found = f"{error.reason}: clang compiles it alone, but with other registers and orders of loads"
+            found = f"{error.reason}: clang alone compiles {language}, with other registers and orders of loads"
             yield Check(name=name, status="note", found=found, mend=error.mend)
 
 

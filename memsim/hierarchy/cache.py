@@ -128,8 +128,8 @@ class Cache(NamedTuple):
         the same order with and without them. The same is assumed of other policies
     unclean : likewise, granules of which it is not known whether those groups left them dirty
     doubtful : likewise, granules of lines in the cache that may be absent in the launch: only loads that are
-        open misses of the level above have asked for them. Had these been hits there, this level would not
-        have been asked, and may have lost what it held of them long ago
+        open misses of the level above have asked for them, or for their line since something else did. Had
+        these been hits there, this level would not have been asked, and may have lost the line long ago
     """
 
     lines: I32
@@ -465,9 +465,17 @@ def count_open(stage, entry, line, row, missing, fetched):
 
 
 @inner
-def count_doubtful(stage, entry, row, sure):
-    """Count the sectors among the hits `sure` of granules that are surely asked for that are doubtful. They are
-    in the cache from now on."""
+def count_doubtful(stage, entry, row, slot, hit, sure):
+    """Count the doubtful sectors among the hits that are surely asked for. They are in the cache from now on. If
+    nothing of the line in the slot is, all of it is doubtful: in the launch it is not used now.
+
+    sure : granules of sectors that are surely asked for
+    """
+    if not sure and slot >= 0:
+        stage.cache.doubtful[nth(entry // 2)] |= np.uint8(
+            stage.cache.slots[nth(slot + META)] & 0xFF
+        )
+    sure &= hit
     doubtful = np.int64(stage.cache.doubtful[nth(entry // 2)])
     if doubtful & sure:
         stage.counts[nth(row), nth(DOUBTFUL)] += stage.tables.n_sectors[nth(doubtful & sure)]
@@ -612,8 +620,9 @@ def read(stage, instance, line, mask, unsure, site, kind, counted, now, window):
             young = pending(stage.geometry, stage.tables, stage.cache.slots, slot, hit, now, window)
             counts[nth(row), nth(HITS)] += np.int64(tables.n_sectors[nth(hit)]) - young
             counts[nth(row), nth(PENDING)] += young
-            if len(cache.open) > 0:
-                count_doubtful(stage, entry, row, hit & tables.sectors[nth(mask & ~unsure)])
+        if len(cache.open) > 0:
+            sure = np.int64(tables.sectors[nth(mask & ~unsure)])
+            count_doubtful(stage, entry, row, slot, hit, sure)
         missing = need & ~hit
         if not missing:
             return slot
@@ -626,13 +635,14 @@ def read(stage, instance, line, mask, unsure, site, kind, counted, now, window):
         merged = missing & np.int64(cache.in_flight[nth(entry // 2)])
         counts[nth(row), nth(PENDING)] += tables.n_sectors[nth(merged)]
         if len(cache.open) > 0:
-            count_doubtful(stage, entry, row, merged & tables.sectors[nth(mask & ~unsure)])
+            sure = np.int64(tables.sectors[nth(mask & ~unsure)])
+            count_doubtful(stage, entry, row, slot, merged, sure)
         missing &= ~merged
         if not missing:
             return slot
     fetched = np.int64(tables.fill[nth(missing)])
     if len(cache.open) > 0:
-        sure = missing & tables.sectors[nth(mask & ~unsure)]
+        sure = missing & np.int64(tables.sectors[nth(mask & ~unsure)])
         valid = np.int64(cache.slots[nth(slot + META)]) if slot >= 0 else np.int64(0)
         cache.doubtful[nth(entry // 2)] |= np.uint8(fetched & ~tables.fill[nth(sure)] & ~valid)
         sure &= ~np.int64(cache.open[nth(entry // 2)])
@@ -729,6 +739,9 @@ def write(stage, instance, line, mask, full, site, counted, now, core):
         slot = allocate(stage, instance, line, set_, counted)
     elif not present:
         touch(geometry, cache, slot, set_)
+    if len(cache.open) > 0:
+        partly = np.int64(tables.sectors[nth(need & ~full)])
+        cache.doubtful[nth(entry // 2)] &= np.uint8(~(need & ~partly) & 0xFF)
     cache.slots[nth(_writer(geometry, slot))] = site
     if missing and len(cache.open) > 0:
         count_open(stage, entry, line, row, missing, 0)

@@ -72,9 +72,9 @@ def read_narrow(stage, instance, first, mask, unsure_mask, n_line, site, counted
                 is_young = np.int64(slots[nth(slot + TURNS)] > now - window)
                 young += is_young
                 hits += 1 - is_young
-                if len(cache.open) > 0 and not unsure:
-                    doubtful += cache.doubtful[nth(entry // 2)]
-                    cache.doubtful[nth(entry // 2)] = 0
+                if len(cache.open) > 0:
+                    doubtful += cache.doubtful[nth(entry // 2)] & ~unsure
+                    cache.doubtful[nth(entry // 2)] = unsure
                 continue
         else:
             slot = np.int64(sets[nth(2 * set_)])

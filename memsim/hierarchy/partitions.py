@@ -23,6 +23,7 @@ from memsim.hierarchy.cache import (
     META,
     PENDING,
     allocate,
+    count_doubtful,
     drop,
     entry_of,
     fill,
@@ -53,8 +54,11 @@ def drop_copies(geometry, cache, home, line):
 
 
 @inner
-def read_copy(stage, near, line, mask, site, counted, now, window):
-    """Serve a load from the copy near the core; returns the sectors that the home must serve."""
+def read_copy(stage, near, line, mask, sure, site, counted, now, window):
+    """Serve a load from the copy near the core; returns the sectors that the home must serve.
+
+    sure : granules of sectors that are surely asked for, see `cache.pack`
+    """
     cache = stage.cache
     need = np.int64(stage.tables.sectors[nth(mask)])
     entry = entry_of(stage.geometry, near, line)
@@ -63,8 +67,10 @@ def read_copy(stage, near, line, mask, site, counted, now, window):
         return need
     touch(stage.geometry, cache, slot, set_of(stage.geometry.n_sets, cache.lines, near, entry))
     hit = need & np.int64(cache.slots[nth(slot + META)])
+    row = row_of(stage.n_site, site, counted)
+    if len(cache.open) > 0:
+        count_doubtful(stage, entry, row, slot, hit, sure)
     if hit:
-        row = row_of(stage.n_site, site, counted)
         young = pending(stage.geometry, stage.tables, stage.cache.slots, slot, hit, now, window)
         served = np.int64(stage.tables.n_sectors[nth(hit)])
         stage.counts[nth(row), nth(ACCESSES)] += served
@@ -81,8 +87,8 @@ def hits_so_far(counts, n_site, site, counted):
 
 
 @inner
-def keep_copy(stage, near, line, sectors, site, counted, now, hits_before):
-    """After the home has served `sectors`: count its hits as far, and keep a copy."""
+def keep_copy(stage, near, line, sectors, sure, site, counted, now, hits_before):
+    """After the home has served `sectors`: count its hits as far, and keep a copy; sure : see `read_copy`"""
     row = row_of(stage.n_site, site, counted)
     stage.counts[nth(row), nth(FAR)] += (
         hits_so_far(stage.counts, stage.n_site, site, counted) - hits_before
@@ -92,4 +98,9 @@ def keep_copy(stage, near, line, sectors, site, counted, now, hits_before):
     if slot < 0:
         set_ = set_of(stage.geometry.n_sets, stage.cache.lines, near, entry)
         slot = allocate(stage, near, line, set_, counted)
+        if len(stage.cache.open) > 0:
+            stage.cache.doubtful[nth(entry // 2)] = 0
+    if len(stage.cache.open) > 0:
+        valid = np.int64(stage.cache.slots[nth(slot + META)])
+        stage.cache.doubtful[nth(entry // 2)] |= np.uint8(sectors & ~sure & ~valid)
     fill(stage.geometry, stage.cache.slots, slot, sectors, now)

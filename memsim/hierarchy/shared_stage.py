@@ -99,21 +99,23 @@ def _serve(stage, sources, record, partial_at, near, core, now, window):
         line, mask = first * span + k, (masks >> k * width) & part
         if mask == 0:
             continue
-        hits_before = np.int64(0)
+        full = (fulls >> k * width) & part
+        sure, hits_before = np.int64(0), np.int64(0)
         if stage.geometry.in_partitions is not None:
             instance = home_of(stage.geometry, stage.cache, near, line)
             if kind != LOAD:
                 drop_copies(stage.geometry, stage.cache, instance, line)
             elif instance != near:
-                mask = read_copy(stage, near, line, mask, site, counted, now, window)
+                sure = np.int64(stage.tables.sectors[nth(mask & ~full)])
+                mask = read_copy(stage, near, line, mask, sure, site, counted, now, window)
                 if mask == 0:
                     continue
+                full = mask & ~sure
                 hits_before = hits_so_far(stage.counts, stage.n_site, site, counted)
-        full = (fulls >> k * width) & part
         if kind == LOAD:
             read(stage, instance, line, mask, full, site, LOAD, counted, now, window)
             if stage.geometry.in_partitions is not None and instance != near:
-                keep_copy(stage, near, line, mask, site, counted, now, hits_before)
+                keep_copy(stage, near, line, mask, sure, site, counted, now, hits_before)
         elif kind == STORE:
             n_bytes = np.int64(stage.tables.n_granules[nth(mask & ~full)])
             for i in range(n_bytes):

@@ -197,20 +197,27 @@ class ReferenceCache:
         need = widened(part.granules, self.sector)
         copy = self._find(number, near)
         hit: set[int] = set()
+        sure = self._surely_asked(part)
         if copy is not None:
             self._set_of(number, near).used(copy)
             hit = need & copy.valid
+            self._count_doubtful(part, number, near, hit, copy)
             self._count(part, ACCESSES, self._n_sectors(hit))
             self._count_hits(part, copy, hit, now, window)
         if need == hit:
             return
-        rest = dataclasses.replace(part, granules=tuple(sorted(need - hit)))
+        rest = dataclasses.replace(
+            part, granules=tuple(sorted(need - hit)), unsure=frozenset(need - hit - sure)
+        )
         before = self._served(part)
         self._load(rest, number, home, now, window)
         self._count(part, FAR, self._served(part) - before)
         copy = self._find(number, near)
         if copy is None:
             copy = self._allocate(part, number, near)
+            self.doubtful.pop((number, near), None)
+        doubtful = self.doubtful.setdefault((number, near), set())
+        doubtful |= need - hit - sure - copy.valid
         for g in need - hit - copy.valid:
             copy.requested_at[g] = now
         copy.valid |= need - hit
@@ -248,7 +255,7 @@ class ReferenceCache:
         """On fill: granules already in flight are pending, the others are requested; no slot is taken."""
         in_flight = self.in_flight.setdefault((number, instance), set())
         self._count(part, PENDING, self._n_sectors(missing & in_flight))
-        self._count_doubtful(part, number, instance, missing & in_flight)
+        self._count_doubtful(part, number, instance, missing & in_flight, None)
         if not missing - in_flight:
             return
         fetched = widened(missing - in_flight, self.fill)
@@ -338,7 +345,7 @@ class ReferenceCache:
         hit = need & line.valid if line is not None else set()
         if line is not None:
             self._count_hits(part, line, hit, now, window)
-            self._count_doubtful(part, number, instance, hit)
+            self._count_doubtful(part, number, instance, hit, line)
         if need - hit and on_fill:
             self._request_fill(part, number, instance, need - hit, now, window)
         elif need - hit:
@@ -398,12 +405,18 @@ class ReferenceCache:
     def _surely_asked(self, part: Request) -> set[int]:
         return widened(set(part.granules) - part.unsure, self.sector)
 
-    def _count_doubtful(self, part: Request, number: int, instance: int, hit: set[int]) -> None:
-        """Count the hits on sectors that nothing has surely asked for before: in the launch they may miss."""
-        doubtful = self.doubtful.get((number, instance), set()) & hit & self._surely_asked(part)
+    def _count_doubtful(
+        self, part: Request, number: int, instance: int, hit: set[int], line: Line | None
+    ) -> None:
+        """Count the hits on sectors that nothing has surely asked for before: in the launch they may miss. If
+        nothing of the line is surely asked for now either, all of it may be replaced earlier in the launch."""
+        sure = self._surely_asked(part)
+        known = self.doubtful.setdefault((number, instance), set())
+        if line is not None and not sure:
+            known |= line.valid
+        doubtful = known & hit & sure
         self._count(part, DOUBTFUL, self._n_sectors(doubtful))
-        if doubtful:
-            self.doubtful[number, instance] -= widened(doubtful, self.fill)
+        self.doubtful[number, instance] -= widened(doubtful, self.fill)
 
     def _read_of(self, part: Request, fetched: set[int], unsure: frozenset[int]) -> Request:
         """The load that a miss sends to the next level."""
@@ -458,6 +471,9 @@ class ReferenceCache:
             line = self._allocate(part, number, instance)
         elif not present:
             self._set_of(number, instance).used(line)
+        covered = {g for g in part.granules if part.written[g] == ALL_BYTES}
+        doubtful = self.doubtful.setdefault((number, instance), set())
+        doubtful -= need - widened(need - covered, self.sector)
         line.writer = part.site
         line.stored |= need
         if missing:
@@ -471,7 +487,6 @@ class ReferenceCache:
         if level.write_allocate == "lazy_fetch_on_read":
             self._keep_bytes(part, line, need)
         elif level.write_allocate == "fetch_on_write":
-            covered = {g for g in part.granules if part.written[g] == ALL_BYTES}
             uncovered = widened(missing - covered, self.sector)
             if uncovered:
                 self._fetch(part, line, uncovered, now)

@@ -244,6 +244,9 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
         **{name: _storable(dataset.attrs[name]) for name in _SOURCES},
     }
     latency.level_latencies_cycles(plain)
+    described = {level.name for level in latency.machine_of(plain).levels}
+    if "doubtful" in plain and not described.issuperset(texts["level"][1].tolist()):
+        raise ResultError("doubtful needs a machine that describes every level")
     return plain
 
 

@@ -77,17 +77,19 @@ static inline uint _tg_counted(const _tg_state *tg)
 }
 static inline void _tg_report(_tg_state *tg, long position, long first, long second, long third)
 {
-  // Of all reports that of the first work-item stays, so that the error is the same in every run.
+  // Of all reports that of the first work-item stays, so that the error is the same in every run. `waits` is
+  // volatile to keep the unlocking inside the loop: lanes in lockstep would wait for one another otherwise.
   const long group = (long) get_group_id(0);
   const long item = (long) ((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
   volatile __global long *fault = tg->fault;
   volatile __global int *lock = (volatile __global int *) (fault + 7);
-  for (int waits = 1; waits;)
+  for (volatile int waits = 1; waits;)
   {
     if (fault[0] && (fault[5] < group || (fault[5] == group && fault[6] <= item)))
       return;
     if (atomic_cmpxchg(lock, 0, 1))
       continue;
+    mem_fence(CLK_GLOBAL_MEM_FENCE);
     if (!fault[0] || group < fault[5] || (group == fault[5] && item < fault[6]))
     {
       fault[1] = position;
@@ -95,6 +97,7 @@ static inline void _tg_report(_tg_state *tg, long position, long first, long sec
       fault[3] = second;
       fault[4] = third;
       fault[6] = item;
+      mem_fence(CLK_GLOBAL_MEM_FENCE);
       fault[5] = group;
       mem_fence(CLK_GLOBAL_MEM_FENCE);
       fault[0] = 1;

@@ -143,9 +143,10 @@ def nvvm_tools() -> NvvmTools:
     clang, library = find_typed_clang(), find_library("libnvvm")
     if clang and library:
         return NvvmTools(clang, library)
-    parts = {f"clang {TYPED_CLANG[0]}": clang, "libNVVM": library}
-    raise _missing(
-        "NVIDIA", parts, {f"clang {TYPED_CLANG[0]}": INSTALL_TYPED_CLANG}, INSTALL_NVIDIA
+    if library is None:
+        raise CompilerMissing("NVIDIA's compiler library libNVVM is missing", INSTALL_NVIDIA)
+    raise CompilerMissing(
+        f"clang {TYPED_CLANG[0]}, whose LLVM IR libNVVM reads, is missing", INSTALL_TYPED_CLANG
     )
 
 
@@ -164,7 +165,9 @@ def versions_for(target: str) -> dict[str, str]:
     except CompilerMissing:
         return {}
     libraries = [tool for name in _LIBRARIES if (tool := find_library(name))]
-    return versions | {tool.name: tool.version for tool in libraries}
+    versions |= {tool.name: tool.version for tool in libraries}
+    typed = find_typed_clang() if "libnvvm" in versions else None
+    return versions | {"clang for libnvvm": typed.version} if typed else versions
 
 
 def _environment() -> tuple[str | None, ...]:

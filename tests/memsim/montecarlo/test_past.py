@@ -215,7 +215,50 @@ def test_a_table_that_l1_keeps_is_lost_in_l2() -> None:
     assert (missed(whole), missed(part), part[1, DOUBTFUL]) == (3, 2, 1)
 
 
-@settings(deadline=None)
+def test_a_line_that_only_open_misses_use_may_be_replaced_earlier() -> None:
+    """Found by a reader. Sector 1 is fetched surely; the snapshot's load of sector 0, which hits in L1 in the launch,
+    refreshes their line in L2, so that it outlives three others."""
+    on = machine(
+        level(line=128, sector=32, ways=2, sets=2), level("L2", line=128, sector=32, ways=4, sets=2)
+    )
+    groups = [[1], [0, 8, 1], [16, 24, 32, 0]]
+    whole, part = in_parts(groups, before=1, warm=1, on=on)
+    assert missed(whole) == 4
+    assert missed(part) + part[1, DOUBTFUL] >= 4
+
+
+@pytest.mark.parametrize("x", [0, 1])
+def test_copies_of_partitions_may_be_doubtful(x: int) -> None:
+    """Lines alternate between two partitions; the core is attached to the first."""
+    on = machine(
+        level(ways=1),
+        level("L2", ways=8, slices=2, n_partitions=2, cores_per_instance=2),
+        cores=2,
+    )
+    trace = inside([x, x + 100, x, x + 100, x], [(x, x + 1)], AFTER)
+    counts = replayed(trace, on, deviation=False, warmup_waves=0).counts
+    assert counts[1, 0, DOUBTFUL] == 1
+
+
+def test_a_store_of_a_whole_sector_ends_the_doubt() -> None:
+    second = level("L2", ways=8, write_policy="write_back", write_allocate="no_fetch")
+    directions: Any = ("load", "store")
+    for stored, expected in ((0, 0), (5, 1)):
+        accesses = [(0, [0]), (1, [stored]), (0, [1]), (0, [0])]
+        trace = make_trace([[accesses]], directions, whole=False)
+        trace = trace.replace(
+            workgroup=trace.workgroup + AFTER,
+            launch=dataclasses.replace(trace.launch, n_groups=AFTER + 1),
+            earlier=np.array([(0, 1)], np.int64),
+            earlier_groups=AFTER,
+        )
+        counts = replayed(
+            trace, machine(level(ways=1), second), deviation=False, warmup_waves=0
+        ).counts
+        assert counts[1, 0, DOUBTFUL] == expected
+
+
+@settings(deadline=None, max_examples=400)
 @given(launches(), st.data())
 def test_the_second_level_misses_no_more_than_doubtful_hits_allow(
     case: tuple[list[list[int]], int, Machine], data: st.DataObject

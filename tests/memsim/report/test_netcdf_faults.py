@@ -163,6 +163,17 @@ def test_variables_that_not_every_machine_has(
     assert message in str(caught.value)
 
 
+def test_doubtful_hits_need_levels(hostile: Path) -> None:
+    data = Replay.load(hostile).dataset
+    described = {**json.loads(data.attrs["machine_json"]), "levels": [], "model_error_points": {}}
+    data = data.assign_attrs(machine_json=json.dumps(described))
+    data.to_netcdf(hostile, engine="h5netcdf")
+    assert Replay.load(hostile).n_trials
+    data.assign(doubtful=0 * data["hits"]).to_netcdf(hostile, engine="h5netcdf")
+    with pytest.raises(ResultError, match="doubtful needs a machine that describes every level"):
+        Replay.load(hostile)
+
+
 def test_a_file_that_hdf5_does_not_survive(hostile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Zero bytes in the place of one of its heaps, for example, keep it in a loop in C."""
 

@@ -20,7 +20,7 @@ from tracegen.compiled.nvidia import nvidia_ptx
 from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
 from tracegen.options import TraceOptions
 from tracegen.tools import toolchain
-from tracegen.tools.toolchain import find_library, find_typed_clang
+from tracegen.tools.toolchain import find_clang, find_library, find_typed_clang, versions_for
 from tracegen.workloads.load import load_kernel
 
 KERNELS = Path(__file__).parents[3] / "experiments" / "kernels"
@@ -163,12 +163,32 @@ class TestInstalled:
         monkeypatch.setattr("tracegen.compiled.compile.find_typed_clang", lambda: None)
         assert "libnvvm" not in compile_kernel(TEXT, "k", "sm_80").tools
         monkeypatch.setattr(toolchain, "find_typed_clang", lambda: None)
-        with pytest.raises(KernelError, match=r"without clang 15 \(apt-get install clang-15\)"):
+        with pytest.raises(
+            KernelError, match=r"^clang 15, .* is missing \(apt-get install clang-15\)"
+        ):
             compile_kernel(TEXT, "k", "sm_80", by="nvvm")
 
     def test_errors_have_the_line_of_the_text(self) -> None:
         with pytest.raises(KernelError, match=r"^line 2: .*undeclared.* \(clang 1[45]\.\d"):
             compile_kernel(TEXT.replace("2 *", "two *"), "k", "sm_80", by="nvvm")
+
+    def test_division_is_as_exact_as_the_options_say(self) -> None:
+        """libNVVM divides alike with and without relaxed mathematics; clang alone does not."""
+        text = TEXT.replace("2 *", "x[i] /")
+        exact = "-cl-fp32-correctly-rounded-divide-sqrt"
+        for options, division in (("", "full"), ("-cl-fast-relaxed-math", "full"), (exact, "rn")):
+            code = compile_kernel(text, "k", "sm_80", build_options=options, by="nvvm")
+            assert f"div.{division}.f32" in code.intermediate
+
+    def test_a_kernel_may_have_any_name(self) -> None:
+        code = compile_kernel(TEXT.replace("k(", "poison("), "poison", "sm_80")
+        assert "libnvvm" in code.tools
+
+    def test_what_compiles_is_a_part_of_the_versions(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Times that were predicted with other compilers are not used again."""
+        assert versions_for("sm_80").keys() >= {"libnvvm", "clang for libnvvm"}
+        monkeypatch.setattr(toolchain, "find_typed_clang", lambda: None)
+        assert "clang for libnvvm" not in versions_for("sm_80")
 
     def test_options_reach_it(self) -> None:
         flushed, plain = (
@@ -185,8 +205,11 @@ class TestInstalled:
         assert typed is not None
         monkeypatch.setenv("MEMSIM_CLANG", str(typed.path))
         assert find_typed_clang() == typed
-        newer = next(path for path in toolchain._clang_paths() if path != str(typed.path))
-        monkeypatch.setenv("MEMSIM_CLANG", newer)
+        monkeypatch.delenv("MEMSIM_CLANG")
+        newer = find_clang("nvptx64")
+        if newer is None or toolchain.major(newer) in toolchain.TYPED_CLANG:
+            pytest.skip("no other version of clang is installed")
+        monkeypatch.setenv("MEMSIM_CLANG", str(newer.path))
         assert find_typed_clang() is None
 
 

@@ -13,7 +13,6 @@ import re
 from importlib import resources
 from pathlib import Path
 
-from memsim.errors import KernelError
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.kernel_bodies import inlined_bodies
 from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
@@ -78,7 +77,7 @@ def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
     ptx = _without_debug((folder / "kernel.ptx").read_text(encoding="utf-8"))
     kernels = _ENTRY.findall(ptx)
     if request.kernel not in kernels:
-        raise KernelError(
+        raise CompileError(
             f"the program has no kernel {request.kernel}; it has {', '.join(kernels) or 'none'}"
         )
     ptx = _WHOLE_ENTRY.sub(lambda match: match[0] if match[1] == request.kernel else "", ptx)

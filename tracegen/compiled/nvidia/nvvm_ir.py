@@ -59,7 +59,7 @@ _CHANGES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
         (r"^(attributes #\d+ = )\{ ([^\"}]*)[^}]*\}", _attributes),
         (r" (?:noundef|immarg|nofree)\b", ""),
         (r"\b(byval|sret)\([^()]*\)", r"\1"),
-        (r"\bpoison\b", "undef"),
+        (r"(?<![%@\w.\"$-])poison(?![\w.\"$-])", "undef"),
         (rf"= fneg {_FLAGS}(\w+|<\d+ x \w+>) (\S+)", _negated),
         (rf"= (select|phi) {_FLAGS}", r"= \1 "),
         (r"^(\s*(?:%\S+ = )?(?:atomicrmw|cmpxchg)\b[^\n]*?), align \d+", r"\1"),
