@@ -269,9 +269,9 @@ def _library(name: str, _: tuple[str | None, ...]) -> Tool | None:
 
 
 def library_command(name: str, library: Path) -> list[str]:
-    """The command that calls a library; see run_nvrtc.py and run_nvvm.py."""
-    script = Path(__file__).with_name(f"run_{name.removeprefix('lib')}.py")
-    return [sys.executable, "-I", str(script), str(library)]
+    """The command that calls a library; see run_nvidia.py."""
+    script = Path(__file__).with_name("run_nvidia.py")
+    return [sys.executable, "-I", str(script), name, str(library)]
 
 
 def _library_paths(name: str) -> Iterator[Path]:
