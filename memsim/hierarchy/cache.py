@@ -106,9 +106,9 @@ class Cache(NamedTuple):
     slots : (n_instance * n_sets * ways * stride,) int32. A slot is identified by the index of its
         first word. Words: LINE (negative: see UNKNOWN); META (granule masks: valid | dirty << 8 | partly
         written << 16 | stored to << 24); PREV and NEXT in the set's recency ring; then for each
-        granule the turn of its fill, or the core that wrote its sector in part. Where stores are
-        kept, one more word: the site of the last store. Where they are kept under a byte mask, one
-        more word for each granule: the bytes written
+        granule the turn of its fill, or the core that wrote its sector in part
+    stores : int32, as long as slots, or (1,) where no stores are kept. Words of a slot, from the same index on:
+        WRITER, the site of the last store, and BYTES, for each granule the bytes written
     sets : (n_instance * n_sets * 2,) int32. LRU and FIFO: the least recent slot of the recency ring,
         and an unused word. Other policies: the first empty slot, which is linked to the others
         through NEXT, and the number of slots in use
@@ -134,6 +134,7 @@ class Cache(NamedTuple):
 
     lines: I32
     slots: I32
+    stores: I32
     sets: I32
     tree: U8
     home: U8
@@ -151,8 +152,10 @@ UNKNOWN, EMPTY = -1, -2
 """In place of a slot's line: the slot has not been filled since counting or warming up began, or its
 line was dropped."""
 LINE, META, PREV, NEXT, TURNS = range(5)
-"""Words of a slot; `_writer` and `_bytes` locate the others. Eight words suffice for a write-through
-level with four granules a line: the state of a V100's L1 is then 32 KiB, which fits the CPU's L1."""
+"""Words of a slot. Eight suffice with four granules a line: the state of a V100's L1 is then 32 KiB, which
+fits the CPU's L1."""
+WRITER, BYTES = range(2)
+"""Words of a slot in `Cache.stores`, which loads do not touch."""
 LONG_AGO = -(1 << 30)
 """A turn before all others."""
 
@@ -237,16 +240,6 @@ def _fetch(stage, line, granules, unsure, site, counted):
     n = stage.tables.n_granules[nth(granules)]
     stage.counts[nth(row_of(stage.n_site, site, counted)), nth(READ_GRANULES)] += n
     _emit(stage.geometry, stage.queue, line, granules, unsure, site, LOAD, counted)
-
-
-@inner
-def _writer(geometry, slot):
-    return slot + TURNS + geometry.granules_per_line
-
-
-@inner
-def _bytes(geometry, slot):
-    return slot + TURNS + geometry.granules_per_line + 1
 
 
 @inner
@@ -360,7 +353,7 @@ def _victim(stage, set_):
 def _complete(stage, slot, partly, counted):
     """Read the rest of partly written sectors and write the sectors back: they become valid."""
     cache = stage.cache
-    site = np.int64(cache.slots[nth(_writer(stage.geometry, slot))])
+    site = np.int64(cache.stores[nth(slot + WRITER)])
     line = np.int64(cache.slots[nth(slot + LINE)])
     row = row_of(stage.n_site, site, counted)
     n = stage.tables.n_granules[nth(partly)]
@@ -410,14 +403,13 @@ def write_back(stage, slot, counted):
             dirty = (meta >> 8) & 0xFF
             if not dirty:
                 return
-    site = np.int64(cache.slots[nth(_writer(geometry, slot))])
+    site = np.int64(cache.stores[nth(slot + WRITER)])
     partly = (meta >> 16) & 0xFF & ~meta
     full = dirty & ~partly
     if partly:
-        bytes_at = _bytes(geometry, slot)
         for g in range(geometry.granules_per_line):
             if partly >> g & 1:
-                written = np.uint32(cache.slots[nth(bytes_at + g)])
+                written = np.uint32(cache.stores[nth(slot + BYTES + g)])
                 if written == np.uint32(0xFFFFFFFF):
                     full |= 1 << g
                 elif written == 0:
@@ -673,22 +665,21 @@ def _pass_on(stage, line, mask, full, site, kind, counted):
 @inner
 def _merge_bytes(stage, slot, need, mask, full, core):
     """Merge a store's bytes into a slot; a sector whose bytes are all written becomes valid."""
-    geometry, slots = stage.geometry, stage.cache.slots
-    bytes_at = _bytes(geometry, slot)
+    geometry, slots, stores = stage.geometry, stage.cache.slots, stage.cache.stores
     meta = np.int64(slots[nth(slot + META)])
     fresh = need & ~meta & ~(meta >> 16)
     taken = 0
     complete = 0
     for g in range(geometry.granules_per_line):
         if fresh >> g & 1:
-            slots[nth(bytes_at + g)] = 0
+            stores[nth(slot + BYTES + g)] = 0
         if mask >> g & 1:
             if full >> g & 1:
-                slots[nth(bytes_at + g)] = -1
+                stores[nth(slot + BYTES + g)] = -1
             else:
-                slots[nth(bytes_at + g)] |= np.int32(stage.store_bytes[nth(taken)])
+                stores[nth(slot + BYTES + g)] |= np.int32(stage.store_bytes[nth(taken)])
                 taken += 1
-        if slots[nth(bytes_at + g)] == -1:
+        if stores[nth(slot + BYTES + g)] == -1:
             complete |= 1 << g
     incomplete = np.int64(stage.tables.sectors[nth(need & ~complete)]) & ~meta
     whole = need & ~incomplete
@@ -742,7 +733,7 @@ def write(stage, instance, line, mask, full, site, counted, now, core):
     if len(cache.open) > 0:
         partly = np.int64(tables.sectors[nth(need & ~full)])
         cache.doubtful[nth(entry // 2)] &= np.uint8(~(need & ~partly) & 0xFF)
-    cache.slots[nth(_writer(geometry, slot))] = site
+    cache.stores[nth(slot + WRITER)] = site
     if missing and len(cache.open) > 0:
         count_open(stage, entry, line, row, missing, 0)
     if missing and geometry.write_allocate == UPDATE_AND_FETCH:
@@ -788,7 +779,7 @@ def update(stage, instance, line, mask, site, counted, now, window):
         return
     slot = read(stage, instance, line, mask, 0, site, ATOMIC, counted, now, window)
     need = np.int64(tables.sectors[nth(mask)])
-    cache.slots[nth(_writer(geometry, slot))] = site
+    cache.stores[nth(slot + WRITER)] = site
     entry, row = entry_of(geometry, instance, line), row_of(stage.n_site, site, counted)
     make_dirty(stage, slot, entry, line, row, need)
     cache.slots[nth(slot + META)] |= np.int32(need << 24)
@@ -808,6 +799,6 @@ def count_dirty(geometry, tables, cache, dirty):
             unfilled += 1
         mask = (np.int64(cache.slots[nth(slot + META)]) >> 8) & 0xFF
         if mask:
-            site = np.int64(cache.slots[nth(_writer(geometry, slot))])
+            site = np.int64(cache.stores[nth(slot + WRITER)])
             dirty[nth(site)] += tables.n_granules[nth(tables.sectors[nth(mask)])]
     return unfilled

@@ -91,11 +91,10 @@ class Progress(NamedTuple):
     alive, waiting : (n_group,) int32, sub-groups that have not ended, and those at a barrier
     counted : (n_group,) uint8, 0 for groups that only warm the caches, 2 for those of which everything
         is counted, 1 for those of which all but the part before their start is
-    ring : (a power of two,) int32, the sub-groups that are ready for a turn;  ends : (2,) int64, its
-        head and length
+    ring : (n_scheduler, a power of two) int32, the sub-groups of each scheduler that are ready for a turn; one
+        ring where schedulers take turns;  ends : (n_scheduler, 2) int64, its head and length
     scheduler : (n_subgroup,) uint8, the scheduler of each sub-group that has begun
-    dealt : (2,) int64, sub-groups of the core that have begun, and schedulers that they are dealt to; 1 where
-        schedulers take turns
+    dealt : (1,) int64, sub-groups of the core that have begun
     """
 
     subgroups: I64
@@ -117,64 +116,76 @@ SUBGROUP_WORDS = 8
 
 @inner
 def _push(progress, s):
-    wrap = len(progress.ring) - 1
-    progress.ring[nth((progress.ends[0] + progress.ends[1]) & wrap)] = s
-    progress.ends[1] += 1
+    q, wrap = progress.scheduler[nth(s)], progress.ring.shape[1] - 1
+    progress.ring[nth(q), nth((progress.ends[nth(q), 0] + progress.ends[nth(q), 1]) & wrap)] = s
+    progress.ends[nth(q), 1] += 1
+
+
+@inner
+def _first(progress, q):
+    """The first ready sub-group of a scheduler."""
+    wrap = progress.ring.shape[1] - 1
+    return np.int64(progress.ring[nth(q), nth(progress.ends[nth(q), 0] & wrap)])
+
+
+@inner
+def _pop(progress, q):
+    """Remove and return the first ready sub-group of a scheduler."""
+    s = _first(progress, q)
+    progress.ends[nth(q), 0] += 1
+    progress.ends[nth(q), 1] -= 1
+    return s
 
 
 @inner
 def take(progress, k):
-    """Remove and return the k-th ready sub-group; those before it keep their order."""
-    wrap, head = len(progress.ring) - 1, progress.ends[0]
-    s = progress.ring[nth((head + k) & wrap)]
+    """Remove and return the k-th ready sub-group of the only scheduler; those before it keep their order."""
+    wrap, head = progress.ring.shape[1] - 1, progress.ends[0, 0]
+    s = progress.ring[0, nth((head + k) & wrap)]
     for i in range(k, 0, -1):
-        progress.ring[nth((head + i) & wrap)] = progress.ring[nth((head + i - 1) & wrap)]
-    progress.ends[0] = (head + 1) & wrap
-    progress.ends[1] -= 1
+        progress.ring[0, nth((head + i) & wrap)] = progress.ring[0, nth((head + i - 1) & wrap)]
+    progress.ends[0, 0] += 1
+    progress.ends[0, 1] -= 1
     return np.int64(s)
 
 
 @inner
 def deal(progress, first, last):
     """Sub-groups that begin go to the schedulers in turn."""
-    dealt, n = progress.dealt[0], progress.dealt[1]
+    n = len(progress.ends)
     if n > 1:
         for s in range(first, last):
-            progress.scheduler[nth(s)] = dealt % n
-            dealt += 1
-        progress.dealt[0] = dealt
+            progress.scheduler[nth(s)] = progress.dealt[0] % n
+            progress.dealt[0] += 1
 
 
 @inner
-def _of_scheduler(progress, chosen):
-    """Select the first ready sub-group of a scheduler, or of the next one that has any."""
-    n_schedulers = progress.dealt[1]
-    wrap, head = len(progress.ring) - 1, progress.ends[0]
-    best, distance = np.int64(0), n_schedulers
-    for k in range(progress.ends[1]):
-        s = progress.ring[nth((head + k) & wrap)]
-        after = np.int64(progress.scheduler[nth(s)]) - chosen
-        if after < 0:
-            after += n_schedulers
-        if after < distance:
-            best, distance = np.int64(k), after
-            if after == 0:
-                break
-    return take(progress, best)
+def _next_scheduler(progress, rng):
+    """Draw a scheduler, or the next one that has a ready sub-group; -1 if none has."""
+    n = len(progress.ends)
+    q = below(rng, n) if n > 1 else np.int64(0)
+    for _ in range(n):
+        if progress.ends[nth(q), 1] > 0:
+            return q
+        q = q + 1 if q + 1 < n else np.int64(0)
+    return np.int64(-1)
 
 
 @inner
 def _pick(progress, sampler, rng, turn):
-    """Select the ready sub-group that has the turn."""
-    n = progress.ends[1]
+    """Remove and return the ready sub-group that has the turn, -1 if there is none."""
     if sampler < LOOSE_ROUND_ROBIN:
-        return _of_scheduler(progress, below(rng, progress.dealt[1]))
+        q = _next_scheduler(progress, rng)
+        return _pop(progress, q) if q >= 0 else q
+    n = progress.ends[0, 1]
+    if n == 0:
+        return np.int64(-1)
     if sampler == UNIFORM:
         return take(progress, below(rng, n))
-    wrap, head = len(progress.ring) - 1, progress.ends[0]
+    wrap, head = progress.ring.shape[1] - 1, progress.ends[0, 0]
     best, best_turn = 0, np.int64(2**62)
     for k in range(n):
-        s = np.int64(progress.ring[nth((head + k) & wrap)])
+        s = np.int64(progress.ring[0, nth((head + k) & wrap)])
         ready = max(progress.subgroups[nth(s * SUBGROUP_WORDS + READY)], turn)
         if ready < best_turn:
             best, best_turn = k, ready
@@ -311,11 +322,12 @@ def _turn(stage, requests, progress, s, counted, turn, window):
 
 @inner
 def _rotate(progress, rng):
-    """Choose the first ready sub-group at random."""
-    n = progress.ends[1]
-    if n > 1:
-        for _ in range(below(rng, n)):
-            _push(progress, take(progress, 0))
+    """Choose the first ready sub-group of each scheduler at random."""
+    for q in range(len(progress.ends)):
+        n = progress.ends[nth(q), 1]
+        if n > 1:
+            for _ in range(below(rng, n)):
+                _push(progress, _pop(progress, q))
 
 
 @inner
@@ -362,12 +374,11 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
     not counted, unless the launch begins here. In round robin, each scheduler serves its sub-groups in turn;
     which scheduler is next is random, unless they take turns.
     """
-    progress.ends[0] = progress.ends[1] = 0
+    progress.ends[:] = 0
     turn = np.int64(0)
     n_first = min(resident, len(groups))
     n_resident = admit_first(requests, progress, groups, n_first)
     window = max(min(latency_turns, n_resident), 1)
-    in_one_ring = sampler < LOOSE_ROUND_ROBIN and progress.dealt[1] == 1
     warm = stage.queue.used[0]
     next_group = n_first
     # One loop for both phases: the warm-up (phase 0) ends when every initial sub-group is parked.
@@ -381,36 +392,26 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
             for i in range(n_first):
                 if progress.alive[nth(groups[nth(i)])] == 0:
                     next_group = start_next(requests, progress, groups, next_group, began, warm)
-        ring, wrap = progress.ring, len(progress.ring) - 1
-        head, length = progress.ends[0], progress.ends[1]
-        while length > 0:
-            if in_one_ring:
-                s = np.int64(ring[nth(head & wrap)])
-                head += 1
-                length -= 1
-                follower = np.int64(ring[nth(head & wrap)]) * SUBGROUP_WORDS
-                prefetch(requests.access, progress.subgroups[nth(follower + AT)])
-                prefetch(requests.request, progress.subgroups[nth(follower + REQUEST)])
-            else:
-                progress.ends[0], progress.ends[1] = head, length
-                s = _pick(progress, sampler, stage.rng, turn)
-                head, length = progress.ends[0], progress.ends[1]
+        while True:
+            s = _pick(progress, sampler, stage.rng, turn)
+            if s < 0:
+                break
+            follower = _first(progress, progress.scheduler[nth(s)]) * SUBGROUP_WORDS
+            prefetch(requests.access, progress.subgroups[nth(follower + AT)])
+            prefetch(requests.request, progress.subgroups[nth(follower + REQUEST)])
             g = progress.subgroups[nth(s * SUBGROUP_WORDS + GROUP)]
             counted = np.int64(progress.counted[nth(g)] > warming)
             more = _turn(stage, requests, progress, s, counted, turn, window)
             turn += 1
             if more:
-                ring[nth((head + length) & wrap)] = s
-                length += 1
+                _push(progress, s)
                 continue
-            progress.ends[0], progress.ends[1] = head, length
             place(requests, progress, warming, s)
             settle(requests, progress, warming, g)
             if not warming and progress.alive[nth(g)] == 0:
                 next_group = start_next(
                     requests, progress, groups, next_group, began, stage.queue.used[0]
                 )
-            head, length = progress.ends[0], progress.ends[1]
     return turn, warm
 
 

@@ -64,11 +64,14 @@ class LevelPlan:
         slots = aligned((n_bin * g.ways, g.stride), np.int32)
         slots[:] = 0
         slots[:, cache.LINE] = cache.UNKNOWN
+        stores = aligned(slots.shape if self.keeps_stores else (1,), np.int32)
+        stores[:] = 0
         past, likely = self.past
         n_unknown = n_bin if len(past) else 0
         return Cache(
             lines=lines.reshape(-1),
             slots=slots.reshape(-1),
+            stores=stores.reshape(-1),
             sets=np.zeros(n_bin * 2, np.int32),
             tree=np.zeros(n_bin * g.ways if g.replacement == cache.PLRU else 1, np.uint8),
             home=self._homes(),
@@ -120,8 +123,7 @@ class LevelPlan:
     def assign_writes(self, state: Cache, site: int) -> None:
         """Every line that is present counts as written by this site from now on."""
         if self.keeps_stores:
-            words = state.slots.reshape(-1, self.geometry.stride)
-            words[:, cache.TURNS + self.geometry.granules_per_line] = site
+            state.stores.reshape(-1, self.geometry.stride)[:, cache.WRITER] = site
 
     @property
     def keeps_stores(self) -> bool:
@@ -191,11 +193,7 @@ def plan_level(
         caches_loads=level.caches_loads,
         written_hits_only=level.store_hits_only_written,
         down_granules=(below.line_bytes // GRANULE_BYTES) if below else granules,
-        stride=slot_words(
-            granules,
-            keeps_stores=level.write_policy == "write_back" or level.write_allocate != "none",
-            keeps_bytes=level.write_allocate == "lazy_fetch_on_read",
-        ),
+        stride=slot_words(granules),
         partitions=level.n_partitions,
         in_partitions=True if level.n_partitions > 1 else None,
         on_fill=True if level.allocate == "on_fill" else None,
@@ -234,10 +232,9 @@ def sets_of(level: Level, space: DenseMap) -> npt.NDArray[np.int32]:
     )
 
 
-def slot_words(granules_per_line: int, *, keeps_stores: bool, keeps_bytes: bool) -> int:
+def slot_words(granules_per_line: int) -> int:
     """Words of a slot, a multiple of 8 so that few straddle two cache lines of the CPU."""
-    words = cache.TURNS + granules_per_line * (2 if keeps_bytes else 1) + keeps_stores
-    return -(-words // 8) * 8
+    return -(-(cache.TURNS + granules_per_line) // 8) * 8
 
 
 def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> LevelPlan:
@@ -254,7 +251,7 @@ def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> 
         caches_loads=False,
         written_hits_only=False,
         down_granules=(below.line_bytes // GRANULE_BYTES) if below else granules_per_line,
-        stride=slot_words(granules_per_line, keeps_stores=False, keeps_bytes=False),
+        stride=slot_words(granules_per_line),
         partitions=1,
         in_partitions=None,
         on_fill=None,

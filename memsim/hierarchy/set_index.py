@@ -106,7 +106,8 @@ def _fold(value: Lines, bits: int) -> Lines:
 
 def _remainder(value: Lines, bits: int) -> Lines:
     remainder = np.zeros_like(value)
-    for position, table in enumerate(_remainders(bits)):
+    n_bytes = -(-int(value.max(initial=0)).bit_length() // 8)
+    for position, table in enumerate(_remainders(bits)[:n_bytes]):
         remainder ^= table[(value >> (8 * position)) & 0xFF]
     return remainder
 

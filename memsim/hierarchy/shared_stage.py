@@ -3,7 +3,7 @@
 Each queue is first in, first out. The next queue is drawn at random, weighted by the number of
 requests that wait in it, which the machine's pending capacity bounds. Time is cut into slices, whose
 requests are served slice by slice: this keeps the cores in time with each other. The requests from
-before counting began are served first.
+before counting began are served first, as a slice without that bound.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def _next_queue(rng, active, n_active, head, stop, capacity):
 
 @inner
 def _shuffled_interleave(rng, head, stop, order):
-    """A uniformly random interleaving of the queues [head, stop); returns its length."""
+    """A uniformly random interleaving of the queues [head, stop); returns its length.
+
+    To draw each queue with a weight of all that wait in it comes to the same, but takes longer.
+    """
     total = np.int64(0)
     for q in range(len(head)):
         for _ in range(stop[nth(q)] - head[nth(q)]):
@@ -137,9 +140,9 @@ meanwhile."""
 class Scratch(NamedTuple):
     """Scratch memory for a pass over a level.
 
-    order : (n_warm,) int32, the queue of each record of the warm-up;  active : (n_queue,) int64, the
-    queues that are not empty. Of each request of a batch (BATCH,): record uint64; entry of its first
-    line, partial_at, instance and core, int64
+    order : int32, the queue of each record of the warm-up, or of what is left of a slice when no queue has
+        more than can wait;  active : (n_queue,) int64, the queues that are not empty. Of each request of a batch (BATCH,): record uint64; entry of its first line,
+        partial_at, instance and core, int64
     """
 
     order: I32
@@ -152,31 +155,47 @@ class Scratch(NamedTuple):
 
 
 @inner
-def _draw_batch(stage, draws, sources, scratch, drawn, n_warm, n_active, last, capacity):
-    """Draw up to BATCH requests into scratch; returns (their number, queues that are not empty).
+def _begin_slice(sources, scratch, last):
+    """List the queues that have records in a slice; returns (their number, those with more than can wait)."""
+    n_active, n_over = 0, 0
+    for q in range(len(sources.head)):
+        waiting = last[nth(q)] - sources.head[nth(q)]
+        if waiting > 0:
+            scratch.active[nth(n_active)] = q
+            n_active += 1
+            n_over += waiting > sources.capacity
+    return n_active, n_over
 
-    last : (n_queue,) int64, the end of each queue in this slice of time
-    capacity : requests that can wait in one queue, at most as many as any has in this slice: with
-        fewer, weights are the same, and fewer draws are rejected
 
-    A batch ends where the warm-up or a slice ends.
+@inner
+def _draw_batch(stage, draws, sources, scratch, last, drawn, n_shuffled, n_active, n_over):
+    """Draw up to BATCH requests of a slice into scratch; returns (their number, n_active, n_over).
+
+    Queues are drawn by weight until n_over, the queues with more records than can wait, is 0.
+
+    last : (n_queue,) int64, the end of each queue in this slice
+    n_shuffled : records of which the order is in scratch, 0 before;  drawn : those that were drawn already
+    n_active : queues that are not empty, known before records are shuffled
     """
     head, active = sources.head, scratch.active
+    stop = sources.last[nth(len(sources.last) - 1)]
     n = 0
-    while n < BATCH and (drawn < n_warm or (n_active > 0 and drawn - n >= n_warm)):
-        k = np.int64(0)
-        if drawn < n_warm:
-            q = np.int64(scratch.order[nth(drawn)])
-        else:
-            k = _next_queue(draws, active, n_active, head, last, capacity)
+    while n < BATCH and (n_over > 0 or drawn < n_shuffled):
+        if n_over > 0:
+            k = _next_queue(draws, active, n_active, head, last, sources.capacity)
             q = active[nth(k)]
+            waiting = last[nth(q)] - head[nth(q)] - 1
+            n_over -= waiting == sources.capacity
+            if waiting == 0:
+                n_active -= 1
+                active[nth(k)] = active[nth(n_active)]
+        else:
+            q = np.int64(scratch.order[nth(drawn)])
+            drawn += 1
         record = sources.queue.record[nth(head[nth(q)])]
         head[nth(q)] += 1
-        if drawn >= n_warm and head[nth(q)] == last[nth(q)]:
-            n_active -= 1
-            active[nth(k)] = active[nth(n_active)]
         # Each queue is read at its own position: prefetch what comes next in this one.
-        prefetch(sources.queue.record, min(head[nth(q)] + RECORDS_AHEAD, last[nth(q)] - 1))
+        prefetch(sources.queue.record, min(head[nth(q)] + RECORDS_AHEAD, stop[nth(q)] - 1))
         line, mask, full, _, kind, _ = unpack(record)
         entry = entry_of(stage.geometry, sources.instance[nth(q)], line * sources.span)
         prefetch(stage.cache.lines, entry)
@@ -188,8 +207,7 @@ def _draw_batch(stage, draws, sources, scratch, drawn, n_warm, n_active, last, c
         if kind == STORE:
             sources.partial_head[nth(q)] += stage.tables.n_granules[nth(mask & ~full)]
         n += 1
-        drawn += 1
-    return n, n_active
+    return n, n_active, n_over
 
 
 @inner
@@ -209,42 +227,38 @@ def replay_shared(stage, draws, sources, window, scratch):
     draws : (1,) uint64, the stream that selects queues
     window : requests of this level during which a sector stays pending
     """
-    n_warm = _shuffled_interleave(draws, sources.head, sources.warm, scratch.order)
-    n_active = 0
-    slice_, capacity = -1, np.int64(sources.capacity)
-    last = sources.last[nth(0)]
-    drawn = np.int64(0)
     now = np.int64(0)
     warm_below = stage.queue.used[0]
     ahead = max(1, SLOTS_AHEAD // sources.span)
-    while drawn < n_warm or n_active > 0 or slice_ + 1 < len(sources.last):
-        if drawn == n_warm:
+    for slice_ in range(-1, len(sources.last)):  # the first is the warm-up
+        last = sources.warm if slice_ < 0 else sources.last[nth(slice_)]
+        n_active, n_over = _begin_slice(sources, scratch, last)
+        if slice_ < 0:
+            n_over = 0
+        drawn, n_shuffled = np.int64(0), np.int64(0)
+        while True:
+            if n_over == 0 and n_shuffled == 0:
+                n_shuffled = _shuffled_interleave(draws, sources.head, last, scratch.order)
+            n, n_active, n_over = _draw_batch(
+                stage, draws, sources, scratch, last, drawn, n_shuffled, n_active, n_over
+            )
+            if n == 0:
+                break
+            if n_shuffled > 0:
+                drawn += n
+            for i in range(n + ahead):
+                if i < n:
+                    _prefetch_slots(stage, scratch, i, sources.span)
+                if i < ahead:
+                    continue
+                j = i - ahead
+                _serve(
+                    stage, sources, scratch.record[nth(j)], scratch.partial_at[nth(j)],
+                    scratch.instance[nth(j)], scratch.core[nth(j)], now, window,
+                )  # fmt: skip
+                now += 1
+        if slice_ < 0:
             warm_below = stage.queue.used[0]
-        if drawn >= n_warm and n_active == 0:
-            slice_ += 1
-            last = sources.last[nth(slice_)]
-            most = np.int64(1)
-            for q in range(len(sources.head)):
-                if sources.head[nth(q)] < last[nth(q)]:
-                    scratch.active[nth(n_active)] = q
-                    n_active += 1
-                    most = max(most, last[nth(q)] - sources.head[nth(q)])
-            capacity = min(sources.capacity, most)
-        n, n_active = _draw_batch(
-            stage, draws, sources, scratch, drawn, n_warm, n_active, last, capacity
-        )
-        drawn += n
-        for i in range(n + ahead):
-            if i < n:
-                _prefetch_slots(stage, scratch, i, sources.span)
-            if i < ahead:
-                continue
-            j = i - ahead
-            _serve(
-                stage, sources, scratch.record[nth(j)], scratch.partial_at[nth(j)],
-                scratch.instance[nth(j)], scratch.core[nth(j)], now, window,
-            )  # fmt: skip
-            now += 1
     if stage.geometry.on_fill is not None:  # no fill stays in flight for the next launch
         complete_fills(stage, now + window)
-    return warm_below if drawn > n_warm else stage.queue.used[0]
+    return warm_below

@@ -150,7 +150,7 @@ def _find_soonest(cores, i):
 @inner
 def _release(progress, cores):
     """Sub-groups that have begun, or passed a barrier, can issue once their data are there."""
-    while progress.ends[1] > 0:
+    while progress.ends[0, 1] > 0:
         s = take(progress, 0)
         i = cores.of[nth(s)]
         k = 0
@@ -270,7 +270,7 @@ def _goes_on(requests, progress, s, warming, now):
 @inner
 def _begin(requests, progress, cores, groups, n_first):
     """Make the initial groups resident, to run up to their starts."""
-    progress.ends[0] = progress.ends[1] = 0
+    progress.ends[:] = 0
     cores.n[:] = 0
     cores.free[:] = 0
     cores.last[:] = -1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from memsim.compile import hot
+from memsim.compile import hot, nth
 from memsim.hierarchy.cache import unpack
 from memsim.hierarchy.requests import CHUNK_GRANULES
 from memsim.hierarchy.rng import drawn
@@ -42,27 +42,28 @@ def page_offsets(chunk: I64, page_bytes: int, key: int) -> I64:
 
 
 @hot
-def _misses(record, first, last, page, lines_per_chunk, buffer, missed):  # type: ignore[no-untyped-def]
+def _misses(record, first, last, page, chunk_shift, buffer, missed):  # type: ignore[no-untyped-def]
     """Add to missed (n_site,) the counted requests whose page is not in the buffer (n_entries,).
 
-    The buffer is scratch: pages, the most recent first.
+    chunk_shift : a chunk has 2**chunk_shift lines
+    buffer : scratch: pages, the most recent first
     """
     entries = len(buffer)
     for core in range(len(first)):
         buffer[:] = -1
         for i in range(first[core], last[core]):
-            line, _, _, site, _, counted = unpack(record[i])
-            accessed = page[line // lines_per_chunk]
+            line, _, _, site, _, counted = unpack(record[nth(i)])
+            accessed = page[nth(line >> chunk_shift)]
             if buffer[0] == accessed:
                 continue
             k = 1
-            while k < entries and buffer[k] != accessed:
+            while k < entries and buffer[nth(k)] != accessed:
                 k += 1
             if k == entries:
                 k = entries - 1
                 missed[site] += counted
             while k > 0:
-                buffer[k] = buffer[k - 1]
+                buffer[nth(k)] = buffer[nth(k - 1)]
                 k -= 1
             buffer[0] = accessed
 
@@ -89,7 +90,7 @@ def missed_translations(
         first,
         last,
         pages_of(chunk, translation.page_bytes),
-        CHUNK_GRANULES // granules_per_line,
+        (CHUNK_GRANULES // granules_per_line).bit_length() - 1,
         np.empty(translation.entries, np.int64),
         missed,
     )

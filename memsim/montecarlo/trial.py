@@ -335,7 +335,7 @@ def _core_replayer(plan: Plan, progress: Progress) -> ReplayedCore:
         start_cycles=int(np.ceil(machine.group_start_cycles)),
         youngest=sampler == "gty",
     )
-    cores = empty_sub_cores(machine.n_schedulers, len(progress.parked), len(progress.ring))
+    cores = empty_sub_cores(machine.n_schedulers, len(progress.parked), progress.ring.shape[1])
 
     def replayed(
         stage: Stage, groups: npt.NDArray[np.int32], began: npt.NDArray[np.int64]
@@ -353,6 +353,7 @@ def _progress(plan: Plan) -> Progress:
     requests = plan.requests
     n_subgroup, n_group = len(requests.group), len(requests.first_subgroup) - 1
     widest = int(np.diff(requests.first_subgroup).max(initial=0))
+    n_rings = plan.machine.free_schedulers if plan.ordering.sampler == "wrr" else 1
     words = aligned((n_subgroup, SUBGROUP_WORDS), np.int64)
     words[:] = 0
     words[:, AT] = words[:, START] = requests.subgroup_offset[:-1]
@@ -368,10 +369,10 @@ def _progress(plan: Plan) -> Progress:
         alive=np.zeros(n_group, np.int32),
         waiting=np.zeros(n_group, np.int32),
         counted=plan.counted(),
-        ring=np.zeros(1 << max(0, plan.resident * widest - 1).bit_length(), np.int32),
-        ends=np.zeros(2, np.int64),
+        ring=np.zeros((n_rings, 1 << max(0, plan.resident * widest - 1).bit_length()), np.int32),
+        ends=np.zeros((n_rings, 2), np.int64),
         scheduler=np.zeros(n_subgroup, np.uint8),
-        dealt=np.array([0, plan.machine.free_schedulers], np.int64),
+        dealt=np.zeros(1, np.int64),
     )
 
 
@@ -441,15 +442,19 @@ def _shared_stage(
             instance=instance,
             capacity=levels[k - 1].pending_requests,
         )
-        warm_below = replay_shared(stage, draws, sources, window, _scratch(above))
+        scratch = _scratch(above, ends, sources.capacity)
+        warm_below = replay_shared(stage, draws, sources, window, scratch)
     zero = np.zeros(1, np.int64)
     last = np.array([stage.queue.used[0]], np.int64)
     return Queued(stage.queue, zero, np.array([warm_below], np.int64), last, zero)
 
 
-def _scratch(above: Queued) -> Scratch:
+def _scratch(above: Queued, ends: npt.NDArray[np.int64], capacity: int) -> Scratch:
+    n_warm = (above.warm - above.first).sum()
+    in_slices = np.diff(np.vstack([above.warm, ends]), axis=0)
+    n_shuffled = np.minimum(in_slices, capacity).sum(axis=1).max(initial=n_warm)
     return Scratch(
-        order=np.empty(int((above.warm - above.first).sum()), np.int32),
+        order=np.empty(int(n_shuffled), np.int32),
         active=np.empty(len(above.first), np.int64),
         record=np.empty(BATCH, np.uint64),
         entry=np.empty(BATCH, np.int64),

@@ -127,10 +127,15 @@ class Core:
                 self.replace(group)
 
     def shuffle(self) -> None:
-        """A random sub-group is first."""
-        if len(self.ready) > 1:
-            first = self.stream.below(len(self.ready))
-            self.ready = self.ready[first:] + self.ready[:first]
+        """A random sub-group of each scheduler is first."""
+        n_rings = self.n_schedulers if self.sampler == "wrr" else 1
+        rings: list[list[tuple[SubGroup, Group]]] = [[] for _ in range(n_rings)]
+        for subgroup, group in self.ready:
+            rings[subgroup.scheduler % n_rings].append((subgroup, group))
+        self.ready = []
+        for ring in rings:
+            first = self.stream.below(len(ring)) if len(ring) > 1 else 0
+            self.ready += ring[first:] + ring[:first]
 
     def replace(self, group: Group) -> None:
         """Back-to-back scheduling: in place of one that ended, start the next group that has any access."""
@@ -169,16 +174,17 @@ class Core:
 
     def choose(self) -> tuple[SubGroup, Group] | None:
         """Take the sub-group that has the turn; None if all wait for each other or have ended."""
+        if self.sampler == "wrr" and self.n_schedulers > 1:
+            scheduler = self.stream.below(self.n_schedulers)
+            return self.ready.pop(self.of_scheduler(scheduler)) if self.ready else None
         return self.ready.pop(self.pick()) if self.ready else None
 
     def pick(self) -> int:
-        """Select the ready sub-group that has the turn."""
+        """Select the ready sub-group that has the turn, of those of all schedulers."""
         if self.sampler == "uniform":
             return self.stream.below(len(self.ready))
         if self.sampler == "wrr":
-            if self.n_schedulers == 1:
-                return 0
-            return self.of_scheduler(self.stream.below(self.n_schedulers))
+            return 0
         wait = [max(0, subgroup.data_at - self.turn) for subgroup, _ in self.ready]
         return wait.index(
             min(wait)

@@ -509,34 +509,45 @@ def merged(
 
     Yields (queue, request). The requests of the warm-up come first; all their interleavings are
     equally likely. Then, slice of time by slice, a queue is drawn with a weight of the requests that
-    wait in it, of which the machine holds `capacity` at most: a queue is proposed uniformly, and
-    accepted with probability waiting / capacity, or, where all queues hold fewer, waiting / most.
+    wait in it, of which the machine holds `capacity` at most. When no queue has more, all interleavings
+    of what is left are equally likely too.
 
     parts : the end of each queue in each slice
     """
-    requests, warm = queues
-    order = [q for q in range(len(requests)) for _ in range(warm[q])]
+    heads = [iter(queue) for queue in queues.requests]
+    before = [0] * len(heads)
+    for i, ends in enumerate([queues.warm, *parts]):
+        waiting = [end - begin for begin, end in zip(before, ends, strict=True)]
+        by_weight = drawn(waiting, capacity, stream) if i else []
+        for q in by_weight:
+            yield q, next(heads[q])
+        for q in shuffled(waiting, stream):
+            yield q, next(heads[q])
+        before = ends
+
+
+def shuffled(waiting: list[int], stream: Stream) -> list[int]:
+    """Queues in random order, each as often as requests wait in it."""
+    order = [q for q, n in enumerate(waiting) for _ in range(n)]
     for i in range(len(order) - 1, 0, -1):  # Fisher and Yates
         j = stream.below(i + 1)
         order[i], order[j] = order[j], order[i]
-    heads = [iter(queue) for queue in requests]
-    for q in order:
-        yield q, next(heads[q])
-    before = warm
-    for ends in parts:
-        waiting = [end - begin for begin, end in zip(before, ends, strict=True)]
-        active = [q for q, n in enumerate(waiting) if n]
-        room = min(capacity, max(waiting, default=0))
-        while active:
-            k = 0
-            while len(active) > 1:
-                k = stream.below(len(active))
-                if waiting[active[k]] >= room or stream.below(room) < waiting[active[k]]:
-                    break
-            q = active[k]
-            yield q, next(heads[q])
-            waiting[q] -= 1
-            if not waiting[q]:
-                active[k] = active[-1]
-                active.pop()
-        before = ends
+    return order
+
+
+def drawn(waiting: list[int], capacity: int, stream: Stream) -> Iterator[int]:
+    """Queues, until in none of them more than `capacity` wait: one is proposed uniformly, and accepted with
+    probability waiting / capacity. What is taken no longer waits."""
+    active = [q for q, n in enumerate(waiting) if n]
+    while max(waiting, default=0) > capacity:
+        k = 0
+        while len(active) > 1:
+            k = stream.below(len(active))
+            if waiting[active[k]] >= capacity or stream.below(capacity) < waiting[active[k]]:
+                break
+        q = active[k]
+        waiting[q] -= 1
+        yield q
+        if not waiting[q]:
+            active[k] = active[-1]
+            active.pop()
