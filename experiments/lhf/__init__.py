@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from experiments.lhf.arithmetic import arithmetic
 from experiments.lhf.h100_times import h100_times
 from experiments.lhf.mi250x_laplacian import laplacian_times
 from experiments.lhf.occupancy_bandwidth import stream_occupancy
@@ -25,5 +26,6 @@ FIGURES: Mapping[str, MakeFigure] = {
     "h100-times": h100_times,
     "stream-occupancy": stream_occupancy,
     "mi250x-laplacian": laplacian_times,
+    "arithmetic": arithmetic,
     "opencl-device": order,
 }

@@ -52,7 +52,13 @@ class CudaRequest(Request):
 
     @property
     def dependencies(self) -> list[str]:
-        return [*super().dependencies, *self.program.dialect, *self.program.given]
+        program = self.program
+        return [
+            *super().dependencies,
+            *program.dialect,
+            *program.given,
+            *program.options.arithmetic,
+        ]
 
     @property
     def searched(self) -> list[str]:
@@ -71,17 +77,16 @@ class CudaRequest(Request):
         options = self.program.options
         return [
             *("-lineinfo", "-w", "-D_print(...)=0", options.standard),
-            *(f"-I{self.program.folder}", *options.given),
-            *(["--use_fast_math"] if options.is_fast else []),
+            *(f"-I{self.program.folder}", *options.given, *options.arithmetic),
         ]
 
     def nvidia_language(self, target: str) -> list[str]:
         """clang's arguments for NVIDIA's targets."""
-        precision = 0 if self.program.options.is_fast else 2
+        division = 2 if self.program.options.divides_exactly else 0
         return [
             *("-x", "cuda", "--cuda-device-only", f"--cuda-gpu-arch={target}"),
             *("-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version", "-gline-directives-only"),
-            *("-mllvm", f"-nvptx-prec-divf32={precision}", "-DMEMSIM_NVIDIA", "-DMEMSIM_WARP=32"),
+            *("-mllvm", f"-nvptx-prec-divf32={division}", "-DMEMSIM_NVIDIA", "-DMEMSIM_WARP=32"),
             *("-D__CUDACC__", "-D__NVCC__", *self._shared),
         ]
 
@@ -99,6 +104,8 @@ class CudaRequest(Request):
     @property
     def _shared(self) -> Iterator[str]:
         """What all targets share."""
-        yield from ("-O3", "-S", "-ffp-contract=fast")
-        yield from _FAST if self.program.options.is_fast else ()
+        options = self.program.options
+        yield from ("-O3", "-S", f"-ffp-contract={'fast' if options.fuses else 'off'}")
+        yield from _FAST if options.is_fast else ()
+        yield from ["-fgpu-flush-denormals-to-zero"] if options.flushes else ()
         yield from self.program.dialect

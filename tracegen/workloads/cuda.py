@@ -25,7 +25,8 @@ class CudaWorkload:
     grid : blocks along each axis; block : threads along each axis of a block
     shared_bytes : dynamic shared memory of a block
     symbols : name of a `__constant__` or `__device__` variable -> its value, an array or a number
-    build_options : -D, -U, -I and -std, as for nvcc; other options are ignored
+    build_options : as for nvcc: -D, -U, -I, -std, -use_fast_math, -ftz, -prec-div, -prec-sqrt, -fmad and
+        -maxrregcount; other options are ignored
     check : called with the arrays that the kernel may write (name -> array) after a run; raises
         AssertionError where they are wrong
     registers_per_item : 32-bit registers of a thread on the target, if known

@@ -98,6 +98,18 @@ def test_an_unrolled_loop_without_accesses_runs_as_often_as_its_source(
     assert counts_of(rearranged(launch, stream)) == [[0, 0, 1 + n + 1]]
 
 
+def test_a_line_that_does_the_same_thrice_is_no_sign_of_more_copies() -> None:
+    """NVRTC knows no columns: three subtractions of a line are one place, which four copies repeat twelve times."""
+    launch = unrolled(4, 1)
+    blocks = list(launch.code.blocks)
+    for at, copies in ((1, 4), (2, 1)):
+        thrice = [quiet(3) for _ in range(3 * copies)]
+        once = [replace(quiet(3), opcode=name) for name in "ab" for _ in range(copies)]
+        blocks[at] = replace(blocks[at], instructions=(*thrice, *once))
+    repeated = compiled(replace(launch.code, blocks=tuple(blocks)), LOOP, PROBES)
+    assert with_loops(repeated, n=18).executions.times == [1, 4, 2, 1]
+
+
 def test_a_loop_of_nothing_but_calls_is_known_by_its_header() -> None:
     """What a function does has the function's lines; the loop's own instructions are those of its header."""
     launch = unrolled(4, 1)

@@ -6,8 +6,9 @@ from:
 
     iterations of the machine loop = iterations of the source loop / copies of the body (unrolling)
 
-The copies are how often one place of the text and opcode occurs in the body. The loop with most
-copies takes as many iterations as fit; its remainder takes the rest.
+The copies are how often one place of the text and opcode occurs in the body, or a divisor of it: NVRTC knows
+a place by its line, which may do the same several times. The loop with most copies takes as many iterations
+as fit; its remainder takes the rest.
 
 Where the code branches, the shortest way is taken. Other blocks count too if they implement lines
 that no block of the shortest way implements: a branch of the source, but not the slow path of a
@@ -153,7 +154,7 @@ class _Executions:
         around = math.prod(loop.trips or 1.0 for loop in outer)
         left = source.trips * around
         sized = sorted(
-            ((_usual(copies), len(body), body) for _, body, copies in members),
+            ((_unrolled(copies), len(body), body) for _, body, copies in members),
             key=lambda entry: entry[:2],
             reverse=True,
         )
@@ -169,9 +170,21 @@ class _Executions:
                 self.result.times[block] = turns
 
 
-def _usual(copies: Counter[int]) -> int:
-    """The multiplicity of most instructions, the larger one of two."""
-    return max(copies, key=lambda n: (n * copies[n], n), default=1)
+def _unrolled(copies: Counter[int]) -> int:
+    """How many iterations of a source loop an iteration of a machine loop does.
+
+    copies : multiplicity -> places that occur so often
+
+    The largest number that divides the multiplicities of two thirds of the instructions. Others are shared by
+    iterations, or do what a line does repeatedly.
+    """
+    sizes = {1, *copies, *(math.gcd(a, b) for a in copies for b in copies)}
+    total = sum(n * places for n, places in copies.items())
+
+    def divided(size: int) -> int:
+        return sum(n * places for n, places in copies.items() if n % size == 0)
+
+    return max(size for size in sizes if 3 * divided(size) >= 2 * total)
 
 
 def shortest(

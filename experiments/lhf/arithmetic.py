@@ -1,0 +1,96 @@
+"""Predicted rates of kernels that mostly compute: n-body simulations, and prices of options.
+
+Of the n-body simulations, other people published rates. Each body is attracted by all, so a step takes n^2
+interactions; a launch in which fewer bodies attract is predicted, and its time extrapolated along a line. Of
+Black-Scholes, the reference is a roof: how long its five arrays take at the highest bandwidth that was measured.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calib.prediction import PredictOptions, predict
+from experiments.data_files import rows, source
+from experiments.hardware import drawing
+from experiments.hardware.comparison import errors
+from experiments.kernels.black_scholes import black_scholes
+from experiments.kernels.n_body import n_body
+from experiments.reproduction import Case, Figure
+from memsim.machine import load_machine
+from tracegen import trace_snapshots
+
+TABLE = "nbody_rates.csv"
+SOURCES = 512, 1024
+TRIALS = 2
+OPTIONS = 64_000_000
+OPTION_BYTES = 20
+
+
+def predicted_step_s(machine_name: str, bodies: int, dtype: str) -> float:
+    """Seconds of a step in which all bodies attract."""
+    machine = load_machine(machine_name)
+    seconds = []
+    for attracting in SOURCES:
+        workload = n_body(bodies, attracting, dtype)  # type: ignore[arg-type]
+        traces = trace_snapshots(workload, machine, snapshots=1)
+        timing = predict(workload, traces, machine, PredictOptions(trials=TRIALS)).timing
+        seconds.append(timing.estimate.mean)
+    slope = (seconds[1] - seconds[0]) / (SOURCES[1] - SOURCES[0])
+    return seconds[0] + slope * (bodies - SOURCES[0])
+
+
+def _n_body_cases(quick: bool) -> list[Case]:
+    table = rows(TABLE)
+    return [
+        Case(
+            figure="arithmetic",
+            case=f"n-body, {row['board']}, {row['dtype']}",
+            quantity="n-body",
+            unit="interactions/ns",
+            reference=10 * bodies**2 / float(row["ten_steps_ms"]) / 1e6,
+            ours=bodies**2 / predicted_step_s(row["machine"], bodies, row["dtype"]) / 1e9,
+        )
+        for row in (table[1:2] if quick else table)
+        for bodies in [int(row["bodies"])]
+    ]
+
+
+def _black_scholes_case() -> Case:
+    machine = load_machine("v100")
+    bandwidth = machine.dram.sustained_bandwidth_bytes_per_cycle
+    assert bandwidth is not None
+    workload = black_scholes(n=OPTIONS, groups=0)
+    timing = predict(workload, trace_snapshots(workload, machine, snapshots=1), machine).timing
+    return Case(
+        figure="arithmetic",
+        case="Black-Scholes, V100, 64 M options",
+        quantity="roof",
+        unit="ms",
+        reference=OPTION_BYTES * OPTIONS / (bandwidth * machine.clock_hz) * 1e3,
+        ours=timing.estimate.mean * 1e3,
+    )
+
+
+def arithmetic(out: Path, quick: bool) -> Figure:
+    """Each published rate and the roof; one rate if quick."""
+    cases = _n_body_cases(quick)
+    findings = [f"n-body: {errors(cases, 'n-body')}"]
+    pictures = [drawing.scatter(out / "arithmetic.png", cases, "n-body: interactions a nanosecond")]
+    if not quick:
+        roof = _black_scholes_case()
+        assert roof.ours is not None
+        assert roof.reference is not None
+        cases.append(roof)
+        findings.append(
+            f"Black-Scholes takes {roof.ours / roof.reference - 1:+.1%} of the time of its bytes at the bandwidth"
+            " measured with a triad."
+        )
+    return Figure(
+        reference_name="measured",
+        name="arithmetic",
+        title="Kernels that mostly compute: published rates of an n-body simulation, and the roof of Black-Scholes",
+        source=source(TABLE),
+        cases=cases,
+        findings=findings,
+        pictures=pictures,
+    )

@@ -1,0 +1,74 @@
+"""Kernels that mostly compute: what the n-body step computes, and that its shortened loop stands for the whole one."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calib.prediction import PredictOptions, predict
+from experiments.data_files import rows
+from experiments.kernels.n_body import n_body
+from experiments.lhf.arithmetic import TABLE, arithmetic
+from memsim.errors import KernelError
+from memsim.machine import load_machine
+from tests.support.cuda_kernels import needs_clang, run
+from tracegen import trace_snapshots
+
+
+@needs_clang
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sources", [None, 256])
+def test_a_step_moves_bodies_as_numpy_does(dtype: str, sources: int | None) -> None:
+    workload = n_body(512, sources, dtype)  # type: ignore[arg-type]
+    written = run(workload)
+    assert workload.check is not None
+    workload.check(written)
+    with pytest.raises(AssertionError):
+        workload.check({**written, "moved": written["moved"] + np.float32(0.01)})
+
+
+@needs_clang
+def test_time_is_that_of_the_instructions_counted_by_hand() -> None:
+    """An interaction is 3 subtractions, 3 FMA for the distance, 3 products, 3 FMA for the sums, and an inverse root, on
+    another unit. All units are full, so a V100 does 64 of these operations a cycle and core; what else there is in the
+    loop (a broadcast load each, a few jumps) is below a tenth."""
+    machine = load_machine("v100")
+    seconds = []
+    for sources in (512, 1024):
+        workload = n_body(80 * 8 * 256, sources)
+        traces = trace_snapshots(workload, machine, snapshots=1)
+        timing = predict(workload, traces, machine, PredictOptions(trials=1)).timing
+        seconds.append(timing.estimate.mean)
+    interactions = 80 * 8 * 256 * 512
+    least = 12 * interactions / (64 * 80 * machine.clock_hz)
+    assert least <= seconds[1] - seconds[0] <= 1.1 * least
+    # What is not flushed to zero is scaled before the root and after it: more products.
+    scaled = dataclasses.replace(n_body(80 * 8 * 256, 1024), build_options="")
+    traces = trace_snapshots(scaled, machine, snapshots=1)
+    longer = predict(scaled, traces, machine, PredictOptions(trials=1)).timing
+    assert longer.estimate.mean > 1.1 * seconds[1]
+
+
+@needs_clang
+def test_the_quick_form_predicts_a_rate(tmp_path: Path) -> None:
+    figure = arithmetic(tmp_path, True)
+    (case,) = figure.cases
+    assert case.reference is not None
+    assert case.ours is not None
+    assert case.reference == pytest.approx(696.8, abs=0.05)  # as the program printed it
+    assert 0.8 < case.ours / case.reference < 1.2
+
+
+def test_the_table_names_machines_and_whole_tiles() -> None:
+    for row in rows(TABLE):
+        load_machine(row["machine"])
+        assert int(row["bodies"]) % 256 == 0
+
+
+@pytest.mark.parametrize("settings", [{"n": 100}, {"sources": 100}, {"n": 256, "sources": 512}])
+def test_other_settings_are_refused(settings: dict[str, int]) -> None:
+    with pytest.raises(KernelError):
+        n_body(**settings)  # type: ignore[arg-type]
