@@ -91,10 +91,11 @@ class Progress(NamedTuple):
     alive, waiting : (n_group,) int32, sub-groups that have not ended, and those at a barrier
     counted : (n_group,) uint8, 0 for groups that only warm the caches, 2 for those of which everything
         is counted, 1 for those of which all but the part before their start is
-    ring : (n_scheduler, a power of two) int32, the sub-groups of each scheduler that are ready for a turn; one
-        ring where schedulers take turns;  ends : (n_scheduler, 2) int64, its head and length
+    ring : (n_scheduler, a power of two) int32, the sub-groups of each scheduler that are ready for a turn, one
+        ring for all where the order is not round robin;  ends : (n_scheduler, 2) int64, its head and length
     scheduler : (n_subgroup,) uint8, the scheduler of each sub-group that has begun
     dealt : (1,) int64, sub-groups of the core that have begun
+    next_scheduler : (1,) int64, the one whose turn it is, -1 where any may be next
     """
 
     subgroups: I64
@@ -107,6 +108,7 @@ class Progress(NamedTuple):
     ends: I64
     scheduler: U8
     dealt: I64
+    next_scheduler: I64
 
 
 AT, START, END, REQUEST, PARTIAL, READY, WEIGHT, GROUP = range(8)
@@ -161,13 +163,18 @@ def deal(progress, first, last):
 
 @inner
 def _next_scheduler(progress, rng):
-    """Draw a scheduler, or the next one that has a ready sub-group; -1 if none has."""
-    n = len(progress.ends)
-    q = below(rng, n) if n > 1 else np.int64(0)
+    """The scheduler that has the turn, or the next one that has a ready sub-group; -1 if none has."""
+    n, q = len(progress.ends), progress.next_scheduler[0]
+    takes_turns = q >= 0
+    if not takes_turns:
+        q = below(rng, n)
     for _ in range(n):
+        after = q + 1 if q + 1 < n else np.int64(0)
         if progress.ends[nth(q), 1] > 0:
+            if takes_turns:
+                progress.next_scheduler[0] = after
             return q
-        q = q + 1 if q + 1 < n else np.int64(0)
+        q = after
     return np.int64(-1)
 
 
@@ -322,7 +329,9 @@ def _turn(stage, requests, progress, s, counted, turn, window):
 
 @inner
 def _rotate(progress, rng):
-    """Choose the first ready sub-group of each scheduler at random."""
+    """Choose at random the first scheduler, where they take turns, and the first ready sub-group of each."""
+    if progress.next_scheduler[0] >= 0 and len(progress.ends) > 1:
+        progress.next_scheduler[0] = below(rng, len(progress.ends))
     for q in range(len(progress.ends)):
         n = progress.ends[nth(q), 1]
         if n > 1:
@@ -371,8 +380,8 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
         each
 
     The initial groups first run up to their starts (schedule deviation). This warms the cache and is
-    not counted, unless the launch begins here. In round robin, each scheduler serves its sub-groups in turn;
-    which scheduler is next is random, unless they take turns.
+    not counted, unless the launch begins here. In round robin, each scheduler serves its sub-groups in turn; which
+    scheduler is next is random, unless they take turns.
     """
     progress.ends[:] = 0
     turn = np.int64(0)

@@ -102,11 +102,6 @@ class Machine:
         return tuple(level.name for level in self.levels)
 
     @property
-    def free_schedulers(self) -> int:
-        """Schedulers whose turns in round robin are in no fixed order, 1 where they take turns."""
-        return self.n_schedulers if self.scheduler_turns == "free" else 1
-
-    @property
     def access_cycles(self) -> float:
         """How long an access to few lines occupies the load/store unit; 0 if its lanes are not known."""
         lanes = self.throughputs.get("load_store_lanes")

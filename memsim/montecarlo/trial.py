@@ -353,7 +353,9 @@ def _progress(plan: Plan) -> Progress:
     requests = plan.requests
     n_subgroup, n_group = len(requests.group), len(requests.first_subgroup) - 1
     widest = int(np.diff(requests.first_subgroup).max(initial=0))
-    n_rings = plan.machine.free_schedulers if plan.ordering.sampler == "wrr" else 1
+    machine = plan.machine
+    n_rings = machine.n_schedulers if plan.ordering.sampler == "wrr" else 1
+    is_free = n_rings > 1 and machine.scheduler_turns == "free"
     words = aligned((n_subgroup, SUBGROUP_WORDS), np.int64)
     words[:] = 0
     words[:, AT] = words[:, START] = requests.subgroup_offset[:-1]
@@ -373,6 +375,7 @@ def _progress(plan: Plan) -> Progress:
         ends=np.zeros((n_rings, 2), np.int64),
         scheduler=np.zeros(n_subgroup, np.uint8),
         dealt=np.zeros(1, np.int64),
+        next_scheduler=np.array([-1 if is_free else 0], np.int64),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from memsim.hierarchy.rng import Stream
+from memsim.machine.model import Machine
 from memsim.reference.cache import PassingBy, ReferenceCache, Request
 from memsim.trace.model import Direction
 
@@ -84,7 +85,7 @@ class Core:
         sampler: str,
         stream: Stream,
         latency_turns: int,
-        n_schedulers: int,
+        machine: Machine,
     ) -> None:
         self.groups, self.waiting = groups[:resident], groups[resident:]
         self.cache, self.sampler, self.stream = cache, sampler, stream
@@ -95,7 +96,9 @@ class Core:
         self.queue: list[Request] = []
         self.n_warm = 0
         self.turn = 0
-        self.n_schedulers, self.dealt = n_schedulers, 0
+        self.n_schedulers = machine.n_schedulers if sampler == "wrr" else 1
+        self.takes_turns = machine.scheduler_turns == "fixed" or self.n_schedulers == 1
+        self.dealt = self.next_scheduler = 0
         self.ready: list[tuple[SubGroup, Group]] = []
 
     def run(self) -> None:
@@ -127,11 +130,12 @@ class Core:
                 self.replace(group)
 
     def shuffle(self) -> None:
-        """A random sub-group of each scheduler is first."""
-        n_rings = self.n_schedulers if self.sampler == "wrr" else 1
-        rings: list[list[tuple[SubGroup, Group]]] = [[] for _ in range(n_rings)]
+        """A random scheduler is first, where they take turns, and a random sub-group of each."""
+        if self.takes_turns and self.n_schedulers > 1:
+            self.next_scheduler = self.stream.below(self.n_schedulers)
+        rings: list[list[tuple[SubGroup, Group]]] = [[] for _ in range(self.n_schedulers)]
         for subgroup, group in self.ready:
-            rings[subgroup.scheduler % n_rings].append((subgroup, group))
+            rings[subgroup.scheduler].append((subgroup, group))
         self.ready = []
         for ring in rings:
             first = self.stream.below(len(ring)) if len(ring) > 1 else 0
@@ -174,17 +178,20 @@ class Core:
 
     def choose(self) -> tuple[SubGroup, Group] | None:
         """Take the sub-group that has the turn; None if all wait for each other or have ended."""
-        if self.sampler == "wrr" and self.n_schedulers > 1:
-            scheduler = self.stream.below(self.n_schedulers)
-            return self.ready.pop(self.of_scheduler(scheduler)) if self.ready else None
-        return self.ready.pop(self.pick()) if self.ready else None
+        first = self.next_scheduler
+        if self.sampler == "wrr" and not self.takes_turns:
+            first = self.stream.below(self.n_schedulers)
+        if not self.ready:
+            return None
+        k = self.of_scheduler(first) if self.sampler == "wrr" else self.pick()
+        chosen, group = self.ready.pop(k)
+        self.next_scheduler = (chosen.scheduler + 1) % self.n_schedulers
+        return chosen, group
 
     def pick(self) -> int:
         """Select the ready sub-group that has the turn, of those of all schedulers."""
         if self.sampler == "uniform":
             return self.stream.below(len(self.ready))
-        if self.sampler == "wrr":
-            return 0
         wait = [max(0, subgroup.data_at - self.turn) for subgroup, _ in self.ready]
         return wait.index(
             min(wait)

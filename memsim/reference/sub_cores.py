@@ -41,7 +41,7 @@ class SubCores(Core):
         machine: Machine,
         miss_cycles: float,
     ) -> None:
-        super().__init__(groups, resident, cache, sampler, stream, 1, 1)
+        super().__init__(groups, resident, cache, sampler, stream, 1, machine)
         self.machine, self.window = machine, math.ceil(miss_cycles)
         self.hit_cycles = math.ceil(machine.levels[0].latency_cycles) if machine.levels else 0
         self.lines_per_cycle = machine.levels[0].tags_per_cycle if machine.levels else math.inf

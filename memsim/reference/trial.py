@@ -219,9 +219,7 @@ def core_stage(
             below = latency_below(machine, 0)
             core: Core = SubCores(groups, resident, first, sampler, stream, machine, below)
         else:
-            core = Core(
-                groups, resident, first, sampler, stream, latency_turns, machine.free_schedulers
-            )
+            core = Core(groups, resident, first, sampler, stream, latency_turns, machine)
         core.run()
         requests.append(core.queue)
         warm.append(core.n_warm)

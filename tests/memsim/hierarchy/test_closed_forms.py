@@ -109,7 +109,7 @@ def test_victim(replacement: str, evicted: str) -> None:
 
 
 def test_random_victim_is_the_next_number_of_the_cores_stream() -> None:
-    on = machine(level(ways=4, replacement="random"))
+    on = machine(level(ways=4, replacement="random"), n_schedulers=1)
     evicted = set()
     for trial in range(40):
         missed = [

@@ -1,4 +1,4 @@
-"""Schedulers that serve their own sub-groups in turn, but have no fixed turns themselves."""
+"""Schedulers serve their own sub-groups in turn; they take turns themselves, or any of them is next."""
 
 from __future__ import annotations
 
@@ -35,6 +35,20 @@ def on_line(turns: str, n_schedulers: int = 2, ways: int = 1) -> Machine:
 
 def test_in_fixed_turns_the_second_of_two_finds_what_the_first_loaded() -> None:
     assert hits_of(followers(2), on_line("fixed")) == STEPS
+
+
+def test_schedulers_that_take_turns_have_equal_parts_whatever_they_serve() -> None:
+    """Two sub-groups on the first scheduler and one on the second, which therefore runs at twice their speed. The
+    first of the two loads every second line of those that it loads, at the same time: one of them hits each line.
+    With one scheduler for all they have equal speeds, and meet at the beginning only."""
+    every_second = [(0, [2 * i]) for i in range(STEPS)]
+    every = [(0, [i]) for i in range(2 * STEPS)]
+    others = [(0, [10 * STEPS + i]) for i in range(STEPS)]
+    trace = make_trace([[every_second, every, others]])
+    two = [hits_of(trace, on_line("fixed", ways=16), k) for k in range(5)]
+    one = [hits_of(trace, on_line("fixed", n_schedulers=1, ways=16), k) for k in range(5)]
+    assert min(two) >= STEPS - 4
+    assert max(one) <= 16
 
 
 def test_free_schedulers_drift_apart_as_a_random_walk() -> None:
