@@ -4,7 +4,8 @@ A core has units (arithmetic of several kinds, L1's pipe, issue slots) that work
 another each. Among the sub-groups whose data have arrived, and whose next block finds the unit free that it
 needs longest, the core selects the one that has waited longest since its last turn; if there is none, no block
 begins until there is. Its other units serve the block when they have served earlier ones, and its issue ends when
-all have. The data of a block have arrived when `latency` cycles have passed since then and every channel has
+all have, but no sooner than its sub-group would issue it alone: sub-groups that can issue at the same time share
+the units, instruction by instruction, and each waits for its own results. The data of a block have arrived when `latency` cycles have passed since then and every channel has
 transferred its part. A channel (L2, DRAM, ...) serves the requests of all cores one after another, so n
 cores share n times the bandwidth of one core's share. A core may have a limited number of loads in
 flight. They leave in the order of their issue, as from the queue of an L1 that returns data in order, and a
@@ -58,6 +59,7 @@ def events(
     blp: int,
     rounds: int = 1,
     cores: int = 1,
+    alone_cycles: Sequence[float] = (),
     loads: Sequence[int] = (),
     in_flight: int = 0,
 ) -> Events:
@@ -66,6 +68,7 @@ def events(
     issue_cycles : (n, n_unit) for which a block occupies each unit of the core, or (n,) of the only one
     latency_cycles, barrier : (n,)
     channel_cycles : (n, n_channel) transfer time at one core's share of each channel
+    alone_cycles : (n,) in which a sub-group issues a block if it has the core to itself; 0 if empty
     loads : (n,) loads of each block; none if empty
     in_flight : loads that a core may have in flight; 0: any number
     """
@@ -79,6 +82,7 @@ def events(
         blp=blp,
         cores=cores,
         rounds=rounds,
+        alone=np.array(list(alone_cycles) or [0.0] * n, np.float64),
         loads=_loads(loads, n),
         in_flight=in_flight,
     )
@@ -95,6 +99,7 @@ def readable(
     blp: int,
     rounds: int = 1,
     cores: int = 1,
+    alone_cycles: Sequence[float] = (),
     loads: Sequence[int] = (),
     in_flight: int = 0,
 ) -> Events:
@@ -112,6 +117,7 @@ def readable(
     unit_free = [[0.0 for _ in units[0]] for _ in range(cores)]
     left: list[list[float]] = [[] for _ in range(cores)]  # when each load left, as issued
     of_block = _loads(loads, n).tolist()
+    alone = list(alone_cycles) or [0.0] * n
 
     def room(core: int, block: int) -> float:
         """When a block's loads have room: all but in_flight loads, these included, have left."""
@@ -136,6 +142,7 @@ def readable(
             if cycles:
                 unit_free[c][u] = max(start, unit_free[c][u]) + cycles
                 issued = max(issued, unit_free[c][u])
+        issued = max(issued, free[c][s] + alone[block])
         ready = issued + latency_cycles[block]
         for k, cycles in enumerate(channels[block]):
             if cycles:

@@ -18,12 +18,13 @@ Integers = npt.NDArray[np.int64]
 
 
 class _Blocks(NamedTuple):
-    """(n,) latencies and loads of each block, (n, n_unit) cycles of the core's units, and (n, n_channel) cycles of
+    """(n,) latencies of each block, cycles of a sub-group that is alone, and loads, (n, n_unit) cycles of the core's units, and (n, n_channel) cycles of
     channels that all cores share. longest : (n,) the unit that a block occupies longest"""
 
     units: Floats
     longest: Integers
     latency: Floats
+    alone: Floats
     channels: Floats
     barrier: npt.NDArray[np.bool_]
     loads: Integers
@@ -61,7 +62,7 @@ class _State(NamedTuple):
 @hot
 def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped-def]
     """See `run`; fills issuers and times."""
-    units, longest, latency, channels, barrier, loads = blocks
+    units, longest, latency, alone, channels, barrier, loads = blocks
     (
         channel_free,
         unit_free,
@@ -95,6 +96,7 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
             if units[b, k] > 0:
                 unit_free[c, k] = max(begin, unit_free[c, k]) + units[b, k]
                 done = max(done, unit_free[c, k])
+        done = max(done, free[c, s] + alone[b])
         ready = done + latency[b]
         for k in range(n_channel):
             if channels[b, k] > 0:
@@ -164,12 +166,13 @@ def run(
     blp: int,
     cores: int,
     rounds: int,
+    alone: Floats,
     loads: Integers,
     in_flight: int,
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """Runs the simulation; see calib.prediction.event_simulation.events.
 
-    units : (n, n_unit);  latency, barrier, loads : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
+    units : (n, n_unit);  latency, barrier, alone, loads : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
 
     Returns (core, sub-group, block) and (start of issue, end of issue, arrival of data) of every event,
     (3, n_event) each.
@@ -193,6 +196,6 @@ def run(
         left=np.zeros((cores, in_flight)),
         issued=np.zeros(cores, np.int64),
     )
-    blocks = _Blocks(units, units.argmax(axis=1), latency, channels, barrier, loads)
+    blocks = _Blocks(units, units.argmax(axis=1), latency, alone, channels, barrier, loads)
     _run(blocks, state, tlp, n_step, issuers, times)
     return issuers, times

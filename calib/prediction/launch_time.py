@@ -101,7 +101,11 @@ def _seconds(prediction: Prediction, inputs: Inputs) -> float:
 
 def _faster(inputs: Inputs, name: str) -> Inputs:
     if name == "arithmetic":
-        return dataclasses.replace(inputs, unit_cycles=inputs.unit_cycles / 2)
+        return dataclasses.replace(
+            inputs,
+            unit_cycles=inputs.unit_cycles / 2,
+            alone_cycles=tuple(cycles / 2 for cycles in inputs.alone_cycles),
+        )
     if name == "L1":
         return dataclasses.replace(inputs, pipe_cycles=inputs.pipe_cycles / 2)
     divisor = np.where(np.array(inputs.channels) == name, 2.0, 1.0)

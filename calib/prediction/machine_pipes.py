@@ -38,7 +38,7 @@ _THROUGHPUT = {
     "barrier": "barrier",
 }
 _VECTOR = ("fma", "alu", "fp64", "fp16", "special")
-_CONFLICT = "conflict"
+_CONFLICT, _STALLED = "conflict", "stalled"
 _LOAD_STORE = {
     "local_32": 1.0,
     "local_64": 2.0,
@@ -69,7 +69,7 @@ def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, 
     Raises ThroughputError where the machine lacks a throughput.
     """
     counts = _counts(operations)
-    issued = sum(count for kind, count in counts.items() if kind != _CONFLICT)
+    issued = sum(n for kind, n in counts.items() if kind not in (_CONFLICT, _STALLED))
     cycles: dict[str, float] = {"slots": issued * _slot_cycles(machine)}
     unit_of = _shared_units(machine)
     for kind, throughput in _THROUGHPUT.items():
@@ -78,6 +78,12 @@ def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, 
             busy = counts[kind] * cycles_of(machine, throughput)
             cycles[unit] = cycles.get(unit, 0.0) + busy
     return cycles
+
+
+def stalled_cycles(operations: Mapping[str, float]) -> float:
+    """Cycles in which a sub-group issues a block, if nothing else delays it: results that follow instructions need
+    take a fixed time to arrive, which the compiler has counted. 0 where no compiler has."""
+    return _counts(operations).get(_STALLED, 0.0)
 
 
 def load_store_cycles(machine: Machine, operations: Mapping[str, float]) -> float:

@@ -230,11 +230,11 @@ def _prediction(
         costs = access_costs(traces, replay, machine, of_trace)
         inputs = simulated_inputs(program, costs, machine, latency=options.latency)
         inputs = dataclasses.replace(inputs, once_s={DRAM: _first_read_s(replay, machine)})
-        return costs, inputs if with_latency else _without_latency(inputs)
+        return costs, inputs if with_latency else inputs.without_latency()
 
     if options.mode == "paper":
         inputs = paper_inputs(program, machine)
-        inputs = inputs if with_latency else _without_latency(inputs)
+        inputs = inputs if with_latency else inputs.without_latency()
     else:
         replay = replay or run_replay(traces, machine, options)
         of_trace = trace_costs(traces[0], machine)
@@ -294,12 +294,6 @@ def _l1_half_width_s(timing: Timing, machine: Machine, part: float) -> float:
         for one in (slower, inputs)
     )
     return max(after - before, 0.0)
-
-
-def _without_latency(inputs: Inputs) -> Inputs:
-    latency_cycles = inputs.latency_cycles.copy()
-    latency_cycles[:, 1:] = 0.0
-    return dataclasses.replace(inputs, latency_cycles=latency_cycles)
 
 
 def _notes(machine: Machine, occupancy: Occupancy, timing: Timing) -> list[str]:
@@ -488,7 +482,7 @@ def block_rows(prediction: Prediction) -> list[dict[str, Any]]:
                 "runs": times.get(number, 0.0),
                 "issue_cycles": float(inputs.issue_cycles[number]),
                 "pipe_cycles": float(inputs.pipe_cycles[number]),
-                "latency_cycles": float(inputs.latency_cycles[:, number].mean()),
+                "latency_cycles": float(inputs.wait_cycles[:, number].mean()),
                 "way_cycles": {
                     channel: float(inputs.channel_cycles[:, number, k].mean())
                     for k, channel in enumerate(inputs.channels)

@@ -35,6 +35,7 @@ from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_f
 from calib.prediction.machine_pipes import (
     is_issued,
     load_store_cycles,
+    stalled_cycles,
     throughputs_of,
     unit_cycles,
 )
@@ -71,6 +72,7 @@ class Inputs:
     latency_cycles : (n_trial, n_block)
     channel_cycles : (n_trial, n_block, n_channel)
     channels : names;  barrier : (n_block,) whether the block ends with a barrier
+    alone_cycles : (n_block,) in which a sub-group issues a block if it has the core to itself, or ()
     loads : (n_block,) loads of a block;  in_flight : loads that a core can wait for, 0: any number
     idle_during_l1 : part of L1's cycles in which DRAM delivers nothing
     once_s : channel -> seconds that it needs for what the launch moves once, beside what all groups move
@@ -85,6 +87,7 @@ class Inputs:
     barrier: npt.NDArray[np.bool_]
     units: tuple[str, ...] = ("arithmetic",)
     at_once: bool = False
+    alone_cycles: tuple[float, ...] = ()
     loads: tuple[int, ...] = ()
     in_flight: int = 0
     idle_during_l1: float = 0.0
@@ -109,6 +112,21 @@ class Inputs:
         if self.at_once:
             return np.column_stack([self.unit_cycles, self.pipe_cycles])
         return self.issue_cycles[:, None]
+
+    @property
+    def wait_cycles(self) -> Floats:
+        """(n_trial, n_block) for which a sub-group waits after a block's turn: for data, and for its own
+        results."""
+        if not self.alone_cycles:
+            return self.latency_cycles
+        own = np.maximum(np.array(self.alone_cycles) - self.issue_cycles, 0.0)
+        return np.asarray(self.latency_cycles + own)
+
+    def without_latency(self) -> Inputs:
+        """Neither data nor results are waited for; groups start as late as they do."""
+        latency_cycles = self.latency_cycles.copy()
+        latency_cycles[:, 1:] = 0.0
+        return dataclasses.replace(self, latency_cycles=latency_cycles, alone_cycles=())
 
     @property
     def n_trials(self) -> int:
@@ -233,7 +251,6 @@ def simulated_inputs(
     per_execution, channels = _channel_cycles(costs)
     n_trial, n_channel = costs.n_trials, len(channels)
     units, occupied, local = _issue(program, machine)
-    alone = _alone_cycles(program, machine, occupied)
     pipe = [0.0]
     waits = [np.full(n_trial, machine.group_start_cycles)]
     moved = [np.zeros((n_trial, n_channel))]
@@ -243,7 +260,7 @@ def simulated_inputs(
         waited = [index[name] for name in block.waits_for if costs.loads[index[name]]]
         pipe.append(local[number] + float((scale * costs.pipe_cycles)[accesses].sum()))
         wait_cycles = costs.slowest_cycles if latency == "slowest" else costs.mean_cycles
-        waits.append(wait_cycles(waited) + alone[number])
+        waits.append(wait_cycles(waited))
         moved.append((scale * per_execution)[:, :, accesses].sum(2))
         loads.append(round(float((scale * costs.loads)[accesses].sum())))
     last = _last_block(program.steps)
@@ -259,6 +276,7 @@ def simulated_inputs(
         channel_cycles=np.stack(moved, axis=1),
         channels=channels,
         barrier=_barriers(started),
+        alone_cycles=_alone_cycles(program, machine, occupied),
         loads=tuple(loads),
         in_flight=machine.loads_in_flight,
         idle_during_l1=machine.dram_idle_during_l1_percent / 100,
@@ -438,12 +456,13 @@ def _issue(program: Program, machine: Machine) -> tuple[tuple[str, ...], Floats,
     return units, np.array([[row.get(n, 0.0) for n in units] for row in rows]), np.array(local)
 
 
-def _alone_cycles(program: Program, machine: Machine, occupied: Floats) -> Floats:
-    """(n_block,) how much longer one sub-group takes for a block than all sub-cores together: it stays on
-    one of them, and each has an equal share of the arithmetic units."""
+def _alone_cycles(program: Program, machine: Machine, occupied: Floats) -> tuple[float, ...]:
+    """(n_block,) in which a sub-group issues a block if it has the core to itself: it stays on one of the
+    sub-cores, each has an equal share of the arithmetic units, and its instructions wait for each other."""
     if not _is_compiled(program):
-        return np.zeros(len(occupied))
-    return np.asarray((machine.n_schedulers - 1) * occupied.max(axis=1))
+        return ()
+    stalled = [0.0, *(stalled_cycles(block.operations) for block in program.blocks)]
+    return tuple(np.maximum(machine.n_schedulers * occupied.max(axis=1), stalled).tolist())
 
 
 def _require(machine: Machine, program: Program, *others: str) -> None:
@@ -502,7 +521,7 @@ def blocks_of(inputs: Inputs) -> tuple[Blocks, list[tuple[int, int]]]:
             count=np.array([counted[pair] for pair in pairs]),
             issue_cycles=issue[first],
             next_issue_cycles=issue[[b for _, b in pairs]],
-            latency_cycles=inputs.latency_cycles[:, first],
+            latency_cycles=inputs.wait_cycles[:, first],
             bandwidth_cycles=channel[:, first],
             barrier=inputs.barrier[first],
         ),
@@ -574,6 +593,7 @@ def _run(
         blp=resident.groups_per_core,
         rounds=rounds,
         cores=cores,
+        alone_cycles=[inputs.alone_cycles[block] for block in order] if inputs.alone_cycles else (),
         loads=[inputs.loads[block] for block in order] if inputs.loads else (),
         in_flight=inputs.in_flight,
     )
@@ -582,14 +602,12 @@ def _run(
 def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
     """name -> the inputs without latencies, group starts, barriers, a limit of loads in flight, or with
     DRAM and L1 at the same time."""
-    no_wait = np.array(inputs.latency_cycles)
-    no_wait[:, 1:] = 0.0
     no_start = np.array(inputs.latency_cycles)
     no_start[:, 0] = 0.0
     last = np.zeros(len(inputs.barrier), np.bool_)
     ends = _last_block(inputs.program.steps)
     last[ends] = inputs.barrier[ends]  # a group's end is not a barrier of the program
-    changed = {"latency": dataclasses.replace(inputs, latency_cycles=no_wait)}
+    changed = {"latency": inputs.without_latency()}
     if inputs.latency_cycles[:, 0].any():
         changed["group start"] = dataclasses.replace(inputs, latency_cycles=no_start)
     if (inputs.barrier & ~last).any():

@@ -10,14 +10,16 @@ import numpy as np
 from memsim.trace.model import Trace
 
 INSTRUCTIONS_AN_ACCESS = 8
+NO_INSTRUCTIONS = ("conflict", "stalled")
+"""Kinds of work that count passes of bank conflicts, and cycles."""
 
 
 def lane_instructions(trace: Trace) -> float:
     """The instructions of all lanes of a trace, which say how long it takes to record one; where no machine
-    code is known, a few for each access. Passes of bank conflicts are no instructions."""
+    code is known, a few for each access."""
     if trace.work is None or trace.work_table is None:
         return float(INSTRUCTIONS_AN_ACCESS * trace.lanes.sum(dtype=np.int64)) + 1
-    each = trace.work_table[:, np.array(trace.work_kinds) != "conflict"].sum(axis=1)
+    each = trace.work_table[:, ~np.isin(trace.work_kinds, NO_INSTRUCTIONS)].sum(axis=1)
     return float(each[trace.work].sum()) * trace.subgroup_size + 1
 
 

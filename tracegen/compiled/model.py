@@ -84,6 +84,8 @@ class Instruction:
     location : position in the compiled text, None if unknown
     outstanding : for an instruction that waits by count (AMD's `s_waitcnt vmcnt(n)`): how many of
         the latest accesses to global and private memory may still be outstanding after it
+    stall_cycles : until its sub-group can issue the next instruction, as the compiler has set it (NVIDIA, from
+        Volta on); 0 if unknown
     """
 
     opcode: str
@@ -96,6 +98,7 @@ class Instruction:
     origin: int | None = None
     location: Location | None = None
     outstanding: int | None = None
+    stall_cycles: int = 0
 
     @property
     def is_traced(self) -> bool:

@@ -31,6 +31,7 @@ def programs(draw: st.DrawFn, most_units: int = 3) -> dict[str, Any]:
         "tlp": draw(st.integers(1, 4)),
         "blp": draw(st.integers(1, 3)),
         "rounds": draw(st.integers(1, 3)),
+        "alone_cycles": draw(st.sampled_from([cycles(n), []])),
         "loads": draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)),
         "in_flight": draw(st.integers(0, 6)),
     }
@@ -52,6 +53,14 @@ def test_one_sub_group_waits_for_all_its_latency() -> None:
     np.testing.assert_array_equal(simulated.start_cycles, [0, 4 + 100 + 20])
     np.testing.assert_array_equal(simulated.ready_cycles, [124, 124 + 6 + 10])
     assert simulated.end_cycles == 140
+
+
+def test_sub_groups_share_the_units_while_each_waits_for_its_own_results() -> None:
+    """A block occupies its unit for 10 cycles, and takes 25 of a sub-group that is alone. Two end together after 25;
+    of four, the unit needs 40, and the last two wait for it."""
+    for n, ready in ((1, [25]), (2, [25, 25]), (4, [25, 25, 30, 40])):
+        simulated = events([10], [0], [[0]], [False], tlp=1, blp=n, alone_cycles=[25])
+        np.testing.assert_array_equal(simulated.ready_cycles, ready)
 
 
 def test_two_sub_groups_hide_each_others_latency() -> None:
@@ -170,7 +179,8 @@ def test_properties_of_every_run(program: dict[str, Any]) -> None:
     lasts = result.issued_cycles - result.start_cycles
     assert (lasts >= issue[result.block].max(axis=1)).all()
     assert (result.issued_cycles.max() >= issue[result.block].sum(axis=0)).all()
-    if issue.shape[1] == 1:
+    alone = np.array(program["alone_cycles"] or [0.0] * n)
+    if issue.shape[1] == 1 and not alone.any():
         assert (result.start_cycles[1:] >= result.issued_cycles[:-1]).all()
         np.testing.assert_allclose(lasts, issue[result.block, 0])
     # Data come no sooner than latency and every channel's own part.
@@ -180,6 +190,9 @@ def test_properties_of_every_run(program: dict[str, Any]) -> None:
         mine = result.subgroup == s
         np.testing.assert_array_equal(result.block[mine], np.tile(np.arange(n), rounds))
         assert (result.start_cycles[mine][1:] >= result.ready_cycles[mine][:-1]).all()
+        # Its own results take their time from when it may continue.
+        may = np.concatenate([[0.0], result.ready_cycles[mine][:-1]])
+        assert (result.issued_cycles[mine] >= may + alone[result.block[mine]]).all()
     for group in range(blp):
         members = [result.subgroup == s for s in range(group * tlp, (group + 1) * tlp)]
         ready = np.array([result.ready_cycles[m] for m in members])
@@ -195,7 +208,12 @@ def test_properties_of_every_run(program: dict[str, Any]) -> None:
 
 @given(program=programs(most_units=1))
 def test_the_core_idles_only_when_no_sub_group_can_continue(program: dict[str, Any]) -> None:
-    program = {**program, "barrier": [False] * len(np.array(program["barrier"])), "in_flight": 0}
+    none = {
+        "barrier": [False] * len(np.array(program["barrier"])),
+        "in_flight": 0,
+        "alone_cycles": [],
+    }
+    program = {**program, **none}
     result = run(program)
     free = np.zeros(int(str(program["tlp"])) * int(str(program["blp"])))
     left = np.full(len(free), len(result.block) // len(free))

@@ -24,6 +24,7 @@ KINDS: tuple[str, ...] = (
     *(f"paired_{bits}" for bits in _LOCAL_BITS[1:]),
     "exchange",
     "conflict",
+    "stalled",
 )
 """The pipes (`tracegen.compiled.model.PIPES`), with `load_store` divided by what is accessed:
 
@@ -32,6 +33,7 @@ local_32, local_64, local_128 : local memory, by the bits that each work-item ac
 paired_64, paired_128 : the same where lanes are paired, which takes half as long (see tracegen.local_memory.banks)
 exchange : other instructions of the load/store unit, such as `SHFL`
 conflict : no instructions, but further passes of local memory's banks, which conflicts cause
+stalled : no instructions, but cycles until the next one of a sub-group that has a core to itself
 """
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 
@@ -50,11 +52,12 @@ def kind_of(instruction: Instruction) -> str:
 
 
 def counted(instructions: Iterable[Instruction]) -> Counts:
-    """(n_kind,) how many instructions there are of each kind, and passes due to conflicts."""
+    """(n_kind,) how many instructions there are of each kind, passes due to conflicts, and stalled cycles."""
     counts = np.zeros(len(KINDS))
     for instruction in instructions:
         kind, memory = kind_of(instruction), instruction.memory
         counts[_NUMBER[kind]] += 1
+        counts[_NUMBER["stalled"]] += instruction.stall_cycles
         if memory is None:
             continue
         counts[_NUMBER["conflict"]] += max(memory.conflict_passes, 0.0)

@@ -13,7 +13,7 @@ from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, Memory
 from tracegen.compiled.nvidia.nvidia_ptx import builtins_text, number, write_ptx
 from tracegen.compiled.nvidia.ptx import Origin, number_instructions, numbered
 from tracegen.compiled.nvidia.ptxas_log import read_usage
-from tracegen.compiled.nvidia.sass import read_sass
+from tracegen.compiled.nvidia.sass import read_sass, without_encodings
 from tracegen.compiled.nvidia.spills import mark_spills
 from tracegen.compiled.request import Request, check
 from tracegen.tools import cache
@@ -36,7 +36,7 @@ def machine_code(request: Request) -> MachineCode:
     """The kernel in SASS. Raises KernelError where a compiler is missing or refuses the kernel."""
     tools = nvidia_tools()
     key = cache.key(*_dependencies(request, tools))
-    texts = cache.load(key, "ptx", "log", "listing", "listing_target", "listing_log")
+    texts = cache.load(key, "ptx", "log", "encoded", "listing_target", "listing_log")
     if texts is None or not unchanged(texts.get("headers")):
         texts = _compiled(request, tools)
         cache.save(key, texts)
@@ -63,7 +63,7 @@ def _used(request: Request, tools: NvidiaTools) -> Iterator[Tool]:
 
 
 def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
-    """What the programs write: `ptx`, `log`, and `listing` with its own target and log."""
+    """What the programs write: `ptx`, `log`, and the listing, `encoded`, with its own target and log."""
     _check_target(request.target, tools.ptxas)
     with temporary_folder() as folder:
         ptx = write_ptx(request, tools, folder)
@@ -79,15 +79,15 @@ def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
         "ptx": ptx,
         "log": log,
         "headers": headers,
-        "listing": listing,
+        "encoded": listing,
         "listing_target": shown.target,
         "listing_log": listing_log,
     }
 
 
 def _disassembled(request: Request, tools: NvidiaTools, folder: Path) -> str:
-    """The listing of `kernel.cubin`. Only jumps through tables need the analysis of the flow of data."""
-    command = [str(tools.nvdisasm.path), "-c", "-g", "kernel.cubin"]
+    """The listing of `kernel.cubin`, with encodings. Only jumps through tables need the analysis of the flow of data."""
+    command = [str(tools.nvdisasm.path), "-c", "-g", "-hex", "kernel.cubin"]
     listing = check(run([*command, "-ndf"], folder), tools.nvdisasm, request).output
     if not _TABLE_JUMP.search(listing):
         return listing
@@ -131,7 +131,7 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
     usage = read_usage(texts["log"])
     names = {request.kernel: request.pointer_names} if request.pointer_names else None
     _, origins = number_instructions(texts["ptx"], names, request.source_name)
-    blocks, notes = read_sass(texts["listing"], request.kernel)
+    blocks, notes = read_sass(texts["encoded"], request.kernel)
     return MachineCode(
         kernel=request.kernel,
         target=request.target,
@@ -141,7 +141,7 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
         private_bytes=usage.private_bytes,
         spill_store_bytes=usage.spill_store_bytes,
         spill_load_bytes=usage.spill_load_bytes,
-        listing=texts["listing"],
+        listing=without_encodings(texts["encoded"]),
         intermediate=texts["ptx"],
         tools={tool.name: tool.version for tool in _used(request, tools)},
         notes=(*request.notes, *_target_notes(request, tools, texts), *notes),

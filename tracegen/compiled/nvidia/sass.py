@@ -1,7 +1,9 @@
-"""Reads NVIDIA's machine code (SASS) as `nvdisasm -c` prints it, with or without `-g`.
+"""Reads NVIDIA's machine code (SASS) as `nvdisasm -c` prints it, with or without `-g` and `-hex`.
 
 With `-g`, the line of each instruction is the number of the PTX instruction that it implements, if
-`ptx.number_instructions` prepared the text.
+`ptx.number_instructions` prepared the text. With `-hex`, the encoding follows each instruction. From Volta on it has
+128 bits, of which 4 from the 105th on are the cycles until the next instruction of the warp (Jia et al., Dissecting
+the NVIDIA Volta GPU Architecture via Microbenchmarking, arXiv 1804.06826, section 2.1).
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ _INSTRUCTION = re.compile(
     r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@(?P<guard>!?U?P[\dT])\s+)?"
     r"(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>.*?)\s*;"
 )
+_ENCODING = re.compile(r"[ \t]*/\* 0x[0-9a-f]{16} \*/")
+_UPPER_HALF = re.compile(r"^\s+/\* 0x([0-9a-f]{16}) \*/\s*$")
+_STALL_BIT = 105 - 64
 _TABLE = re.compile(r"BRANCH_TARGETS ([^\"]*)")
 _REMARK = re.compile(r'\(\*"[^"]*"\*\)|\s[&?]\S+')
 _TARGET = re.compile(r"`\(([^)]+)\)")
@@ -58,6 +63,12 @@ def read_sass(text: str, kernel: str) -> tuple[tuple[BasicBlock, ...], tuple[str
     return blocks, tuple(_notes(blocks, reader, missing))
 
 
+def without_encodings(text: str) -> str:
+    """A listing as it would be without `-hex`."""
+    lines = (_ENCODING.sub("", line) for line in text.splitlines() if not _UPPER_HALF.match(line))
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _section(text: str, kernel: str) -> Iterator[str]:
     inside = False
     for line in text.splitlines():
@@ -86,6 +97,12 @@ class _SassReader:
                 self.origin, self.origin_is_fresh = int(match[1]), True
         elif match := _INSTRUCTION.match(line):
             self._add(match)
+        elif match := _UPPER_HALF.match(line):
+            stall = int(match[1], 16) >> _STALL_BIT & 15
+            last = self.lines[-1]
+            self.lines[-1] = replace(
+                last, instruction=replace(last.instruction, stall_cycles=max(stall, 1))
+            )
         elif match := _LABEL.match(line):
             self.labels.append(match[1])
             if match[1] in self.functions:

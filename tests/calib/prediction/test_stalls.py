@@ -1,0 +1,82 @@
+"""Instructions of a sub-group wait for each other: what the compiler's stall counts do to predicted times."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from calib.prediction import PredictOptions, predict
+from memsim.machine import load_machine
+from tests.support.compilers import needs_nvidia
+from tests.support.cuda_kernels import workload
+from tracegen import CudaWorkload, trace_snapshots
+from tracegen.compiled import program_of
+
+STEPS, SUMS = 2000, 16
+SOURCE = """
+template <int INDEPENDENT>
+__global__ void sums(float* a, float x, float y) {
+    float s[INDEPENDENT];
+    for (int k = 0; k < INDEPENDENT; ++k) s[k] = a[threadIdx.x] + k;
+    for (int n = 0; n < 2000; ++n)
+#pragma unroll
+        for (int k = 0; k < 16; ++k)
+            s[k % INDEPENDENT] = s[k % INDEPENDENT] * x + y;
+    float total = 0;
+    for (int k = 0; k < INDEPENDENT; ++k) total += s[k];
+    a[blockIdx.x * blockDim.x + threadIdx.x] = total;
+}
+"""
+DEPENDENT_CYCLES = 4
+"""Of an FFMA, until another can use its result: Jia et al., arXiv 1804.06826, table 4.1 (Volta); A100 and V100 alike."""
+
+
+def sums(independent: int, groups: int = 1, threads: int = 32) -> CudaWorkload:
+    a = np.zeros(groups * threads, np.float32)
+    return workload(SOURCE, a, 0.5, 0.25, kernel=f"sums<{independent}>", grid=groups, block=threads)
+
+
+def cycles_an_operation(machine_name: str, made: CudaWorkload) -> float:
+    """Predicted cycles of a core for each of the steps' operations of one sub-group."""
+    machine = load_machine(machine_name)
+    traces = trace_snapshots(made, machine, snapshots=1)
+    timing = predict(made, traces, machine, PredictOptions(trials=1)).timing
+    return float(timing.estimate.mean * machine.clock_hz / (STEPS * SUMS))
+
+
+@needs_nvidia
+@pytest.mark.parametrize("machine_name", ["v100", "a100"])
+def test_a_chain_of_operations_takes_its_latency_and_independent_ones_do_not(
+    machine_name: str,
+) -> None:
+    """A sub-core has 16 lanes, so a warp's operation occupies it for two cycles."""
+    chain = cycles_an_operation(machine_name, sums(1))
+    apart = cycles_an_operation(machine_name, sums(SUMS))
+    assert chain == pytest.approx(DEPENDENT_CYCLES, rel=0.15)
+    assert apart == pytest.approx(2, rel=0.15)
+
+
+@needs_nvidia
+def test_other_sub_groups_hide_it() -> None:
+    """Eight warps on each scheduler: the core does 64 operations a cycle, whatever depends on what."""
+    machine = load_machine("v100")
+    groups = machine.n_cores
+    for independent in (1, SUMS):
+        made = sums(independent, groups, 1024)
+        assert cycles_an_operation("v100", made) == pytest.approx(1024 / 64, rel=0.1)
+
+
+@needs_nvidia
+def test_stalls_are_read_from_the_encoding_and_left_out_of_the_listing() -> None:
+    program = program_of(sums(1))
+    code = program.compiled(program.kernels[0], "sm_80")
+    body = max(code.blocks, key=lambda block: len(block.instructions))
+    chain = [i for i in body.instructions if i.opcode.startswith("FFMA")]
+    assert len(chain) >= SUMS
+    # A few are followed by an instruction of the loop itself, which waits in the place of the next one.
+    assert Counter(i.stall_cycles for i in chain)[DEPENDENT_CYCLES] >= 0.95 * len(chain)
+    assert sum(i.stall_cycles for i in body.instructions) >= DEPENDENT_CYCLES * len(chain)
+    assert all(1 <= i.stall_cycles <= 15 for block in code.blocks for i in block.instructions)
+    assert "0x000" not in code.listing
