@@ -8,6 +8,7 @@ the NVIDIA Volta GPU Architecture via Microbenchmarking, arXiv 1804.06826, secti
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -55,8 +56,8 @@ def read_sass(text: str, kernel: str) -> tuple[tuple[BasicBlock, ...], tuple[str
     Raises KernelError if the listing has no such kernel.
     """
     reader = _SassReader()
-    for line in _section(text, kernel):
-        reader.read(line)
+    for line, following in itertools.pairwise([*_section(text, kernel), ""]):
+        reader.read(line, following)
     if not reader.lines:
         raise KernelError(f"the disassembly contains no kernel {kernel!r}")
     blocks, missing = basic_blocks(reader.linked())
@@ -89,20 +90,14 @@ class _SassReader:
     origin: int | None = None
     origin_is_fresh: bool = False
 
-    def read(self, line: str) -> None:
+    def read(self, line: str, following: str) -> None:
         if match := _ORIGIN.match(line):
             # Of several lines before an instruction, the first is where it was written; the others
             # are where that place was inlined.
             if not self.origin_is_fresh:
                 self.origin, self.origin_is_fresh = int(match[1]), True
         elif match := _INSTRUCTION.match(line):
-            self._add(match)
-        elif match := _UPPER_HALF.match(line):
-            stall = int(match[1], 16) >> _STALL_BIT & 15
-            last = self.lines[-1]
-            self.lines[-1] = replace(
-                last, instruction=replace(last.instruction, stall_cycles=max(stall, 1))
-            )
+            self._add(match, _stall_cycles(following))
         elif match := _LABEL.match(line):
             self.labels.append(match[1])
             if match[1] in self.functions:
@@ -110,13 +105,13 @@ class _SassReader:
         elif match := _FUNCTION.match(line):
             self.functions.add(match[1])
 
-    def _add(self, match: re.Match[str]) -> None:
+    def _add(self, match: re.Match[str], stall_cycles: int) -> None:
         table = _TABLE.search(match["operands"])
         listed = _REMARK.sub("", match["operands"])
         operands = [part.strip() for part in _OPERAND.findall(listed) if part.strip()]
         is_spill = "SpillRefill" in match["operands"]
         instruction = _instruction(
-            match["guard"] or "", match["opcode"], operands, self.origin, is_spill
+            match["guard"] or "", match["opcode"], operands, self.origin, is_spill, stall_cycles
         )
         named = table[1].split(",") if table else _TARGET.findall(listed)[-1:]
         if match["opcode"].startswith("CALL") and named and named[0].startswith(".L"):
@@ -157,7 +152,12 @@ def _is_unknown_jump(line: Line) -> bool:
 
 
 def _instruction(
-    guard: str, opcode: str, operands: Sequence[str], origin: int | None, is_spill: bool
+    guard: str,
+    opcode: str,
+    operands: Sequence[str],
+    origin: int | None,
+    is_spill: bool,
+    stall_cycles: int,
 ) -> Instruction:
     base = opcode.partition(".")[0]
     text = f"{'@' + guard + ' ' if guard else ''}{opcode} {', '.join(operands)}".rstrip()
@@ -173,7 +173,14 @@ def _instruction(
         writes=writes,
         memory=None if never else _memory(base, opcode, is_spill),
         origin=origin,
+        stall_cycles=stall_cycles,
     )
+
+
+def _stall_cycles(upper_half: str) -> int:
+    """From the line with the upper half of an encoding; 0 if it is another line."""
+    match = _UPPER_HALF.match(upper_half)
+    return max(int(match[1], 16) >> _STALL_BIT & 15, 1) if match else 0
 
 
 def _pipe(base: str, never: bool) -> Pipe:
