@@ -482,7 +482,7 @@ def block_rows(prediction: Prediction) -> list[dict[str, Any]]:
                 "runs": times.get(number, 0.0),
                 "issue_cycles": float(inputs.issue_cycles[number]),
                 "pipe_cycles": float(inputs.pipe_cycles[number]),
-                "latency_cycles": float(inputs.wait_cycles[:, number].mean()),
+                "latency_cycles": float(inputs.latency_cycles[:, number].mean()),
                 "way_cycles": {
                     channel: float(inputs.channel_cycles[:, number, k].mean())
                     for k, channel in enumerate(inputs.channels)

@@ -43,7 +43,7 @@ from calib.prediction.options import Latency, Mode, Solver
 from calib.prediction.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy
-from memsim.report import IN_TURN, QUEUE, TRANSLATION
+from memsim.report import DEPENDENT, IN_TURN, QUEUE, TRANSLATION
 from memsim.statistics import GROUPS, ONE_PLACE, PAST, Estimate, Places, describe
 from memsim.trace import Launch
 
@@ -123,10 +123,10 @@ class Inputs:
         return np.asarray(self.latency_cycles + own)
 
     def without_latency(self) -> Inputs:
-        """Neither data nor results are waited for; groups start as late as they do."""
+        """Data are not waited for; groups start as late as they do."""
         latency_cycles = self.latency_cycles.copy()
         latency_cycles[:, 1:] = 0.0
-        return dataclasses.replace(self, latency_cycles=latency_cycles, alone_cycles=())
+        return dataclasses.replace(self, latency_cycles=latency_cycles)
 
     @property
     def n_trials(self) -> int:
@@ -178,8 +178,8 @@ class Timing:
 
     seconds : (n_trial,)
     floors_s : lower bounds, name -> (n_trial,) seconds: `arithmetic`, `L1` and each channel
-    parts_s : name -> seconds that the launch would be faster without `latency`, `barriers`, `group start`
-        or the limit of loads in flight, which is a part of the latency; with the mean costs of all trials
+    parts_s : name -> seconds that the launch would be faster without `latency`, `dependent instructions`,
+        `barriers`, `group start` or the limit of loads in flight, which is a part of the latency; with the mean costs of all trials
     exposed : (n_block,) fraction of each block's wait that nothing hides: with `events`, in which the core
         issues nothing; with `equation`, the mean LH
     places : those of the launch that the trials stand for in turn
@@ -600,7 +600,7 @@ def _run(
 
 
 def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
-    """name -> the inputs without latencies, group starts, barriers, a limit of loads in flight, or with
+    """name -> the inputs without latencies, waits for results of instructions, group starts, barriers, a limit of loads in flight, or with
     DRAM and L1 at the same time."""
     no_start = np.array(inputs.latency_cycles)
     no_start[:, 0] = 0.0
@@ -608,6 +608,8 @@ def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
     ends = _last_block(inputs.program.steps)
     last[ends] = inputs.barrier[ends]  # a group's end is not a barrier of the program
     changed = {"latency": inputs.without_latency()}
+    if any(inputs.alone_cycles):
+        changed[DEPENDENT] = dataclasses.replace(inputs, alone_cycles=())
     if inputs.latency_cycles[:, 0].any():
         changed["group start"] = dataclasses.replace(inputs, latency_cycles=no_start)
     if (inputs.barrier & ~last).any():
@@ -649,7 +651,9 @@ def _idle(inputs: Inputs, resident: Residents) -> Floats:
         start, end, ready = (
             times[own] for times in (issued.start_cycles, issued.issued_cycles, issued.ready_cycles)
         )
-        before = np.maximum.accumulate(np.concatenate([[0.0], end[:-1]]))
+        # Instructions that wait for each other leave the units idle before the issue ends.
+        used = np.minimum(end, start + inputs.occupied_cycles.max(axis=1)[blocks[own]])
+        before = np.maximum.accumulate(np.concatenate([[0.0], used[:-1]]))
         start = np.maximum(start, before)  # units work at once: blocks may overlap
         idle_until = np.cumsum(start - before)
         knots, values = np.stack([before, start], 1).ravel(), np.repeat(idle_until, 2)

@@ -82,8 +82,8 @@ def arithmetic(out: Path, quick: bool) -> Figure:
         assert roof.reference is not None
         cases.append(roof)
         findings.append(
-            f"Black-Scholes takes {roof.ours / roof.reference - 1:+.1%} of the time of its bytes at the bandwidth"
-            " measured with a triad."
+            f"Black-Scholes takes {roof.ours / roof.reference - 1:.1%} longer than its bytes need at the bandwidth of a"
+            " triad."
         )
     return Figure(
         reference_name="measured",

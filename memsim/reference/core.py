@@ -73,7 +73,8 @@ class Group:
 class Core:
     """Step 3: the sub-groups of one core take turns, and issue requests to its first cache.
 
-    n_schedulers : that sub-groups are dealt to, 1 where schedulers take turns
+    n_schedulers : that sub-groups are dealt to, 1 where the order is not `wrr`
+    takes_turns : whether they serve one after another, not at random
     queue : the requests to the next level, in order; the first n_warm from before counting began
     """
 

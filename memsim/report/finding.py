@@ -12,7 +12,7 @@ import math
 from memsim.latency import DRAM
 from memsim.report.advice import is_poorly_coalesced
 from memsim.report.launch_advice import UNITS, has_idle_cores, is_mostly_local, not_alone
-from memsim.report.launch_time import LaunchTime
+from memsim.report.launch_time import DEPENDENT, LaunchTime
 from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.order_sensitivity import in_headline
@@ -24,6 +24,7 @@ _BOUND = {
     "latency": "Latency",
     "barriers": "Barrier",
     "group start": "Group-start",
+    DEPENDENT: "Dependence",
 }
 """What limits a launch, where the word before `-bound` is not the resource's name."""
 READ_AGAIN = 1.15
@@ -57,7 +58,7 @@ def _cause(summary: Summary) -> str:
         return _most_from_dram(summary)
     if binds == "latency":
         return _longest_wait(summary)
-    if binds in ("barriers", "group start"):
+    if binds in ("barriers", "group start", DEPENDENT):
         return _without(summary.time)
     if binds == "issue" and summary.time.busiest_unit in UNITS:
         return f"the unit for {UNITS[summary.time.busiest_unit]} is busiest"

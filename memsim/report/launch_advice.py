@@ -13,7 +13,7 @@ from memsim.report.advice import (
     Advice,
     is_poorly_coalesced,
 )
-from memsim.report.launch_time import QUEUE, LaunchTime
+from memsim.report.launch_time import DEPENDENT, QUEUE, LaunchTime
 from memsim.report.numbers import Summary
 from memsim.report.residency import idle_cores, limiter_text, occupancy_of
 from memsim.report.text import count, fixed, number_of, percent, seconds
@@ -132,6 +132,17 @@ def _group_starts(summary: Summary) -> Advice | None:
     )
 
 
+def _dependences(summary: Summary) -> Advice | None:
+    limiter = "" if occupancy_of(summary) == 1 else limiter_text(summary)
+    return _waiting(
+        summary,
+        DEPENDENT,
+        "Have independent instructions",
+        "each waits for the result of the one before. Compute several elements, or parts of a sum, side by side"
+        + (f", or have more work-items on a core ({limiter})." if limiter else "."),
+    )
+
+
 def _waiting(summary: Summary, binds: str, name: str, how: str) -> Advice | None:
     """Advice against a wait, where it binds."""
     saves = summary.time.saved_at_most([binds]) or 0.0
@@ -162,6 +173,7 @@ LAUNCH_RULES = (
     _latency,
     _barriers,
     _group_starts,
+    _dependences,
     _instructions,
 )
 """Most important first; each gives advice or none."""

@@ -40,6 +40,7 @@ TWICE_AS_FAST = " twice as fast"
 TRANSLATION = "translation"
 """The translation of addresses, as a resource."""
 QUEUE = "a limit of loads in flight"
+DEPENDENT = "dependent instructions"
 IN_TURN = "DRAM's wait for L1"
 """A core's limit, as something that the launch can be without."""
 WAIT, BARRIER = -1, -2
@@ -131,7 +132,7 @@ class LaunchTime:
 
     def saved_at_most(self, resources: Iterable[str]) -> float | None:
         """Part of the time that is saved if one of these resources were twice as fast, or took no time where
-        it is `latency`, `barriers` or `group start`; the largest of them. None where no change is predicted."""
+        it is `latency`, `dependent instructions`, `barriers` or `group start`; the largest of them. None where no change is predicted."""
         if self.seconds is None or not (self.saved_s or self.what_if):
             return None
         without = {name: saved / self.seconds.mean for name, saved in self.saved_s.items()}

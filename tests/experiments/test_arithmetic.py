@@ -14,6 +14,7 @@ from experiments.kernels.n_body import n_body
 from experiments.lhf.arithmetic import TABLE, arithmetic
 from memsim.errors import KernelError
 from memsim.machine import load_machine
+from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import needs_clang, run
 from tracegen import trace_snapshots
 
@@ -30,6 +31,7 @@ def test_a_step_moves_bodies_as_numpy_does(dtype: str, sources: int | None) -> N
         workload.check({**written, "moved": written["moved"] + np.float32(0.01)})
 
 
+@needs_nvidia
 @needs_clang
 def test_time_is_that_of_the_instructions_counted_by_hand() -> None:
     """An interaction is 3 subtractions, 3 FMA for the distance, 3 products, 3 FMA for the sums, and an inverse root, on
@@ -52,6 +54,7 @@ def test_time_is_that_of_the_instructions_counted_by_hand() -> None:
     assert longer.estimate.mean > 1.1 * seconds[1]
 
 
+@needs_nvidia
 @needs_clang
 def test_the_quick_form_predicts_a_rate(tmp_path: Path) -> None:
     figure = arithmetic(tmp_path, True)

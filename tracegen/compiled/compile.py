@@ -125,9 +125,7 @@ def compile_cuda(
             options=read_options(_RELAXED if program.options.is_fast else _EXACT),
             signature=Signature(),
             group_shape=None,
-            registers_limit=(
-                program.options.registers_limit if registers_limit is None else registers_limit
-            ),
+            registers_limit=registers_limit,
             program=program,
             pointers=tuple(pointers),
             by=front_end,

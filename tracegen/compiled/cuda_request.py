@@ -51,6 +51,11 @@ class CudaRequest(Request):
         return [*notes, *(["printf is left out."] if "printf" in self.text else [])]
 
     @property
+    def default_registers_limit(self) -> int | None:
+        """nvcc's -maxrregcount, which does not hold for kernels with __launch_bounds__."""
+        return self.program.options.registers_limit
+
+    @property
     def dependencies(self) -> list[str]:
         program = self.program
         return [
@@ -58,6 +63,7 @@ class CudaRequest(Request):
             *program.dialect,
             *program.given,
             *program.options.arithmetic,
+            str(self.default_registers_limit),
         ]
 
     @property

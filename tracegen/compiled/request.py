@@ -94,6 +94,11 @@ class Request:
         return PRINTF.sub("_print", self.text)
 
     @property
+    def default_registers_limit(self) -> int | None:
+        """Of the build, for kernels that name no shape of their groups themselves."""
+        return None
+
+    @property
     def dependencies(self) -> list[str]:
         """What decides what the compilers write, besides their versions and the included files."""
         shape = f"{self.group_shape} {self.registers_limit}"

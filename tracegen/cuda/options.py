@@ -12,7 +12,7 @@ from memsim.errors import KernelError
 
 STANDARD = "-std=c++17"
 _FAST = ("use_fast_math", "ffast-math")
-_REGISTERS = ("maxrregcount", "gpu-max-registers")
+_REGISTERS = "maxrregcount"
 _MATH = {
     "ftz": "flushes",
     "prec-div": "divides_exactly",
@@ -83,13 +83,13 @@ def read_options(options: str | Sequence[str]) -> BuildOptions:
             known["standard"] = f"-std={value or _next(word, words)}"
         elif name in _FAST:
             known |= {"is_fast": True, "flushes": True, "divides_exactly": False}
-            known["roots_exactly"] = False
+            known |= {"roots_exactly": False, "fuses": True}
         elif name in _MATH:
             value = value or _next(word, words)
             if value not in _VALUES:
                 raise KernelError(f"build option -{name} must be true or false, got {value!r}")
             known[_MATH[name]] = _VALUES[value]
-        elif name in _REGISTERS:
+        elif name == _REGISTERS:
             value = value or _next(word, words)
             if not value.isdecimal() or int(value) < 1:
                 raise KernelError(

@@ -9,6 +9,7 @@ import pytest
 
 from calib.prediction import PredictOptions, predict
 from memsim.machine import load_machine
+from memsim.report import DEPENDENT
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import workload
 from tracegen import CudaWorkload, trace_snapshots
@@ -66,6 +67,26 @@ def test_other_sub_groups_hide_it() -> None:
     for independent in (1, SUMS):
         made = sums(independent, groups, 1024)
         assert cycles_an_operation("v100", made) == pytest.approx(1024 / 64, rel=0.1)
+
+
+@needs_nvidia
+def test_a_chain_is_what_binds_and_advice_says_so() -> None:
+    machine = load_machine("v100")
+    made = sums(1, machine.n_cores, 128)
+    traces = trace_snapshots(made, machine, snapshots=1)
+    found = predict(made, traces, machine, PredictOptions(trials=1)).timing
+    assert found.binds == DEPENDENT
+    # Without the chain, the four warps would occupy their sub-cores half of the time.
+    assert found.parts_s[DEPENDENT] == pytest.approx(0.5 * found.estimate.mean, rel=0.1)
+    assert found.parts_s["latency"] < 0.01 * found.estimate.mean
+
+
+@needs_nvidia
+def test_older_gpus_have_none() -> None:
+    """nvdisasm shows their code as that of a later one."""
+    program = program_of(sums(1))
+    old = program.compiled(program.kernels[0], "sm_61")
+    assert {i.stall_cycles for block in old.blocks for i in block.instructions} == {0}
 
 
 @needs_nvidia

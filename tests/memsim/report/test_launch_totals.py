@@ -117,7 +117,10 @@ def test_a_snapshot_is_scaled_to_the_launch() -> None:
 
 
 def test_lines_for_people() -> None:
-    launch = summarise(memsim.replay(two_arrays(), on(), trials=3, deviation=False).dataset).launch
+    of_one = on().replace(n_schedulers=1)
+    launch = summarise(
+        memsim.replay(two_arrays(), of_one, trials=3, deviation=False).dataset
+    ).launch
     first, y, x = launch_lines(launch)
     assert first.startswith("whole launch: L2 ")
     # Two groups in step share what the single line of L1 holds: half of 64 KiB.

@@ -98,16 +98,28 @@ def test_an_unrolled_loop_without_accesses_runs_as_often_as_its_source(
     assert counts_of(rearranged(launch, stream)) == [[0, 0, 1 + n + 1]]
 
 
-def test_a_line_that_does_the_same_thrice_is_no_sign_of_more_copies() -> None:
-    """NVRTC knows no columns: three subtractions of a line are one place, which four copies repeat twelve times."""
+def repeated(main: list[int], rest: list[int]) -> list[float]:
+    """How often the blocks of `unrolled` run with n = 18, if places of the loops occur so often."""
     launch = unrolled(4, 1)
     blocks = list(launch.code.blocks)
-    for at, copies in ((1, 4), (2, 1)):
-        thrice = [quiet(3) for _ in range(3 * copies)]
-        once = [replace(quiet(3), opcode=name) for name in "ab" for _ in range(copies)]
-        blocks[at] = replace(blocks[at], instructions=(*thrice, *once))
-    repeated = compiled(replace(launch.code, blocks=tuple(blocks)), LOOP, PROBES)
-    assert with_loops(repeated, n=18).executions.times == [1, 4, 2, 1]
+    for at, counts in ((1, main), (2, rest)):
+        own = [replace(quiet(3), opcode=f"o{k}") for k, n in enumerate(counts) for _ in range(n)]
+        blocks[at] = replace(blocks[at], instructions=tuple(own))
+    changed = compiled(replace(launch.code, blocks=tuple(blocks)), LOOP, PROBES)
+    return list(with_loops(changed, n=18).executions.times)
+
+
+def test_a_line_that_does_the_same_thrice_is_no_sign_of_more_copies() -> None:
+    """NVRTC knows no columns: three subtractions of a line are one place, which four copies repeat twelve times."""
+    assert repeated([12, 4, 4], [3, 1, 1]) == [1, 4, 2, 1]
+    assert repeated([12, 4, 4, 8], [3, 1, 1, 2]) == [1, 4, 2, 1]
+
+
+def test_what_copies_share_is_no_sign_of_fewer() -> None:
+    """A sum of products of a tile, unrolled four times by NVRTC: loads are merged, addresses calculated."""
+    assert repeated([3, 2, 2, 1, 4, 4], [1]) == [1, 4, 2, 1]
+    assert repeated([4, 4, 1, 1, 1], [1]) == [1, 4, 2, 1]
+    assert repeated([4, 4, 2], [1]) == [1, 4, 2, 1]
 
 
 def test_a_loop_of_nothing_but_calls_is_known_by_its_header() -> None:

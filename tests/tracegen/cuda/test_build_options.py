@@ -41,6 +41,7 @@ def test_options_of_arithmetic_are_read_in_both_spellings() -> None:
     assert fast.flushes
     assert fast.divides_exactly
     assert not fast.roots_exactly
+    assert read_options("-fmad=false -use_fast_math").fuses
     assert read_options("-O3 -lineinfo").ignored == ("-O3", "-lineinfo")
     assert read_options("--std c++14").standard == "-std=c++14"
 
@@ -85,5 +86,8 @@ def test_they_change_the_machine_code(by: str) -> None:
 
 
 @needs_nvidia
-def test_a_limit_on_registers_is_kept() -> None:
-    assert compiled("-maxrregcount=32", text=MANY)[1] <= 32 < compiled("", text=MANY)[1]
+def test_a_limit_on_registers_is_kept_unless_the_kernel_bounds_its_launch() -> None:
+    free = compiled("", text=MANY)[1]
+    assert compiled("-maxrregcount=32", text=MANY)[1] <= 32 < free
+    bounded = MANY.replace("__global__ void", "__global__ void __launch_bounds__(32)")
+    assert compiled("-maxrregcount=32", text=bounded)[1] == compiled("", text=bounded)[1] > 32

@@ -6,8 +6,8 @@ from:
 
     iterations of the machine loop = iterations of the source loop / copies of the body (unrolling)
 
-The copies are how often one place of the text and opcode occurs in the body, or a divisor of it: NVRTC knows
-a place by its line, which may do the same several times. The loop with most copies takes as many iterations
+The copies are how often one place of the text and opcode occurs in the body. NVRTC knows a place by its line, which
+may do the same several times, so they may be a divisor of that. The loop with most copies takes as many iterations
 as fit; its remainder takes the rest.
 
 Where the code branches, the shortest way is taken. Other blocks count too if they implement lines
@@ -153,8 +153,9 @@ class _Executions:
         outer = [loop for loop in self.of_source if loop is not source and loop.holds(source.line)]
         around = math.prod(loop.trips or 1.0 for loop in outer)
         left = source.trips * around
+        repeats = _repeats(max((copies for _, _, copies in members), key=_usual))
         sized = sorted(
-            ((_unrolled(copies), len(body), body) for _, body, copies in members),
+            ((max(1, _usual(copies) // repeats), len(body), body) for _, body, copies in members),
             key=lambda entry: entry[:2],
             reverse=True,
         )
@@ -170,21 +171,23 @@ class _Executions:
                 self.result.times[block] = turns
 
 
-def _unrolled(copies: Counter[int]) -> int:
-    """How many iterations of a source loop an iteration of a machine loop does.
+def _usual(copies: Counter[int]) -> int:
+    """The multiplicity of most instructions, the larger one of two."""
+    return max(copies, key=lambda n: (n * copies[n], n), default=1)
 
-    copies : multiplicity -> places that occur so often
 
-    The largest number that divides the multiplicities of two thirds of the instructions. Others are shared by
-    iterations, or do what a line does repeatedly.
+def _repeats(copies: Counter[int]) -> int:
+    """How often most lines do the same in one copy of a loop's body.
+
+    All places then occur as often as the copies, or a multiple of it. Without such a common divisor, other places
+    are shared by copies, or calculate addresses, and most lines do a thing once.
     """
-    sizes = {1, *copies, *(math.gcd(a, b) for a in copies for b in copies)}
+    least = min(copies, default=1)
     total = sum(n * places for n, places in copies.items())
-
-    def divided(size: int) -> int:
-        return sum(n * places for n, places in copies.items() if n % size == 0)
-
-    return max(size for size in sizes if 3 * divided(size) >= 2 * total)
+    is_common = least > 1 and all(n % least == 0 for n in copies)
+    if not is_common or 4 * least * copies[least] < total:
+        return 1
+    return _usual(copies) // least
 
 
 def shortest(

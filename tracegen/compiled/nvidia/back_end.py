@@ -28,6 +28,9 @@ from tracegen.tools.toolchain import (
     nvvm_tools,
 )
 
+FIRST_WITH_STALLS = 70
+"""The compute capability from which each instruction's encoding has its stall cycles. What older GPUs run may be shown
+in the code of a later one, whose latencies are others."""
 _TABLE_JUMP = re.compile(r"\b(?:BRX|JMX)")
 _SHAPES = re.compile(r"^[ \t]*\.(?:reqntid|maxntid|minnctapersm)\b[^\n]*\n", re.MULTILINE)
 
@@ -118,7 +121,7 @@ def _assemble(request: Request, tools: NvidiaTools, ptx: str, folder: Path) -> s
         # ptxas ignores a limit on registers where the text names the shape of the groups.
         text = _SHAPES.sub("", text)
     (folder / "kernel.ptx").write_text(text, encoding="utf-8")
-    limit = request.registers_limit
+    limit = request.registers_limit or request.default_registers_limit
     command = [
         *(str(tools.ptxas.path), f"-arch={request.target}", "-v", "-lineinfo"),
         *("-e", request.kernel, "kernel.ptx", "-o", "kernel.cubin"),
@@ -131,7 +134,8 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
     usage = read_usage(texts["log"])
     names = {request.kernel: request.pointer_names} if request.pointer_names else None
     _, origins = number_instructions(texts["ptx"], names, request.source_name)
-    blocks, notes = read_sass(texts["encoded"], request.kernel)
+    has_stalls = number(request.target) >= FIRST_WITH_STALLS
+    blocks, notes = read_sass(texts["encoded"], request.kernel, has_stalls)
     return MachineCode(
         kernel=request.kernel,
         target=request.target,

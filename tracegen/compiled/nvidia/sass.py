@@ -47,17 +47,21 @@ _ENDS = words("EXIT RET KILL")
 _TABLE_JUMPS = words("BRX BRXU JMX JMXU")
 
 
-def read_sass(text: str, kernel: str) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
+def read_sass(
+    text: str, kernel: str, has_stalls: bool = True
+) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
     """The blocks of a kernel and the functions that it calls, and notes on what is approximate.
 
     Code that cannot be reached is left out. A call goes on in the called function, and that function
     returns to all its calls. Generic accesses (`LD`, `ST`, `ATOM`) count as global.
 
+    has_stalls : whether encodings have the stall cycles
+
     Raises KernelError if the listing has no such kernel.
     """
     reader = _SassReader()
     for line, following in itertools.pairwise([*_section(text, kernel), ""]):
-        reader.read(line, following)
+        reader.read(line, following if has_stalls else "")
     if not reader.lines:
         raise KernelError(f"the disassembly contains no kernel {kernel!r}")
     blocks, missing = basic_blocks(reader.linked())
