@@ -253,7 +253,7 @@ def test_v100_profile_as_recorded() -> None:
     }
     for quantity, mean, worst in (
         ("l2_load", 0.03, 0.09),
-        ("dram_load", 0.016, 0.09),
+        ("dram_load", 0.016, 0.1),
         ("dram_store", 0.004, 0.03),
     ):
         values = np.log([one[quantity] for one in off.values()])
