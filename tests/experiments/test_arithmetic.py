@@ -11,7 +11,7 @@ import pytest
 from calib.prediction import PredictOptions, predict
 from experiments.data_files import rows
 from experiments.kernels.n_body import n_body
-from experiments.lhf.arithmetic import TABLE, arithmetic
+from experiments.lhf.arithmetic import TABLE, arithmetic, predicted_step_s
 from memsim.errors import KernelError
 from memsim.machine import load_machine
 from tests.support.compilers import needs_nvidia
@@ -52,6 +52,18 @@ def test_time_is_that_of_the_instructions_counted_by_hand() -> None:
     traces = trace_snapshots(scaled, machine, snapshots=1)
     longer = predict(scaled, traces, machine, PredictOptions(trials=1)).timing
     assert longer.estimate.mean > 1.1 * seconds[1]
+
+
+@needs_nvidia
+@needs_clang
+def test_double_precision_takes_the_units_of_double_precision() -> None:
+    """An interaction has 12 operations as in single precision, and an inverse root of a seed and a few operations
+    more, at half the rate: 16 to 24 operations."""
+    machine = load_machine("a100")
+    bodies = machine.n_cores * 4 * 256
+    seconds = predicted_step_s("a100", bodies, "float64")
+    operations = seconds * machine.clock_hz * machine.n_cores * 32 / bodies**2
+    assert 16 < operations < 24
 
 
 @needs_nvidia

@@ -113,6 +113,8 @@ def test_a_line_that_does_the_same_thrice_is_no_sign_of_more_copies() -> None:
     """NVRTC knows no columns: three subtractions of a line are one place, which four copies repeat twelve times."""
     assert repeated([12, 4, 4], [3, 1, 1]) == [1, 4, 2, 1]
     assert repeated([12, 4, 4, 8], [3, 1, 1, 2]) == [1, 4, 2, 1]
+    # A constant that is loaded before all copies changes nothing.
+    assert repeated([12, 12, 4, 4, 4, 1], [3, 3, 1, 1, 1, 1]) == [1, 4, 2, 1]
 
 
 def test_what_copies_share_is_no_sign_of_fewer() -> None:

@@ -179,15 +179,16 @@ def _usual(copies: Counter[int]) -> int:
 def _repeats(copies: Counter[int]) -> int:
     """How often most lines do the same in one copy of a loop's body.
 
-    All places then occur as often as the copies, or a multiple of it. Without such a common divisor, other places
-    are shared by copies, or calculate addresses, and most lines do a thing once.
+    Nearly all places then occur as often as there are copies, or a multiple of it, and a good part just as often.
+    Otherwise other places are shared by copies, or calculate addresses, and most lines do a thing once.
     """
-    least = min(copies, default=1)
-    total = sum(n * places for n, places in copies.items())
-    is_common = least > 1 and all(n % least == 0 for n in copies)
-    if not is_common or 4 * least * copies[least] < total:
-        return 1
-    return _usual(copies) // least
+    usual, total = _usual(copies), sum(n * places for n, places in copies.items())
+
+    def is_common(size: int) -> bool:
+        divided = sum(n * places for n, places in copies.items() if n % size == 0)
+        return usual % size == 0 and divided >= 0.95 * total and 4 * size * copies[size] >= total
+
+    return usual // min((size for size in copies if size > 1 and is_common(size)), default=usual)
 
 
 def shortest(
