@@ -104,7 +104,7 @@ def _faster(inputs: Inputs, name: str) -> Inputs:
         return dataclasses.replace(
             inputs,
             unit_cycles=inputs.unit_cycles / 2,
-            alone_cycles=tuple(cycles / 2 for cycles in inputs.alone_cycles),
+            stalled_cycles=tuple(cycles / 2 for cycles in inputs.stalled_cycles),
         )
     if name == "L1":
         return dataclasses.replace(inputs, pipe_cycles=inputs.pipe_cycles / 2)

@@ -72,7 +72,8 @@ class Inputs:
     latency_cycles : (n_trial, n_block)
     channel_cycles : (n_trial, n_block, n_channel)
     channels : names;  barrier : (n_block,) whether the block ends with a barrier
-    alone_cycles : (n_block,) in which a sub-group issues a block if it has the core to itself, or ()
+    stalled_cycles : (n_block,) in which a sub-group's own instructions wait for each other, or () if unknown
+    schedulers : of a core; a sub-group stays on one of them. 0 where only operations are known
     loads : (n_block,) loads of a block;  in_flight : loads that a core can wait for, 0: any number
     idle_during_l1 : part of L1's cycles in which DRAM delivers nothing
     once_s : channel -> seconds that it needs for what the launch moves once, beside what all groups move
@@ -87,7 +88,8 @@ class Inputs:
     barrier: npt.NDArray[np.bool_]
     units: tuple[str, ...] = ("arithmetic",)
     at_once: bool = False
-    alone_cycles: tuple[float, ...] = ()
+    stalled_cycles: tuple[float, ...] = ()
+    schedulers: int = 0
     loads: tuple[int, ...] = ()
     in_flight: int = 0
     idle_during_l1: float = 0.0
@@ -114,12 +116,17 @@ class Inputs:
         return self.issue_cycles[:, None]
 
     @property
+    def alone_cycles(self) -> Floats:
+        """(n_block,) in which a sub-group issues a block if it has the core to itself: each scheduler has an equal
+        share of the arithmetic units, and instructions wait for each other."""
+        share = self.schedulers * self.arithmetic_cycles
+        return np.maximum(share, self.stalled_cycles) if self.stalled_cycles else share
+
+    @property
     def wait_cycles(self) -> Floats:
         """(n_trial, n_block) for which a sub-group waits after a block's turn: for data, and for its own
         results."""
-        if not self.alone_cycles:
-            return self.latency_cycles
-        own = np.maximum(np.array(self.alone_cycles) - self.issue_cycles, 0.0)
+        own = np.maximum(self.alone_cycles - self.issue_cycles, 0.0)
         return np.asarray(self.latency_cycles + own)
 
     def without_latency(self) -> Inputs:
@@ -276,7 +283,8 @@ def simulated_inputs(
         channel_cycles=np.stack(moved, axis=1),
         channels=channels,
         barrier=_barriers(started),
-        alone_cycles=_alone_cycles(program, machine, occupied),
+        stalled_cycles=_stalled(program),
+        schedulers=machine.n_schedulers if _is_compiled(program) else 0,
         loads=tuple(loads),
         in_flight=machine.loads_in_flight,
         idle_during_l1=machine.dram_idle_during_l1_percent / 100,
@@ -456,13 +464,8 @@ def _issue(program: Program, machine: Machine) -> tuple[tuple[str, ...], Floats,
     return units, np.array([[row.get(n, 0.0) for n in units] for row in rows]), np.array(local)
 
 
-def _alone_cycles(program: Program, machine: Machine, occupied: Floats) -> tuple[float, ...]:
-    """(n_block,) in which a sub-group issues a block if it has the core to itself: it stays on one of the
-    sub-cores, each has an equal share of the arithmetic units, and its instructions wait for each other."""
-    if not _is_compiled(program):
-        return ()
-    stalled = [0.0, *(stalled_cycles(block.operations) for block in program.blocks)]
-    return tuple(np.maximum(machine.n_schedulers * occupied.max(axis=1), stalled).tolist())
+def _stalled(program: Program) -> tuple[float, ...]:
+    return (0.0, *(stalled_cycles(block.operations) for block in program.blocks))
 
 
 def _require(machine: Machine, program: Program, *others: str) -> None:
@@ -593,14 +596,15 @@ def _run(
         blp=resident.groups_per_core,
         rounds=rounds,
         cores=cores,
-        alone_cycles=[inputs.alone_cycles[block] for block in order] if inputs.alone_cycles else (),
+        alone_cycles=inputs.alone_cycles[order].tolist(),
         loads=[inputs.loads[block] for block in order] if inputs.loads else (),
         in_flight=inputs.in_flight,
     )
 
 
 def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
-    """name -> the inputs without latencies, waits for results of instructions, group starts, barriers, a limit of loads in flight, or with
+    """name -> the inputs without latencies, waits for results of instructions, group starts, barriers, a limit
+    of loads in flight, or with
     DRAM and L1 at the same time."""
     no_start = np.array(inputs.latency_cycles)
     no_start[:, 0] = 0.0
@@ -608,8 +612,8 @@ def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
     ends = _last_block(inputs.program.steps)
     last[ends] = inputs.barrier[ends]  # a group's end is not a barrier of the program
     changed = {"latency": inputs.without_latency()}
-    if any(inputs.alone_cycles):
-        changed[DEPENDENT] = dataclasses.replace(inputs, alone_cycles=())
+    if any(inputs.stalled_cycles):
+        changed[DEPENDENT] = dataclasses.replace(inputs, stalled_cycles=())
     if inputs.latency_cycles[:, 0].any():
         changed["group start"] = dataclasses.replace(inputs, latency_cycles=no_start)
     if (inputs.barrier & ~last).any():

@@ -82,6 +82,17 @@ def test_a_chain_is_what_binds_and_advice_says_so() -> None:
 
 
 @needs_nvidia
+def test_few_sub_groups_without_chains_are_no_dependence() -> None:
+    """One warp keeps one of four schedulers busy: three quarters of the core idle, but nothing waits for a result."""
+    machine = load_machine("v100")
+    made = sums(SUMS, machine.n_cores, 32)
+    traces = trace_snapshots(made, machine, snapshots=1)
+    found = predict(made, traces, machine, PredictOptions(trials=1)).timing
+    assert found.parts_s[DEPENDENT] < 0.1 * found.estimate.mean
+    assert found.binds != DEPENDENT
+
+
+@needs_nvidia
 def test_older_gpus_have_none() -> None:
     """nvdisasm shows their code as that of a later one."""
     program = program_of(sums(1))
