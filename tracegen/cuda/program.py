@@ -123,7 +123,9 @@ def read_program(workload: CudaWorkload) -> CudaProgram:
     known = list(dict.fromkeys(kernels(text)))
     name = workload.kernel
     if name is None:
-        if len(known) != 1:
+        if not known:
+            raise KernelError(f"{path} has no kernel (a function that is __global__)")
+        if len(known) > 1:
             raise KernelError(f"{path} has several kernels: name one of {candidates(text)}")
         name = known[0]
     return CudaProgram(

@@ -40,7 +40,9 @@ class Program:
         listed = ", ".join(self.kernels) or "no kernel at all"
         where = self.text.file
         if name is None:
-            if len(self.kernels) != 1:
+            if not self.kernels:
+                raise KernelError(f"{where} has no kernel")
+            if len(self.kernels) > 1:
                 raise KernelError(f"{where} has several kernels; name one of them: {listed}")
             return next(iter(self.kernels.values()))
         if name not in self.kernels:

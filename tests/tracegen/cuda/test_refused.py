@@ -162,6 +162,10 @@ __global__ void other(float *y) { y[threadIdx.x] = 1; }
             r"has no kernel n::copied<float, 3> .* it has copied<typename T>",
         ),
         ({"kernel": None}, "several kernels: name one of copied<typename T>, other"),
+        (
+            {"kernel": None, "source": "\n"},
+            r"kernel\.cu has no kernel \(a function that is __global__\)",
+        ),
         ({"arguments": [1]}, r"kernel n::copied<float> takes 3 arguments \(x, y, n\), got 1"),
         ({"arguments": {"x": None}}, "needs a value for y, n; it has x, y, n"),
         ({"arguments": {"z": 1}}, "has no argument z; it has x, y, n"),

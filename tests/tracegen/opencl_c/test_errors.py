@@ -106,6 +106,7 @@ TWO = "__kernel void one(__global int *a) { a[0] = 1; }\n__kernel void two(__glo
 
 def test_names_of_kernels(context: Any, tmp_path: Path) -> None:
     refuse(TWO, r"kernel\.cl has several kernels; name one of them: one, two", context, [])
+    refuse("int f(void) { return 1; }", r"kernel\.cl has no kernel$", context, [])
     refuse(TWO, r"kernel\.cl has no kernel three; it has one, two", context, [], kernel="three")
     refuse(
         "int f(void) { return 1; }",
