@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.data_files import rows, source
+from experiments.data_files import rows, source, write_results
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
 from experiments.hardware.star_stencil import compiled_star, points_workload
 from experiments.hardware.stencil_volumes import QUICK_SHAPES, group_shape, label
-from experiments.hardware.volumes import Snapshot, Volumes, volumes
+from experiments.hardware.volumes import Snapshot, Volumes, hit_ratio_errors, volumes
 from experiments.reproduction import Case, Figure
-from memsim.machine import Machine, load_machine
+from memsim.machine import load_machine
 
 TABLE = "h100_star25_counters.csv"
 SNAPSHOT = Snapshot(waves=24, warmup=16)
@@ -32,6 +32,7 @@ UNITS = {
     "dram_store": "B/update",
     "l1_hits": "%",
 }
+WRITTEN = ("l2_load", "dram_load", "dram_store")
 POINTS_SNAPSHOT = Snapshot(waves=6, warmup=3)
 """Enough for L1, of which each core has its own."""
 QUICK_VARIANTS: tuple[tuple[Triple, tuple[int, int]], ...] = (
@@ -68,9 +69,8 @@ def points_of(row: Mapping[str, str]) -> tuple[int, int]:
     return int(row["points_y"]), int(row["points_z"])
 
 
-def replayed(shape: Triple, machine: Machine) -> dict[str, float]:
-    """The same quantities from one ordering of one snapshot."""
-    run: Volumes = volumes(compiled_star(shape, machine, points_workload()), machine, SNAPSHOT)
+def quantities(run: Volumes) -> dict[str, float]:
+    """The same quantities from a replay."""
     return {
         "l1_misses": run.l2_load,
         "l2_load": run.l2_load,
@@ -81,12 +81,26 @@ def replayed(shape: Triple, machine: Machine) -> dict[str, float]:
 
 
 def h100_stencil(out: Path, quick: bool) -> Figure:
-    """Every group shape with one point a work-item; eight of them if quick."""
+    """Every group shape with one point a work-item, eight of them if quick; also writes h100_star25_ours.csv.
+
+    One ordering of one snapshot each.
+    """
     machine = load_machine("h100")
     table = measured()
     cases = []
+    results: list[dict[str, object]] = []
     for shape in [s for s in QUICK_SHAPES if s in table] if quick else table:
-        ours = replayed(shape, machine)
+        run = volumes(compiled_star(shape, machine, points_workload()), machine, SNAPSHOT)
+        ours = quantities(run)
+        l2_load, dram_load = table[shape]["l2_load"], table[shape]["dram_load"]
+        points = hit_ratio_errors([run], l2_load=l2_load, dram_load=dram_load)
+        results.append(
+            {
+                **dict(zip(("block_x", "block_y", "block_z"), shape, strict=True)),
+                **{quantity: ours[quantity] for quantity in WRITTEN},
+                **{f"{level}_points": value for level, value in points.items()},
+            }
+        )
         cases += [
             Case(
                 figure="h100-stencil",
@@ -98,6 +112,12 @@ def h100_stencil(out: Path, quick: bool) -> Figure:
             )
             for quantity, unit in UNITS.items()
         ]
+    write_results(
+        out / "h100_star25_ours.csv",
+        f"Replays for comparison with {TABLE}: bytes per update of one snapshot of {SNAPSHOT.waves} waves, and"
+        " error of the load hit ratios in points.",
+        results,
+    )
     return _figure(out, "h100-stencil", "traffic per update, by group shape", cases, list(UNITS))
 
 

@@ -34,7 +34,7 @@ def mi250x_laplacian(out: Path, quick: bool) -> Figure:
         variant = _variant(row)
         if quick and (variant.n, variant.rows) != (512, 1):
             continue
-        fetches = _fetches(variant, machine, 1 if quick else SNAPSHOTS)
+        fetches, missed = _fetches(variant, machine, 1 if quick else SNAPSHOTS)
         ours, measured = float(np.mean(fetches)), float(row["fetch"])
         cases.append(
             Case(
@@ -52,12 +52,13 @@ def mi250x_laplacian(out: Path, quick: bool) -> Figure:
                 **{key: row[key] for key in ("kernel", "n", "rows", "nontemporal")},
                 "group": label(variant.group),
                 "fetch": ours,
+                "L2_points": 100 * abs(missed * (measured / ours - 1)),
             }
         )
     write_results(
         out / "mi250x_laplacian_ours.csv",
         "Replays for comparison with mi250x_laplacian_fetch.csv: fetched volume in multiples of n^3 x 8"
-        " bytes.",
+        " bytes, and error of L2's load hit ratio in points, if L1s load as much from it as in the replays.",
         results,
     )
     return Figure(
@@ -81,8 +82,8 @@ def _variant(row: Mapping[str, str]) -> Variant:
     )
 
 
-def _fetches(variant: Variant, machine: Machine, seeds: int) -> list[float]:
-    """Fetched volume in multiples of n^3 x 8 bytes, of one snapshot for each seed."""
+def _fetches(variant: Variant, machine: Machine, seeds: int) -> tuple[list[float], float]:
+    """Fetched volume in multiples of n^3 x 8 bytes, of one snapshot for each seed; mean miss ratio of L2's loads."""
     machine = machine_for(variant, machine)
     workload = laplacian(
         variant.kernel,
@@ -95,4 +96,5 @@ def _fetches(variant: Variant, machine: Machine, seeds: int) -> list[float]:
     traces = tracegen.trace_snapshots(workload, machine, snapshots=seeds)
     interior = (1 - 2 / variant.n) ** 3
     replays = [memsim.replay(trace, machine, trials=1, seed=k) for k, trace in enumerate(traces)]
-    return [bytes_per_update(run, machine)["dram_load"] / 8 * interior for run in replays]
+    fetches = [bytes_per_update(run, machine)["dram_load"] / 8 * interior for run in replays]
+    return fetches, 1 - float(np.mean([run.load_hit_ratio("L2") for run in replays]))

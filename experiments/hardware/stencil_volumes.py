@@ -21,7 +21,7 @@ from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.star_stencil import SNAPSHOT, compiled_star, launched
-from experiments.hardware.volumes import Snapshot, Volumes, volumes
+from experiments.hardware.volumes import Snapshot, Volumes, hit_ratio_errors, volumes
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 
@@ -94,7 +94,11 @@ def v100_stencil(out: Path, quick: bool) -> Figure:
     for shape in QUICK_SHAPES if quick else measured:
         replays = replayed_volumes(shape, machine, positions, orderings=1 if quick else ORDERINGS)
         cases += [_case(shape, quantity, replays, measured[shape]) for quantity in QUANTITIES]
-        error_points = hit_ratio_errors(replays, measured[shape])
+        error_points = hit_ratio_errors(
+            replays,
+            l2_load=measured[shape]["l2_load"] - replays[0].partly_stored,
+            dram_load=measured[shape]["dram_load"],
+        )
         for level, value in error_points.items():
             points[level].append(value)
         results.append(
@@ -152,23 +156,3 @@ def _case(
         ci95=half_width(ours),
         note=note,
     )
-
-
-def hit_ratio_errors(replays: Sequence[Volumes], measured: Mapping[str, float]) -> dict[str, float]:
-    """Level -> error of the load hit ratio in points.
-
-    Only volumes were measured. The measured hit ratio is what follows when the loads request as
-    many bytes from a level as in our replays, and the level fetches the measured bytes from the
-    next one.
-    """
-    result: dict[str, float] = {}
-    measured = {**measured, "l2_load": measured["l2_load"] - replays[0].partly_stored}
-    for level, below in (("L1", "l2_load"), ("L2", "dram_load")):
-        hit_ratio = float(np.mean([run.load_hit_ratio[level] for run in replays]))
-        ours = float(np.mean([getattr(run, below) for run in replays]))
-        reference = measured[below]
-        if level == "L2":  # its misses are a share of the requests that L1 sends
-            ours /= float(np.mean([run.l2_load for run in replays]))
-            reference /= measured["l2_load"]
-        result[level] = 100 * abs((1 - hit_ratio) * (reference / ours - 1))
-    return result

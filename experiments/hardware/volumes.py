@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,6 +93,31 @@ def volumes(
         partly_stored=float(n_partial[subgroups > 0].sum() * per_update),
         load_hit_ratio=ratios,
     )
+
+
+def hit_ratio_errors(
+    replays: Sequence[Volumes], *, l2_load: float, dram_load: float
+) -> dict[str, float]:
+    """Level -> error of the load hit ratio in points, for the machine's `model_error_points`.
+
+    l2_load, dram_load : measured bytes per update; those that L1s load from L2, and what is read from memory
+
+    Only volumes were measured. The measured hit ratio is what follows when the loads request as many bytes
+    from a level as in our replays, and the level fetches the measured bytes from the next one.
+    """
+    ours = {
+        q: float(np.mean([getattr(run, q) for run in replays])) for q in ("l2_load", "dram_load")
+    }
+    missed = {
+        level: 1 - float(np.mean([r.load_hit_ratio[level] for r in replays]))
+        for level in ("L1", "L2")
+    }
+    of_l2 = (dram_load / l2_load) / (ours["dram_load"] / ours["l2_load"])
+    return {
+        "L1": 100 * abs(missed["L1"] * (l2_load / ours["l2_load"] - 1)),
+        # The misses of L2 are a share of the requests that L1s send.
+        "L2": 100 * abs(missed["L2"] * (of_l2 - 1)),
+    }
 
 
 def bytes_per_update(replay: Replay, machine: Machine) -> dict[str, float]:

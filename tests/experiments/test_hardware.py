@@ -32,7 +32,7 @@ from experiments.hardware.stencil_volumes import (
     measured_volumes,
     replayed_volumes,
 )
-from experiments.hardware.volumes import Snapshot, volumes
+from experiments.hardware.volumes import Snapshot, Volumes, hit_ratio_errors, volumes
 from experiments.kernels.stencil import star25
 from experiments.reproduction import Case
 from memsim.machine.file import load_machine
@@ -274,10 +274,33 @@ def test_what_two_groups_fill_is_stored_and_loaded_more() -> None:
             assert abs(8.0 / (case.reference or 1) - 1) > 0.26
 
 
-def test_the_v100_says_how_far_off_it_was() -> None:
-    """model_error_points are the errors of the hit ratio that 95 % of the shapes do not exceed."""
-    machine = load_machine("v100")
-    assert dict(machine.model_error_points) == hit_ratio_error_points("v100_star25_ours.csv")
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("v100", "v100_star25_ours.csv"),
+        ("h100", "h100_star25_ours.csv"),
+        ("mi250x", "mi250x_laplacian_ours.csv"),
+    ],
+)
+def test_a_machine_says_how_far_off_it_was(name: str, table: str) -> None:
+    """model_error_points are the errors of the hit ratio that 95 % of the kernels do not exceed."""
+    machine = load_machine(name)
+    assert dict(machine.model_error_points) == hit_ratio_error_points(table)
+
+
+def test_errors_of_hit_ratios_by_hand() -> None:
+    """Loads of 100 bytes miss L1 with 30 of them, instead of 20; L2 with 6 of 30, instead of 5 of 20."""
+    replayed = Volumes(
+        l2_load=30.0,
+        dram_load=6.0,
+        l2_store=8.0,
+        dram_store=8.0,
+        partly_stored=0.0,
+        load_hit_ratio={"L1": 0.7, "L2": 0.8},
+    )
+    points = hit_ratio_errors([replayed], l2_load=20.0, dram_load=5.0)
+    assert points == pytest.approx({"L1": 10.0, "L2": 5.0})
+    assert hit_ratio_errors([replayed], l2_load=30.0, dram_load=6.0) == {"L1": 0.0, "L2": 0.0}
 
 
 def test_mi250x_laplacian_as_recorded() -> None:
