@@ -1,12 +1,11 @@
 """An event simulation of the sub-groups on some cores: the reference for the latency hidden factor.
 
-A core has units (arithmetic of several kinds, issue slots, L1's pipe) that work at once, for one block after
-another each. Each of its schedulers has arithmetic units and issue slots of its own, and serves its own sub-groups,
-which it was dealt in turn; the pipe serves all. Among the sub-groups whose data have arrived, and whose next block
-finds the unit free that it needs longest, the core selects the one that has waited longest since its last turn; if
-there is none, no block begins until there is. Other units serve the block when they have served earlier ones, and
-its issue ends when all have, but no sooner than its sub-group would issue it alone: sub-groups that can issue at the
-same time share the units, instruction by instruction, and each waits for its own results. The data of a block have arrived when `latency` cycles have passed since then and every channel has
+A core has units (arithmetic of several kinds, L1's pipe, issue slots) that work at once, for one block after
+another each. Among the sub-groups whose data have arrived, and whose next block finds the unit free that it
+needs longest, the core selects the one that has waited longest since its last turn; if there is none, no block
+begins until there is. Its other units serve the block when they have served earlier ones, and its issue ends when
+all have, but no sooner than its sub-group would issue it alone: sub-groups that can issue at the same time share
+the units, instruction by instruction, and each waits for its own results. The data of a block have arrived when `latency` cycles have passed since then and every channel has
 transferred its part. A channel (L2, DRAM, ...) serves the requests of all cores one after another, so n
 cores share n times the bandwidth of one core's share. A core may have a limited number of loads in
 flight. They leave in the order of their issue, as from the queue of an L1 that returns data in order, and a
@@ -63,24 +62,19 @@ def events(
     alone_cycles: Sequence[float] = (),
     loads: Sequence[int] = (),
     in_flight: int = 0,
-    owned: Sequence[bool] = (),
-    schedulers: int = 1,
 ) -> Events:
     """Simulates `rounds` runs of a program of n blocks by blp groups of tlp sub-groups on each core.
 
-    issue_cycles : (n, n_unit) for which a block occupies each unit, or (n,) of the only one
+    issue_cycles : (n, n_unit) for which a block occupies each unit of the core, or (n,) of the only one
     latency_cycles, barrier : (n,)
     channel_cycles : (n, n_channel) transfer time at one core's share of each channel
     alone_cycles : (n,) in which a sub-group issues a block if it has the core to itself; 0 if empty
     loads : (n,) loads of each block; none if empty
     in_flight : loads that a core may have in flight; 0: any number
-    owned : (n_unit,) whether each scheduler has such a unit of its own, instead of the core; none does if empty
-    schedulers : of a core; sub-group s is served by number s modulo schedulers
     """
     n = len(latency_cycles)
-    units = np.asarray(issue_cycles, np.float64).reshape(n, -1)
     issuers, times = run(
-        units,
+        np.asarray(issue_cycles, np.float64).reshape(n, -1),
         np.asarray(latency_cycles, np.float64),
         np.asarray(channel_cycles, np.float64).reshape(n, -1) / cores,
         np.asarray(barrier, np.bool_),
@@ -91,8 +85,6 @@ def events(
         alone=np.array(list(alone_cycles) or [0.0] * n, np.float64),
         loads=_loads(loads, n),
         in_flight=in_flight,
-        owned=np.array(owned or [False] * units.shape[1], np.bool_),
-        schedulers=schedulers,
     )
     return _events(issuers, times)
 
@@ -110,8 +102,6 @@ def readable(
     alone_cycles: Sequence[float] = (),
     loads: Sequence[int] = (),
     in_flight: int = 0,
-    owned: Sequence[bool] = (),
-    schedulers: int = 1,
 ) -> Events:
     """The specification of `events` in plain Python; both return the same events."""
     n = len(latency_cycles)
@@ -124,14 +114,10 @@ def readable(
     at = [[0 for _ in subgroups] for _ in range(cores)]  # blocks that it has issued
     order = [list(subgroups) for _ in range(cores)]  # the longest without a turn comes first
     waiting: list[list[list[int]]] = [[[] for _ in range(blp)] for _ in range(cores)]
-    unit_free = [[[0.0] * schedulers for _ in units[0]] for _ in range(cores)]
-    is_owned = list(owned) or [False] * len(units[0])
+    unit_free = [[0.0 for _ in units[0]] for _ in range(cores)]
     left: list[list[float]] = [[] for _ in range(cores)]  # when each load left, as issued
     of_block = _loads(loads, n).tolist()
     alone = list(alone_cycles) or [0.0] * n
-
-    def server(unit: int, subgroup: int) -> int:
-        return subgroup % schedulers if is_owned[unit] else 0
 
     def room(core: int, block: int) -> float:
         """When a block's loads have room: all but in_flight loads, these included, have left."""
@@ -142,11 +128,7 @@ def readable(
     while any(order):
         start, c, _, s = min(
             (
-                max(
-                    unit_free[c][longest[at[c][s] % n]][server(longest[at[c][s] % n], s)],
-                    free[c][s],
-                    room(c, at[c][s] % n),
-                ),
+                max(unit_free[c][longest[at[c][s] % n]], free[c][s], room(c, at[c][s] % n)),
                 c,
                 place,
                 s,
@@ -158,9 +140,8 @@ def readable(
         issued = start
         for u, cycles in enumerate(units[block]):
             if cycles:
-                q = server(u, s)
-                unit_free[c][u][q] = max(start, unit_free[c][u][q]) + cycles
-                issued = max(issued, unit_free[c][u][q])
+                unit_free[c][u] = max(start, unit_free[c][u]) + cycles
+                issued = max(issued, unit_free[c][u])
         issued = max(issued, free[c][s] + alone[block])
         ready = issued + latency_cycles[block]
         for k, cycles in enumerate(channels[block]):

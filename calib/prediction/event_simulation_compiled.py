@@ -18,14 +18,10 @@ Integers = npt.NDArray[np.int64]
 
 
 class _Blocks(NamedTuple):
-    """(n,) latencies of each block, cycles of a sub-group that is alone, and loads, (n, n_unit) cycles of a scheduler's
-    or the core's units, and (n, n_channel) cycles of channels that all cores share.
-
-    longest : (n,) the unit that a block occupies longest;  owned : (n_unit,) whether each scheduler has one
-    """
+    """(n,) latencies of each block, cycles of a sub-group that is alone, and loads, (n, n_unit) cycles of the core's units, and (n, n_channel) cycles of
+    channels that all cores share. longest : (n,) the unit that a block occupies longest"""
 
     units: Floats
-    owned: npt.NDArray[np.bool_]
     longest: Integers
     latency: Floats
     alone: Floats
@@ -38,8 +34,7 @@ class _State(NamedTuple):
     """The working memory of a run.
 
     channel_free : (n_channel,) when a channel has served all requests so far
-    unit_free : (n_core, n_scheduler, n_unit) when a unit has served all blocks so far; those of the core are the
-        first scheduler's
+    unit_free : (n_core, n_unit) when a unit has served all blocks so far
     free : (n_core, n_subgroup) when a sub-group may continue;  at : blocks that it has issued
     following : (n_core, n_subgroup) the block that it issues next
     order : (n_core, n_subgroup) runnable sub-groups, the longest without a turn first;  runnable : (n_core,)
@@ -67,7 +62,7 @@ class _State(NamedTuple):
 @hot
 def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped-def]
     """See `run`; fills issuers and times."""
-    units, owned, longest, latency, alone, channels, barrier, loads = blocks
+    units, longest, latency, alone, channels, barrier, loads = blocks
     (
         channel_free,
         unit_free,
@@ -86,7 +81,7 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
     in_flight = left.shape[1]
     n, n_channel = channels.shape
     n_core, n_subgroup = free.shape
-    n_scheduler, n_unit = unit_free.shape[1:]
+    n_unit = units.shape[1]
     for e in range(n_core * n_subgroup * n_step):
         c = 0
         for k in range(1, n_core):
@@ -99,9 +94,8 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
         done = begin
         for k in range(n_unit):
             if units[b, k] > 0:
-                q = s % n_scheduler if owned[k] else 0
-                unit_free[c, q, k] = max(begin, unit_free[c, q, k]) + units[b, k]
-                done = max(done, unit_free[c, q, k])
+                unit_free[c, k] = max(begin, unit_free[c, k]) + units[b, k]
+                done = max(done, unit_free[c, k])
         done = max(done, free[c, s] + alone[b])
         ready = done + latency[b]
         for k in range(n_channel):
@@ -141,10 +135,9 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
         elif at[c, s] < n_step:
             order[c, runnable[c]] = s
             runnable[c] += 1
-        soonest = np.inf  # no block begins before
-        for k in range(n_unit):
-            for q in range(n_scheduler if owned[k] else 1):
-                soonest = min(soonest, unit_free[c, q, k])
+        soonest = unit_free[c, 0]  # no block begins before
+        for k in range(1, n_unit):
+            soonest = min(soonest, unit_free[c, k])
         soonest = max(soonest, begin)
         first, first_place = np.inf, 0
         for k in range(runnable[c]):
@@ -152,8 +145,7 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
             if free[c, other] >= first:
                 continue
             block = following[c, other]
-            q = other % n_scheduler if owned[longest[block]] else 0
-            when = max(unit_free[c, q, longest[block]], free[c, other])
+            when = max(unit_free[c, longest[block]], free[c, other])
             wanted = min(loads[block], in_flight)
             if wanted:
                 when = max(when, left[c, (issued[c] + wanted - 1) % in_flight])
@@ -177,12 +169,10 @@ def run(
     alone: Floats,
     loads: Integers,
     in_flight: int,
-    owned: npt.NDArray[np.bool_],
-    schedulers: int,
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """Runs the simulation; see calib.prediction.event_simulation.events.
 
-    units : (n, n_unit);  owned : (n_unit,);  latency, barrier, alone, loads : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
+    units : (n, n_unit);  latency, barrier, alone, loads : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
 
     Returns (core, sub-group, block) and (start of issue, end of issue, arrival of data) of every event,
     (3, n_event) each.
@@ -193,7 +183,7 @@ def run(
     times = np.empty((3, cores * n_subgroup * n_step))
     state = _State(
         channel_free=np.zeros(n_channel),
-        unit_free=np.zeros((cores, schedulers, units.shape[1])),
+        unit_free=np.zeros((cores, units.shape[1])),
         free=np.zeros((cores, n_subgroup)),
         at=np.zeros((cores, n_subgroup), np.int64),
         following=np.zeros((cores, n_subgroup), np.int64),
@@ -206,6 +196,6 @@ def run(
         left=np.zeros((cores, in_flight)),
         issued=np.zeros(cores, np.int64),
     )
-    blocks = _Blocks(units, owned, units.argmax(axis=1), latency, alone, channels, barrier, loads)
+    blocks = _Blocks(units, units.argmax(axis=1), latency, alone, channels, barrier, loads)
     _run(blocks, state, tlp, n_step, issuers, times)
     return issuers, times

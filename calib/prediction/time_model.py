@@ -116,13 +116,6 @@ class Inputs:
         return self.issue_cycles[:, None]
 
     @property
-    def owned_units(self) -> list[bool]:
-        """(n_unit,) of which of these each scheduler has its own, with an equal share of the core's rate."""
-        if not (self.at_once and self.schedulers):
-            return [False] * self.occupied_cycles.shape[1]
-        return [True] * len(self.units) + [False]
-
-    @property
     def alone_cycles(self) -> Floats:
         """(n_block,) in which a sub-group issues a block if it has the core to itself: each scheduler has an equal
         share of the arithmetic units, and instructions wait for each other."""
@@ -594,9 +587,8 @@ def _run(
     cores: int = 1,
 ) -> Events:
     latency, channels = values
-    owned = inputs.owned_units
     return events(
-        inputs.occupied_cycles[order] * np.where(owned, inputs.schedulers, 1),
+        inputs.occupied_cycles[order],
         latency[order].tolist(),
         channels[order],
         inputs.barrier[order].tolist(),
@@ -607,8 +599,6 @@ def _run(
         alone_cycles=inputs.alone_cycles[order].tolist(),
         loads=[inputs.loads[block] for block in order] if inputs.loads else (),
         in_flight=inputs.in_flight,
-        owned=owned,
-        schedulers=max(inputs.schedulers, 1),
     )
 
 

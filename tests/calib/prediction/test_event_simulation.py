@@ -16,7 +16,7 @@ CYCLES = st.integers(0, 60).map(float)
 
 
 @st.composite
-def programs(draw: st.DrawFn, most_units: int = 3, most_schedulers: int = 1) -> dict[str, Any]:
+def programs(draw: st.DrawFn, most_units: int = 3) -> dict[str, Any]:
     n = draw(st.integers(1, 5))
     n_channel, n_unit = draw(st.integers(1, 3)), draw(st.integers(1, most_units))
 
@@ -34,12 +34,10 @@ def programs(draw: st.DrawFn, most_units: int = 3, most_schedulers: int = 1) -> 
         "alone_cycles": draw(st.sampled_from([cycles(n), []])),
         "loads": draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)),
         "in_flight": draw(st.integers(0, 6)),
-        "owned": draw(st.lists(st.booleans(), min_size=n_unit, max_size=n_unit)),
-        "schedulers": draw(st.integers(1, most_schedulers)),
     }
 
 
-@given(program=programs(most_schedulers=4), cores=st.integers(1, 3))
+@given(program=programs(), cores=st.integers(1, 3))
 def test_the_compiled_run_is_the_readable_one(program: dict[str, Any], cores: int) -> None:
     one, other = events(**program, cores=cores), readable(**program, cores=cores)
     for name, values in vars(one).items():
@@ -63,17 +61,6 @@ def test_sub_groups_share_the_units_while_each_waits_for_its_own_results() -> No
     for n, ready in ((1, [25]), (2, [25, 25]), (4, [25, 25, 30, 40])):
         simulated = events([10], [0], [[0]], [False], tlp=1, blp=n, alone_cycles=[25])
         np.testing.assert_array_equal(simulated.ready_cycles, ready)
-
-
-def test_each_scheduler_serves_its_own_sub_groups() -> None:
-    """A block takes 40 cycles of a scheduler's unit. Of five sub-groups the first and the last are on the same of four
-    schedulers, which needs 80; the unit of a core that is four times as fast would need 50. The pipe serves all."""
-    for n, end in ((1, 40), (4, 40), (5, 80), (8, 80), (9, 120)):
-        simulated = events([40], [0], [[0]], [False], tlp=1, blp=n, owned=[True], schedulers=4)
-        assert simulated.end_cycles == end
-        assert events([10], [0], [[0]], [False], tlp=1, blp=n).end_cycles == 10 * n
-    piped = events([[40, 30]], [0], [[0]], [False], tlp=5, blp=1, owned=[True, False], schedulers=4)
-    np.testing.assert_array_equal(np.sort(piped.ready_cycles), [40, 60, 90, 120, 150])
 
 
 def test_two_sub_groups_hide_each_others_latency() -> None:
