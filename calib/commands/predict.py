@@ -135,8 +135,8 @@ def predict(
     """Predict how long a kernel takes on a machine, and what limits it.
 
     KERNEL is FILE.py:NAME, PACKAGE.MODULE:NAME, FILE.cl:NAME, FILE.cu:NAME, FILE.hip:NAME or
-    FILE.floopy:SUBROUTINE, as for 'memsim profile'. No GPU and no calibration are needed: basic blocks come from the compiled kernel, hit ratios
-    and bytes from a replay, throughputs from the machine's file.
+    FILE.floopy:SUBROUTINE, as for 'memsim profile'. No GPU and no calibration are needed: basic blocks come
+    from the compiled kernel, hit ratios and bytes from a replay, throughputs from the machine's file.
 
     With several machines, or several values of a setting, every combination is a row of one table.
 
