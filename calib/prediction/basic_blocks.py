@@ -8,8 +8,8 @@ one block follows another.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memsim.errors import MemsimError
@@ -67,14 +67,20 @@ class Program:
 
     blocks : the distinct basic blocks
     steps : the order in which they run, from the beginning of the program to its end
+    paths : the steps of each sub-group of a group, where they differ; `steps` are then those with most accesses.
+        All have equally many barriers, and no loops. How often blocks run and follow each other are means over
+        them
     """
 
     blocks: tuple[Block, ...]
     steps: tuple[Step, ...]
+    paths: tuple[tuple[int, ...], ...] = ()
 
     @property
     def n_blocks(self) -> Count:
         """NBB, the number of blocks that one sub-group executes; a formula where sizes are not given."""
+        if self.paths:
+            return sum(map(len, self.paths)) / len(self.paths)
         return _length(self.steps)
 
     def at(self, **sizes: float) -> Program:
@@ -82,13 +88,18 @@ class Program:
 
         Raises BlockError where a size is missing (the message names it) or where a count is negative.
         """
-        return Program(blocks=self.blocks, steps=_settled(self.steps, sizes))
+        return replace(self, steps=_settled(self.steps, sizes))
 
     def pairs(self) -> dict[tuple[int, int], float]:
         """(a, b) -> how often block b follows block a; the first block follows the last one.
 
         All repeat counts must be numbers. The values add up to n_blocks.
         """
+        if self.paths:
+            ends: Counter[tuple[int, int]] = Counter()
+            for path in self.paths:
+                ends.update(zip(path, (*path[1:], path[0]), strict=True))
+            return {pair: count / len(self.paths) for pair, count in ends.items()}
         if not self.steps:
             return {}
         counts, first, last = _pairs(self.steps)
@@ -104,6 +115,19 @@ class Program:
             total[a] = total.get(a, 0.0) + count
         return total
 
+    @property
+    def last_blocks(self) -> frozenset[int]:
+        """The blocks with which sub-groups end."""
+        return frozenset(path[-1] for path in self.paths) or frozenset([_last(self.steps)])
+
+    def with_first(self, block: Block) -> Program:
+        """The program with one more block, number 0, before all others."""
+        return Program(
+            blocks=(block, *self.blocks),
+            steps=(0, *_moved(self.steps)),
+            paths=tuple((0, *(step + 1 for step in path)) for path in self.paths),
+        )
+
     def unrolled(self, most: int) -> tuple[list[int], list[tuple[list[int], float]]]:
         """The sequence of blocks with every repeat cut to at most `most` iterations.
 
@@ -116,7 +140,9 @@ class Program:
         return order, cut
 
 
-def make_program(blocks: list[Block], steps: list[Any]) -> Program:
+def make_program(
+    blocks: list[Block], steps: list[Any], paths: Sequence[Sequence[int]] = ()
+) -> Program:
     """A program in which equal blocks share a number and consecutive equal steps are one Repeat."""
     numbers: dict[Any, int] = {}
     distinct: list[Block] = []
@@ -126,7 +152,23 @@ def make_program(blocks: list[Block], steps: list[Any]) -> Program:
             numbers[block.key] = len(distinct)
             distinct.append(block)
         renumbered.append(numbers[block.key])
-    return Program(blocks=tuple(distinct), steps=_folded(_renamed(steps, renumbered)))
+    return Program(
+        blocks=tuple(distinct),
+        steps=_folded(_renamed(steps, renumbered)),
+        paths=tuple(tuple(renumbered[step] for step in path) for path in paths),
+    )
+
+
+def _last(steps: Sequence[Step]) -> int:
+    last = steps[-1]
+    return _last(last.steps) if isinstance(last, Repeat) else last
+
+
+def _moved(steps: Sequence[Step]) -> tuple[Step, ...]:
+    return tuple(
+        Repeat(_moved(step.steps), step.count) if isinstance(step, Repeat) else step + 1
+        for step in steps
+    )
 
 
 def _renamed(steps: Any, numbers: list[int]) -> tuple[Step, ...]:

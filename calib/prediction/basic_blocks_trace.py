@@ -8,7 +8,7 @@ of the block with the access. Of other traces the caller may specify operations 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,10 @@ from memsim.trace import BARRIER_SITE, Trace
 
 SUBGROUPS = 256
 """Sub-groups whose programs are examined, evenly spread over the trace."""
+GROUPS = 8
+"""Groups whose sub-groups are compared, evenly spread over the trace."""
+LONGEST_PATH = 128
+"""Most blocks of a sub-group that is simulated along its own path."""
 LONGEST_PERIOD = 64
 """Most blocks in one iteration of a loop that folding recognises."""
 
@@ -30,7 +34,8 @@ def blocks_from_trace(
     ends_with_barrier: bool = True,
     subgroups: int = SUBGROUPS,
 ) -> Program:
-    """The program with most of the accesses among a trace's sub-groups.
+    """The program with most of the accesses among a trace's sub-groups; also the paths of a group's sub-groups,
+    where they differ.
 
     Loops are recognised as repeated sequences. Where sub-groups differ only in how often they iterate (the
     length of a row, the neighbours of a particle), the repeat counts are their means.
@@ -49,8 +54,8 @@ def blocks_from_trace(
     accesses = np.diff(trace.subgroup_offset)
     chosen = np.unique(np.linspace(0, trace.n_subgroup - 1, subgroups).astype(np.int64))
     known: dict[bytes, list[Step]] = {}
-    folded: list[list[Step]] = []
-    for subgroup in map(int, chosen):
+
+    def steps_of(subgroup: int) -> list[Step]:
         content = _content(trace, subgroup)
         if content not in known:
             order = []
@@ -60,7 +65,9 @@ def blocks_from_trace(
                     blocks.append(block)
                 order.append(kinds[block.key])
             known[content] = fold(order)
-        folded.append(known[content])
+        return known[content]
+
+    folded = [steps_of(int(subgroup)) for subgroup in chosen]
     repeated = {step.steps[0] for steps in folded for step in _repeats(steps) if _is_single(step)}
     for subgroup, steps in zip(chosen, folded, strict=True):
         shaped = _with_single_turns(steps, repeated)
@@ -69,7 +76,35 @@ def blocks_from_trace(
         alike.setdefault(shape, []).append(shaped)
     shape, _ = programs.most_common(1)[0]
     same = alike[shape]
-    return make_program(blocks, list(_mean(same, [1.0] * len(same))))
+    paths = _paths(_shared_steps(trace, steps_of), blocks)
+    return make_program(blocks, list(_mean(same, [1.0] * len(same))), paths)
+
+
+def _shared_steps(
+    trace: Trace, steps_of: Callable[[int], Sequence[Step]]
+) -> tuple[tuple[Step, ...], ...]:
+    """The steps of a group's sub-groups, if those of most groups are the same; else none."""
+    n = -(-trace.launch.group_items // trace.subgroup_size)
+    groups = np.unique(trace.workgroup)
+    some = groups[np.unique(np.linspace(0, len(groups) - 1, GROUPS).astype(np.int64))]
+    found: Counter[tuple[tuple[Step, ...], ...]] = Counter()
+    for group in some:
+        members = np.flatnonzero(trace.workgroup == group)
+        if len(members) == n:
+            found[tuple(tuple(steps_of(int(subgroup))) for subgroup in members)] += 1
+    shared, times = found.most_common(1)[0] if found else ((), 0)
+    return shared if 2 * times > len(some) else ()
+
+
+def _paths(steps: Sequence[tuple[Step, ...]], blocks: Sequence[Block]) -> list[list[int]]:
+    """The blocks that a group's sub-groups run, if they differ, and are few, with equally many barriers; else none."""
+    if len(set(steps)) < 2:
+        return []
+    listed = [Program(blocks=tuple(blocks), steps=path).unrolled(LONGEST_PATH) for path in steps]
+    paths = [order for order, _ in listed]
+    barriers = {sum(blocks[step].barrier for step in path) for path in paths}
+    short = not any(cut for _, cut in listed) and max(map(len, paths)) <= LONGEST_PATH
+    return paths if short and len(barriers) == 1 else []
 
 
 def fold(order: Sequence[int]) -> list[Step]:

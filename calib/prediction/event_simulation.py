@@ -1,20 +1,23 @@
 """An event simulation of the sub-groups on some cores: the reference for the latency hidden factor.
 
-A core has units (arithmetic of several kinds, L1's pipe, issue slots) that work at once, for one block after
-another each. Among the sub-groups whose data have arrived, and whose next block finds the unit free that it
-needs longest, the core selects the one that has waited longest since its last turn; if there is none, no block
-begins until there is. Its other units serve the block when they have served earlier ones, and its issue ends when
+A core has units (arithmetic of several kinds, L1's pipe, issue slots) that work at once. They serve a block in
+turns of a few cycles, between which they serve others, as schedulers select a sub-group for each instruction.
+Among the sub-groups whose data have arrived, and whose next turn finds the unit free that it
+needs longest, the core selects the one that has waited longest since its last turn; if there is none, no turn
+begins until there is. Its other units serve the turn when they have served earlier ones, and it ends when
 all have, but no sooner than its sub-group would issue it alone: sub-groups that can issue at the same time share
-the units, instruction by instruction, and each waits for its own results. The data of a block have arrived when `latency` cycles have passed since then and every channel has
+the units, and each waits for its own results. The data of a block have arrived when `latency` cycles have passed since
+its last turn and every channel has
 transferred its part. A channel (L2, DRAM, ...) serves the requests of all cores one after another, so n
 cores share n times the bandwidth of one core's share. A core may have a limited number of loads in
 flight. They leave in the order of their issue, as from the queue of an L1 that returns data in order, and a
-block whose loads find no room waits, with all that would be issued after it. A barrier at the end of a block stops a group
+block whose loads find no room waits before its last turn. A barrier at the end of a block stops a group
 until the data of all its sub-groups have arrived. All cores start at time 0.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +27,8 @@ import numpy.typing as npt
 from calib.prediction.event_simulation_compiled import run
 
 Floats = npt.NDArray[np.float64]
+MOST_TURNS_A_BLOCK = 64
+"""Most turns of a block, which bound the time of a simulation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,17 +37,21 @@ class Events:
 
     core, subgroup, block : which sub-group of which core issued which block; sub-groups are numbered from
         0 on each core
+    step : the block's place in the sub-group's path
     start_cycles, issued_cycles : when the block's issue began and ended; other blocks of the core may be
-        issued meanwhile, by other units
+        issued meanwhile
     ready_cycles : when its data had arrived
+    idle_cycles : for each core, (n, 2) when it begins to issue nothing, and when it goes on
     """
 
     core: npt.NDArray[np.int64]
     subgroup: npt.NDArray[np.int64]
     block: npt.NDArray[np.int64]
+    step: npt.NDArray[np.int64]
     start_cycles: Floats
     issued_cycles: Floats
     ready_cycles: Floats
+    idle_cycles: list[Floats]
 
     @property
     def end_cycles(self) -> float:
@@ -62,8 +71,13 @@ def events(
     alone_cycles: Sequence[float] = (),
     loads: Sequence[int] = (),
     in_flight: int = 0,
+    paths: Sequence[Sequence[int]] = (),
+    turn_cycles: float = math.inf,
 ) -> Events:
     """Simulates `rounds` runs of a program of n blocks by blp groups of tlp sub-groups on each core.
+
+    paths : (tlp,) the blocks that each sub-group of a group runs, in order, with equally many barriers; all n
+        blocks if empty
 
     issue_cycles : (n, n_unit) for which a block occupies each unit of the core, or (n,) of the only one
     latency_cycles, barrier : (n,)
@@ -71,10 +85,12 @@ def events(
     alone_cycles : (n,) in which a sub-group issues a block if it has the core to itself; 0 if empty
     loads : (n,) loads of each block; none if empty
     in_flight : loads that a core may have in flight; 0: any number
+    turn_cycles : most that a unit serves a block before it may serve others; but no block has more than MOST_TURNS_A_BLOCK
     """
     n = len(latency_cycles)
-    issuers, times = run(
-        np.asarray(issue_cycles, np.float64).reshape(n, -1),
+    units = np.asarray(issue_cycles, np.float64).reshape(n, -1)
+    issuers, times, idle = run(
+        units,
         np.asarray(latency_cycles, np.float64),
         np.asarray(channel_cycles, np.float64).reshape(n, -1) / cores,
         np.asarray(barrier, np.bool_),
@@ -85,8 +101,10 @@ def events(
         alone=np.array(list(alone_cycles) or [0.0] * n, np.float64),
         loads=_loads(loads, n),
         in_flight=in_flight,
+        paths=[list(path) for path in paths] or [list(range(n))] * tlp,
+        turns=_turns(units, turn_cycles),
     )
-    return _events(issuers, times)
+    return _events(issuers, times, idle)
 
 
 def readable(
@@ -102,11 +120,14 @@ def readable(
     alone_cycles: Sequence[float] = (),
     loads: Sequence[int] = (),
     in_flight: int = 0,
+    paths: Sequence[Sequence[int]] = (),
+    turn_cycles: float = math.inf,
 ) -> Events:
     """The specification of `events` in plain Python; both return the same events."""
     n = len(latency_cycles)
     units = np.asarray(issue_cycles, np.float64).reshape(n, -1).tolist()
     longest = [cycles.index(max(cycles)) for cycles in units]
+    turns = _turns(np.array(units), turn_cycles).tolist()
     channels = (np.asarray(channel_cycles, np.float64).reshape(n, -1) / cores).tolist()
     channel_free = [0.0] * len(channels[0])
     subgroups = range(tlp * blp)
@@ -114,13 +135,27 @@ def readable(
     at = [[0 for _ in subgroups] for _ in range(cores)]  # blocks that it has issued
     order = [list(subgroups) for _ in range(cores)]  # the longest without a turn comes first
     waiting: list[list[list[int]]] = [[[] for _ in range(blp)] for _ in range(cores)]
+    taken = [[0 for _ in subgroups] for _ in range(cores)]  # turns of the next block
+    begun: list[list[list[float]]] = [[[] for _ in subgroups] for _ in range(cores)]  # its row
+    busy = [0.0] * cores
+    idle: list[list[tuple[float, float]]] = [[] for _ in range(cores)]
     unit_free = [[0.0 for _ in units[0]] for _ in range(cores)]
     left: list[list[float]] = [[] for _ in range(cores)]  # when each load left, as issued
     of_block = _loads(loads, n).tolist()
     alone = list(alone_cycles) or [0.0] * n
+    path = [list(blocks) for blocks in paths] or [list(range(n))] * tlp
 
-    def room(core: int, block: int) -> float:
-        """When a block's loads have room: all but in_flight loads, these included, have left."""
+    def step_of(core: int, subgroup: int) -> int:
+        return at[core][subgroup] % len(path[subgroup % tlp])
+
+    def block_of(core: int, subgroup: int) -> int:
+        return path[subgroup % tlp][step_of(core, subgroup)]
+
+    def room(core: int, subgroup: int) -> float:
+        """When the loads of a block's last turn have room: all but in_flight loads, these included, have left."""
+        block = block_of(core, subgroup)
+        if taken[core][subgroup] < turns[block] - 1:
+            return 0.0
         first = len(left[core]) + min(of_block[block], in_flight) - in_flight
         return left[core][first - 1] if in_flight and of_block[block] and first > 0 else 0.0
 
@@ -128,7 +163,7 @@ def readable(
     while any(order):
         start, c, _, s = min(
             (
-                max(unit_free[c][longest[at[c][s] % n]], free[c][s], room(c, at[c][s] % n)),
+                max(unit_free[c][longest[block_of(c, s)]], free[c][s], room(c, s)),
                 c,
                 place,
                 s,
@@ -136,13 +171,26 @@ def readable(
             for c in range(cores)
             for place, s in enumerate(order[c])
         )
-        block = at[c][s] % n
+        block = block_of(c, s)
         issued = start
         for u, cycles in enumerate(units[block]):
             if cycles:
-                unit_free[c][u] = max(start, unit_free[c][u]) + cycles
+                unit_free[c][u] = max(start, unit_free[c][u]) + cycles / turns[block]
                 issued = max(issued, unit_free[c][u])
-        issued = max(issued, free[c][s] + alone[block])
+        issued = max(issued, free[c][s] + alone[block] / turns[block])
+        if start > busy[c]:
+            idle[c].append((busy[c], start))
+        busy[c] = max(busy[c], min(issued, start + max(units[block]) / turns[block]))
+        if not taken[c][s]:
+            begun[c][s] = [c, s, block, step_of(c, s), start]
+            rows.append(begun[c][s])
+        taken[c][s] += 1
+        if taken[c][s] < turns[block]:
+            free[c][s] = issued
+            order[c].remove(s)
+            order[c].append(s)
+            continue
+        taken[c][s] = 0
         ready = issued + latency_cycles[block]
         for k, cycles in enumerate(channels[block]):
             if cycles:
@@ -151,7 +199,7 @@ def readable(
                 ready = max(ready, channel_free[k])
         leaves = max(ready, left[c][-1] if left[c] else 0.0)
         left[c] += [leaves] * of_block[block]
-        rows.append((c, s, block, start, issued, ready))
+        begun[c][s] += [issued, ready]
         free[c][s] = ready
         at[c][s] += 1
         order[c].remove(s)
@@ -165,21 +213,30 @@ def readable(
                 free[c][k] = latest
             if released:
                 group.clear()
-        order[c] += [k for k in released if at[c][k] < n * rounds]
-    table = np.array(rows, np.float64).reshape(-1, 6)
-    return _events(table[:, :3].T.astype(np.int64), table[:, 3:].T)
+        order[c] += [k for k in released if at[c][k] < len(path[k % tlp]) * rounds]
+    table = np.array(rows, np.float64).reshape(-1, 7)
+    idle_cycles = [np.array(gaps, np.float64).reshape(-1, 2) for gaps in idle]
+    return _events(table[:, :4].T.astype(np.int64), table[:, 4:].T, idle_cycles)
 
 
 def _loads(loads: Sequence[int], n: int) -> npt.NDArray[np.int64]:
     return np.array(loads or [0] * n, np.int64)
 
 
-def _events(issuers: npt.NDArray[np.int64], times: Floats) -> Events:
+def _turns(units: Floats, turn_cycles: float) -> npt.NDArray[np.int64]:
+    """(n,) turns in which units serve a block."""
+    turns = np.ceil(units.max(axis=1) / turn_cycles)
+    return np.asarray(np.clip(turns, 1, MOST_TURNS_A_BLOCK), np.int64)
+
+
+def _events(issuers: npt.NDArray[np.int64], times: Floats, idle_cycles: list[Floats]) -> Events:
     return Events(
         core=issuers[0],
         subgroup=issuers[1],
         block=issuers[2],
+        step=issuers[3],
         start_cycles=times[0],
         issued_cycles=times[1],
         ready_cycles=times[2],
+        idle_cycles=idle_cycles,
     )

@@ -6,6 +6,7 @@ takes a tenth of a second to a second.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,16 +19,25 @@ Integers = npt.NDArray[np.int64]
 
 
 class _Blocks(NamedTuple):
-    """(n,) latencies of each block, cycles of a sub-group that is alone, and loads, (n, n_unit) cycles of the core's units, and (n, n_channel) cycles of
-    channels that all cores share. longest : (n,) the unit that a block occupies longest"""
+    """What is known of n blocks, and which of them sub-groups run.
+
+    units : (n, n_unit) cycles of the core's units in each turn;  turns : (n,);  longest : (n,) the unit that a
+        block occupies longest
+    alone : (n,) cycles of each turn of a sub-group that has the core to itself
+    latency : (n,);  channels : (n, n_channel) cycles of channels that all cores share
+    path : (tlp, longest path) the blocks of a group's sub-groups in order;  length : (tlp,) how many
+    """
 
     units: Floats
+    turns: Integers
     longest: Integers
-    latency: Floats
     alone: Floats
+    latency: Floats
     channels: Floats
     barrier: npt.NDArray[np.bool_]
     loads: Integers
+    path: Integers
+    length: Integers
 
 
 class _State(NamedTuple):
@@ -36,11 +46,14 @@ class _State(NamedTuple):
     channel_free : (n_channel,) when a channel has served all requests so far
     unit_free : (n_core, n_unit) when a unit has served all blocks so far
     free : (n_core, n_subgroup) when a sub-group may continue;  at : blocks that it has issued
-    following : (n_core, n_subgroup) the block that it issues next
+    following : (n_core, n_subgroup) the step of its path that it issues next;  taken : turns that it has had of it;
+        event : the event that describes it
     order : (n_core, n_subgroup) runnable sub-groups, the longest without a turn first;  runnable : (n_core,)
         how many they are
     arrived : (n_core, n_group) sub-groups at the group's barrier;  arrived_ids : which
     next_time, next_place : (n_core,) when the core issues next, and the place in `order` of the issuer
+    wanted : (n_core, n_unit) runnable sub-groups whose next block occupies this unit longest
+    busy : (n_core,) until when a unit works;  n_idle : (n_core,) how often none did so far
     left : (n_core, in_flight) when the latest loads left, a ring;  issued : (n_core,) loads issued so far
     """
 
@@ -49,47 +62,59 @@ class _State(NamedTuple):
     free: Floats
     at: Integers
     following: Integers
+    taken: Integers
+    event: Integers
     order: Integers
     runnable: Integers
     arrived: Integers
     arrived_ids: Integers
     next_time: Floats
     next_place: Integers
+    wanted: Integers
+    busy: Floats
+    n_idle: Integers
     left: Floats
     issued: Integers
 
 
 @hot
-def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped-def]
-    """See `run`; fills issuers and times."""
-    units, longest, latency, alone, channels, barrier, loads = blocks
+def _run(blocks, state, tlp, rounds, issuers, times, idle):  # type: ignore[no-untyped-def]
+    """See `run`; fills issuers, times and idle."""
+    units, turns, longest, alone, latency, channels, barrier, loads, path, length = blocks
     (
         channel_free,
         unit_free,
         free,
         at,
         following,
+        taken,
+        event,
         order,
         runnable,
         arrived,
         arrived_ids,
         next_time,
         next_place,
+        wanted,
+        busy,
+        n_idle,
         left,
         issued,
     ) = state
     in_flight = left.shape[1]
-    n, n_channel = channels.shape
-    n_core, n_subgroup = free.shape
+    n_channel = channels.shape[1]
+    n_core = len(free)
     n_unit = units.shape[1]
-    for e in range(n_core * n_subgroup * n_step):
+    begun = ended = 0
+    while ended < issuers.shape[1]:
         c = 0
         for k in range(1, n_core):
             if next_time[k] < next_time[c]:
                 c = k
         place = next_place[c]
         s = order[c, place]
-        b = following[c, s]
+        step = following[c, s]
+        b = path[s % tlp, step]
         begin = next_time[c]
         done = begin
         for k in range(n_unit):
@@ -97,27 +122,43 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
                 unit_free[c, k] = max(begin, unit_free[c, k]) + units[b, k]
                 done = max(done, unit_free[c, k])
         done = max(done, free[c, s] + alone[b])
-        ready = done + latency[b]
-        for k in range(n_channel):
-            if channels[b, k] > 0:
-                channel_free[k] = max(done + latency[b], channel_free[k]) + channels[b, k]
-                ready = max(ready, channel_free[k])
-        if in_flight and loads[b]:
-            leaves = ready
-            if issued[c]:
-                leaves = max(ready, left[c, (issued[c] - 1) % in_flight])
-            for k in range(issued[c], issued[c] + loads[b]):
-                left[c, k % in_flight] = leaves
-            issued[c] += loads[b]
-        issuers[0, e], issuers[1, e], issuers[2, e] = c, s, b
-        times[0, e], times[1, e], times[2, e] = begin, done, ready
+        if begin > busy[c]:
+            idle[c, n_idle[c], 0], idle[c, n_idle[c], 1] = busy[c], begin
+            n_idle[c] += 1
+        busy[c] = max(busy[c], min(done, begin + units[b, longest[b]]))
+        if taken[c, s] == 0:
+            event[c, s] = begun
+            issuers[0, begun], issuers[1, begun] = c, s
+            issuers[2, begun], issuers[3, begun] = b, step
+            times[0, begun] = begin
+            begun += 1
+        taken[c, s] += 1
+        ready = done
+        last = taken[c, s] == turns[b]
+        if last:
+            taken[c, s] = 0
+            ready = done + latency[b]
+            for k in range(n_channel):
+                if channels[b, k] > 0:
+                    channel_free[k] = max(done + latency[b], channel_free[k]) + channels[b, k]
+                    ready = max(ready, channel_free[k])
+            if in_flight and loads[b]:
+                leaves = ready
+                if issued[c]:
+                    leaves = max(ready, left[c, (issued[c] - 1) % in_flight])
+                for k in range(issued[c], issued[c] + loads[b]):
+                    left[c, k % in_flight] = leaves
+                issued[c] += loads[b]
+            times[1, event[c, s]], times[2, event[c, s]] = done, ready
+            ended += 1
+            at[c, s] += 1
+            following[c, s] = step + 1 if step + 1 < length[s % tlp] else 0
         free[c, s] = ready
-        at[c, s] += 1
-        following[c, s] = b + 1 if b + 1 < n else 0
         for k in range(place, runnable[c] - 1):
             order[c, k] = order[c, k + 1]
         runnable[c] -= 1
-        if barrier[b]:
+        wanted[c, longest[b]] -= 1
+        if last and barrier[b]:
             g = s // tlp
             arrived_ids[c, g, arrived[c, g]] = s
             arrived[c, g] += 1
@@ -129,26 +170,29 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
                 for k in range(tlp):
                     other = arrived_ids[c, g, k]
                     free[c, other] = latest
-                    if at[c, other] < n_step:
+                    if at[c, other] < rounds * length[other % tlp]:
                         order[c, runnable[c]] = other
                         runnable[c] += 1
-        elif at[c, s] < n_step:
+                        wanted[c, longest[path[other % tlp, following[c, other]]]] += 1
+        elif at[c, s] < rounds * length[s % tlp]:
             order[c, runnable[c]] = s
             runnable[c] += 1
-        soonest = unit_free[c, 0]  # no block begins before
-        for k in range(1, n_unit):
-            soonest = min(soonest, unit_free[c, k])
+            wanted[c, longest[path[s % tlp, following[c, s]]]] += 1
+        soonest = np.inf  # no turn begins before
+        for k in range(n_unit):
+            if wanted[c, k]:
+                soonest = min(soonest, unit_free[c, k])
         soonest = max(soonest, begin)
         first, first_place = np.inf, 0
         for k in range(runnable[c]):
             other = order[c, k]
             if free[c, other] >= first:
                 continue
-            block = following[c, other]
+            block = path[other % tlp, following[c, other]]
             when = max(unit_free[c, longest[block]], free[c, other])
-            wanted = min(loads[block], in_flight)
-            if wanted:
-                when = max(when, left[c, (issued[c] + wanted - 1) % in_flight])
+            if in_flight and loads[block] and taken[c, other] == turns[block] - 1:
+                leaving = min(loads[block], in_flight)
+                when = max(when, left[c, (issued[c] + leaving - 1) % in_flight])
             if when < first:
                 first, first_place = when, k
                 if when <= soonest:
@@ -169,33 +213,62 @@ def run(
     alone: Floats,
     loads: Integers,
     in_flight: int,
-) -> tuple[npt.NDArray[np.int64], Floats]:
+    paths: Sequence[Sequence[int]],
+    turns: Integers,
+) -> tuple[npt.NDArray[np.int64], Floats, list[Floats]]:
     """Runs the simulation; see calib.prediction.event_simulation.events.
 
     units : (n, n_unit);  latency, barrier, alone, loads : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
 
-    Returns (core, sub-group, block) and (start of issue, end of issue, arrival of data) of every event,
-    (3, n_event) each.
+    paths : (tlp,) the blocks of each sub-group;  turns : (n,) in which units serve a block
+
+    Returns (core, sub-group, block, step) and (start of issue, end of issue, arrival of data) of every event,
+    (4, n_event) and (3, n_event), and for each core (n, 2) when no unit of it begins to work, and when one does.
     """
-    n, n_channel = channels.shape
-    n_subgroup, n_step = tlp * blp, n * rounds
-    issuers = np.empty((3, cores * n_subgroup * n_step), np.int64)
-    times = np.empty((3, cores * n_subgroup * n_step))
+    n_channel = channels.shape[1]
+    n_subgroup = tlp * blp
+    length = np.array([len(one) for one in paths])
+    path = np.zeros((tlp, int(length.max())), np.int64)
+    for k, one in enumerate(paths):
+        path[k, : len(one)] = one
+    n_event = cores * blp * rounds * int(length.sum())
+    issuers = np.empty((4, n_event), np.int64)
+    times = np.empty((3, n_event))
+    n_turn = blp * rounds * sum(int(turns[list(one)].sum()) for one in paths)
+    idle = np.empty((cores, n_turn, 2))
     state = _State(
         channel_free=np.zeros(n_channel),
         unit_free=np.zeros((cores, units.shape[1])),
         free=np.zeros((cores, n_subgroup)),
         at=np.zeros((cores, n_subgroup), np.int64),
         following=np.zeros((cores, n_subgroup), np.int64),
+        taken=np.zeros((cores, n_subgroup), np.int64),
+        event=np.zeros((cores, n_subgroup), np.int64),
         order=np.tile(np.arange(n_subgroup), (cores, 1)),
         runnable=np.full(cores, n_subgroup),
         arrived=np.zeros((cores, blp), np.int64),
         arrived_ids=np.zeros((cores, blp, tlp), np.int64),
         next_time=np.zeros(cores),
         next_place=np.zeros(cores, np.int64),
+        wanted=np.zeros((cores, units.shape[1]), np.int64),
+        busy=np.zeros(cores),
+        n_idle=np.zeros(cores, np.int64),
         left=np.zeros((cores, in_flight)),
         issued=np.zeros(cores, np.int64),
     )
-    blocks = _Blocks(units, units.argmax(axis=1), latency, alone, channels, barrier, loads)
-    _run(blocks, state, tlp, n_step, issuers, times)
-    return issuers, times
+    blocks = _Blocks(
+        units=units / turns[:, None],
+        turns=turns,
+        longest=units.argmax(axis=1),
+        alone=alone / turns,
+        latency=latency,
+        channels=channels,
+        barrier=barrier,
+        loads=loads,
+        path=path,
+        length=length,
+    )
+    first, times_first = np.unique(blocks.longest[path[:, 0]], return_counts=True)
+    state.wanted[:, first] = blp * times_first
+    _run(blocks, state, tlp, rounds, issuers, times, idle)
+    return issuers, times, [idle[c, :n] for c, n in enumerate(state.n_idle)]

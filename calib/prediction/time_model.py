@@ -27,8 +27,9 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from calib.prediction.basic_blocks import Block, Program, Repeat
+from calib.prediction.basic_blocks import Block, Program
 from calib.prediction.costs import DRAM, AccessCosts
 from calib.prediction.event_simulation import Events, events
 from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_factor, round_cycles
@@ -56,6 +57,9 @@ other cores leave idle, which makes V100, A100 and MI210 streams 18 % too slow a
 cores are within 3 % of 4."""
 NEARLY_ALL, NOTABLE_PART = 0.8, 0.1
 """Parts of the time: of a lower bound that limits it, and of what latency, barriers or starts add."""
+TURN_CYCLES = 8.0
+"""In which a unit serves a block before it serves others. Of 50 configurations of a convolution on an A100, turns half
+as long change the times by 1.2 %, twice as long by 2.3 % (mean absolute)."""
 MOST_TURNS = 6
 """Iterations of a loop that the event simulation runs; the rest take as long as those of a steady loop."""
 
@@ -253,7 +257,7 @@ def simulated_inputs(
     """
     _require(machine, program)
     index = {name: k for k, name in enumerate(costs.sites)}
-    started = _with_start(program)
+    started = program.with_first(Block())
     scale = _executions_ratio(program, costs)
     per_execution, channels = _channel_cycles(costs)
     n_trial, n_channel = costs.n_trials, len(channels)
@@ -270,9 +274,9 @@ def simulated_inputs(
         waits.append(wait_cycles(waited))
         moved.append((scale * per_execution)[:, :, accesses].sum(2))
         loads.append(round(float((scale * costs.loads)[accesses].sum())))
-    last = _last_block(program.steps)
-    if any(not costs.loads[index[name]] for name in program.blocks[last].accesses):
-        waits[last + 1] = np.maximum(waits[last + 1], machine.store_wait_cycles)
+    for last in program.last_blocks:
+        if any(not costs.loads[index[name]] for name in program.blocks[last].accesses):
+            waits[last + 1] = np.maximum(waits[last + 1], machine.store_wait_cycles)
     return Inputs(
         program=started,
         unit_cycles=occupied,
@@ -311,7 +315,7 @@ def paper_inputs(
         pipe.append(len(block.accesses) * cycles_of(machine, "global_load"))
         waits.append(latency if block.accesses else local_latency_cycles if local else 0.0)
         moved.append(block.bytes_per_item * machine.subgroup_size / bandwidth)
-    started = _with_start(program)
+    started = program.with_first(Block())
     return Inputs(
         program=started,
         unit_cycles=np.array(arithmetic)[:, None],
@@ -423,13 +427,13 @@ def occurrences(inputs: Inputs) -> Floats:
 
 def timeline(
     inputs: Inputs, resident: Residents, *, rounds: int = 2, turns: int = MOST_TURNS
-) -> tuple[Events, list[int]]:
-    """The events of a few rounds, with means over trials, and the block at each step of the program.
+) -> Events:
+    """The events of a few rounds, with means over trials.
 
     turns : iterations of each loop that are simulated; the others are omitted
     """
-    order, _ = inputs.program.unrolled(turns)
-    return _run(inputs, order, resident, _costs(mean_of_trials(inputs), 0), rounds), order
+    paths, _ = _paths(inputs.program, turns)
+    return _run(inputs, paths, resident, _costs(mean_of_trials(inputs), 0), rounds)
 
 
 def _channel_cycles(costs: AccessCosts) -> tuple[Floats, tuple[str, ...]]:
@@ -490,18 +494,6 @@ def _executions_ratio(program: Program, costs: AccessCosts) -> Floats:
     return np.where(expected > 0, costs.per_subgroup / np.where(expected > 0, expected, 1), 1.0)
 
 
-def _with_start(program: Program) -> Program:
-    """The program, preceded by a block that represents the start of a group."""
-
-    def moved(steps: Sequence[int | Repeat]) -> tuple[int | Repeat, ...]:
-        return tuple(
-            Repeat(moved(step.steps), step.count) if isinstance(step, Repeat) else step + 1
-            for step in steps
-        )
-
-    return Program(blocks=(Block(), *program.blocks), steps=(0, *moved(program.steps)))
-
-
 def _barriers(program: Program) -> npt.NDArray[np.bool_]:
     return np.array([block.barrier for block in program.blocks], np.bool_)
 
@@ -539,23 +531,35 @@ def _round(inputs: Inputs, resident: Residents, mode: Mode, solver: Solver) -> F
         blocks, _ = blocks_of(inputs)
         form: Literal["corrected", "paper"] = "paper" if mode == "paper" else "corrected"
         return np.asarray(round_cycles(blocks, tlp, blp, form)) * np.ones(inputs.n_trials)
-    order, cut = inputs.program.unrolled(MOST_TURNS)
-    return np.array([_steady(inputs, order, cut, resident, t) for t in range(inputs.n_trials)])
+    paths, cut = _paths(inputs.program, MOST_TURNS)
+    return np.array([_steady(inputs, paths, cut, resident, t) for t in range(inputs.n_trials)])
+
+
+Paths = Sequence[Sequence[int]]
+"""The blocks of each sub-group of a group, in order; of one, if all run the same."""
+
+
+def _paths(program: Program, turns: int) -> tuple[Paths, list[tuple[list[int], float]]]:
+    """The blocks that sub-groups run, and the iterations of loops that are cut from them."""
+    if program.paths:
+        return program.paths, []
+    order, cut = program.unrolled(turns)
+    return [order], cut
 
 
 def _steady(
     inputs: Inputs,
-    order: list[int],
+    paths: Paths,
     cut: list[tuple[list[int], float]],
     resident: Residents,
     trial: int,
 ) -> float:
     """Cycles of a round in the steady state, including the iterations that were cut."""
     values = _costs(inputs, trial)
-    total = _slope(inputs, order, resident, values)
+    total = _slope(inputs, paths, resident, values)
     for turn, missing in cut:
         if turn and missing:
-            total += missing * _slope(inputs, turn, resident, values)
+            total += missing * _slope(inputs, [turn], resident, values)
     return total
 
 
@@ -565,11 +569,11 @@ def _costs(inputs: Inputs, trial: int) -> tuple[Floats, Floats]:
 
 
 def _slope(
-    inputs: Inputs, order: list[int], resident: Residents, values: tuple[Floats, Floats]
+    inputs: Inputs, paths: Paths, resident: Residents, values: tuple[Floats, Floats]
 ) -> float:
     """Cycles between the ends of consecutive rounds, the mean over cores."""
-    issued = _run(inputs, order, resident, values, ROUNDS, CORES)
-    last = issued.block == len(order) - 1
+    issued = _run(inputs, paths, resident, values, ROUNDS, CORES)
+    last = issued.step == _lengths(paths, issued) - 1
     spans = []
     for core in range(CORES):
         ends = np.sort(issued.ready_cycles[last & (issued.core == core)]).reshape(ROUNDS, -1)
@@ -578,27 +582,35 @@ def _slope(
     return float(np.mean(spans)) / (ROUNDS - 1 - FIRST_ROUND)
 
 
+def _lengths(paths: Paths, issued: Events) -> npt.NDArray[np.int64]:
+    """(n_event,) how many blocks the sub-group of each event runs in a round."""
+    return np.array([len(path) for path in paths])[issued.subgroup % len(paths)]
+
+
 def _run(
     inputs: Inputs,
-    order: list[int],
+    paths: Paths,
     resident: Residents,
     values: tuple[Floats, Floats],
     rounds: int,
     cores: int = 1,
 ) -> Events:
     latency, channels = values
+    tlp = resident.subgroups_per_group
     return events(
-        inputs.occupied_cycles[order],
-        latency[order].tolist(),
-        channels[order],
-        inputs.barrier[order].tolist(),
-        tlp=resident.subgroups_per_group,
+        inputs.occupied_cycles,
+        latency.tolist(),
+        channels,
+        inputs.barrier.tolist(),
+        tlp=tlp,
         blp=resident.groups_per_core,
         rounds=rounds,
         cores=cores,
-        alone_cycles=inputs.alone_cycles[order].tolist(),
-        loads=[inputs.loads[block] for block in order] if inputs.loads else (),
+        alone_cycles=inputs.alone_cycles.tolist(),
+        loads=inputs.loads,
         in_flight=inputs.in_flight,
+        turn_cycles=TURN_CYCLES,
+        paths=paths if len(paths) == tlp else list(paths) * tlp,
     )
 
 
@@ -609,7 +621,7 @@ def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
     no_start = np.array(inputs.latency_cycles)
     no_start[:, 0] = 0.0
     last = np.zeros(len(inputs.barrier), np.bool_)
-    ends = _last_block(inputs.program.steps)
+    ends = list(inputs.program.last_blocks)
     last[ends] = inputs.barrier[ends]  # a group's end is not a barrier of the program
     changed = {"latency": inputs.without_latency()}
     if any(inputs.stalled_cycles):
@@ -623,11 +635,6 @@ def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
     if inputs.idle_during_l1:
         changed[IN_TURN] = dataclasses.replace(inputs, idle_during_l1=0.0)
     return changed
-
-
-def _last_block(steps: Sequence[int | Repeat]) -> int:
-    last = steps[-1]
-    return _last_block(last.steps) if isinstance(last, Repeat) else last
 
 
 def _exposed(inputs: Inputs, resident: Residents) -> Floats:
@@ -646,26 +653,20 @@ def _exposed(inputs: Inputs, resident: Residents) -> Floats:
 def _idle(inputs: Inputs, resident: Residents) -> Floats:
     """(n_block,) part of the waits for each block's data in which the core issues nothing, in the first trial.
     Waits for room among the loads in flight count, as those for data do."""
-    order, _ = inputs.program.unrolled(MOST_TURNS)
-    issued = _run(inputs, order, resident, _costs(inputs, 0), ROUNDS, CORES)
+    paths, _ = _paths(inputs.program, MOST_TURNS)
+    issued = _run(inputs, paths, resident, _costs(inputs, 0), ROUNDS, CORES)
     waited, idle = (np.zeros(len(inputs.program.blocks)) for _ in range(2))
-    blocks = np.array(order)[issued.block]
+    blocks, lengths = issued.block, _lengths(paths, issued)
     for core in range(CORES):
         own = issued.core == core
-        start, end, ready = (
-            times[own] for times in (issued.start_cycles, issued.issued_cycles, issued.ready_cycles)
-        )
-        # Instructions that wait for each other leave the units idle before the issue ends.
-        used = np.minimum(end, start + inputs.occupied_cycles.max(axis=1)[blocks[own]])
-        before = np.maximum.accumulate(np.concatenate([[0.0], used[:-1]]))
-        start = np.maximum(start, before)  # units work at once: blocks may overlap
-        idle_until = np.cumsum(start - before)
-        knots, values = np.stack([before, start], 1).ravel(), np.repeat(idle_until, 2)
-        values[::2] -= start - before
-        alone = np.interp(ready, knots, values) - np.interp(end, knots, values)
+        end, ready = issued.issued_cycles[own], issued.ready_cycles[own]
+        begins, goes_on = issued.idle_cycles[core].T
+        knots = np.concatenate([[0.0], np.column_stack([begins, goes_on]).ravel()])
+        idle_until = np.cumsum(np.diff(knots, prepend=0.0) * (np.arange(len(knots)) % 2 == 0))
+        alone = np.interp(ready, knots, idle_until) - np.interp(end, knots, idle_until)
         # In the last round nobody follows whose instructions could hide a wait.
-        nth = np.argsort(np.argsort(issued.subgroup[own], kind="stable")) % (ROUNDS * len(order))
-        counted = nth < (ROUNDS - 1) * len(order)
+        nth = pd.Series(issued.subgroup[own]).groupby(issued.subgroup[own]).cumcount().to_numpy()
+        counted = nth < (ROUNDS - 1) * lengths[own]
         np.add.at(waited, blocks[own][counted], (ready - end)[counted])
         np.add.at(idle, blocks[own][counted], alone[counted])
     return idle / np.where(waited > 0, waited, 1)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from calib.prediction.event_simulation import Events
 from calib.prediction.prediction import Prediction
@@ -30,7 +32,7 @@ def timeline_data(prediction: Prediction, *, rounds: int = 2) -> dict[str, Any]:
     Rows are sub-groups spread over the resident groups; loops are cut short.
     """
     inputs, resident = prediction.timing.inputs, prediction.timing.residents
-    happened, order = timeline(inputs, resident, rounds=rounds, turns=MOST_LOOP_TURNS)
+    happened = timeline(inputs, resident, rounds=rounds, turns=MOST_LOOP_TURNS)
     n, tlp = resident.subgroups, resident.subgroups_per_group
     shown = np.unique(np.linspace(0, n - 1, min(n, MOST_SUBGROUPS)).round().astype(int))
     blocks = inputs.program.blocks
@@ -41,17 +43,16 @@ def timeline_data(prediction: Prediction, *, rounds: int = 2) -> dict[str, Any]:
         min(steps.index(label) if label in steps else MOST_STEPS, len(steps) - 1)
         for label in labels
     ]
-    released = _released(happened, tlp)
+    released = _released(happened, [block.barrier for block in blocks], tlp)
     rows = []
     for subgroup in shown:
         mine = happened.subgroup == subgroup
         times = (happened.start_cycles, happened.issued_cycles, happened.ready_cycles)
         starts, issued, ready = (values[mine] for values in times)
         spans: list[list[float]] = []
-        for place, start, done, there, free in zip(
-            happened.block[mine], starts, issued, ready, released[subgroup], strict=True
+        for number, start, done, there, free in zip(
+            happened.block[mine].tolist(), starts, issued, ready, released[mine], strict=True
         ):
-            number = order[int(place)]
             spans.append([WAIT, done, there])
             if blocks[number].barrier and free > there:
                 spans.append([BARRIER, there, free])
@@ -109,12 +110,16 @@ def _colour(step: int) -> str:
     return COLOURS[step % len(COLOURS)]
 
 
-def _released(happened: Events, tlp: int) -> npt.NDArray[np.float64]:
-    """(n_subgroup, n_step) when the data of a sub-group's whole group have arrived, at each step."""
-    order = np.lexsort((happened.start_cycles, happened.subgroup))
-    n = int(happened.subgroup.max()) + 1
-    ready = happened.ready_cycles[order].reshape(n // tlp, tlp, -1)
-    return np.repeat(ready.max(axis=1), tlp, axis=0)
+def _released(happened: Events, barrier: Sequence[bool], tlp: int) -> npt.NDArray[np.float64]:
+    """(n_event,) when the data of a sub-group's whole group have arrived at a barrier; elsewhere, its own."""
+    table = pd.DataFrame(
+        {"subgroup": happened.subgroup, "ready": happened.ready_cycles},
+    )[np.array(barrier)[happened.block]]
+    nth = table.groupby("subgroup").cumcount()
+    released = happened.ready_cycles.copy()
+    latest = table.groupby([table["subgroup"] // tlp, nth])["ready"].transform("max")
+    released[table.index] = latest
+    return released
 
 
 def _label(block: Any, number: int) -> str:

@@ -93,10 +93,12 @@ def without_barriers(program: Program) -> Program:
         )
         for block in program.blocks
     ]
-    last = program.steps[-1]
-    if isinstance(last, int):  # resources are still freed when the whole group has ended
-        blocks[last] = dataclasses.replace(blocks[last], barrier=program.blocks[last].barrier)
-    return Program(blocks=tuple(blocks), steps=program.steps)
+    if isinstance(
+        program.steps[-1], int
+    ):  # resources are still freed when the whole group has ended
+        for last in program.last_blocks:
+            blocks[last] = dataclasses.replace(blocks[last], barrier=program.blocks[last].barrier)
+    return dataclasses.replace(program, blocks=tuple(blocks))
 
 
 def _changed(machine: Machine, part: str, name: str, value: str) -> Machine:

@@ -22,6 +22,7 @@ from experiments.kernels import matmul, spmv, stencil, transpose
 from experiments.kernels.matmul_volkov import volkov
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
+from memsim.trace import BARRIER_SITE
 from tests.support.traces import make_trace
 from tracegen.instrumented.host import prepare
 from tracegen.workloads.workload import Workload
@@ -262,5 +263,30 @@ def test_the_program_is_that_of_the_sub_groups_with_accesses() -> None:
     """One group of four sub-groups, of which only the last has work-items within the array."""
     trace = make_trace([[[], [], [], [(0, [0]), (0, [4])]]])
     found = blocks_from_trace(trace)
+    assert [found.blocks[step].accesses for step in found.paths[0]] == [()]
+    assert [found.blocks[step].accesses for step in found.paths[3]] == [("site0",), ("site0",), ()]
     times = {found.blocks[k].accesses: n for k, n in found.occurrences().items()}
-    assert times == {("site0",): 2, (): 1}
+    assert times == {("site0",): 2 / 4, (): 1}
+
+
+ONCE, TWICE = [(0, [0])], [(0, [0]), (0, [4])]
+STOP = [(BARRIER_SITE, [])]
+
+
+def test_sub_groups_of_a_group_have_paths_of_their_own_if_most_groups_do() -> None:
+    """Of two sub-groups the second loads twice before the barrier; a third group, at the edge, has no such one."""
+    usual, edge = [[*ONCE, *STOP], [*TWICE, *STOP]], [[*ONCE, *STOP], [*ONCE, *STOP]]
+    found = blocks_from_trace(make_trace([usual, usual, edge]))
+    loads = [[len(found.blocks[step].accesses) for step in path] for path in found.paths]
+    # Loads, the barrier, the end of the group.
+    assert loads == [[1, 0, 0], [1, 1, 0, 0]]
+    assert found.n_blocks == 3.5
+    times = {len(found.blocks[k].accesses): n for k, n in found.occurrences().items()}
+    assert times[1] == 1.5
+    assert blocks_from_trace(make_trace([usual, edge, edge])).paths == ()
+    assert blocks_from_trace(make_trace([edge] * 3)).paths == ()
+
+
+def test_sub_groups_that_pass_different_barriers_share_a_path() -> None:
+    """One that ends before the barrier would keep the others waiting in a simulation."""
+    assert blocks_from_trace(make_trace([[ONCE, [*TWICE, *STOP]]])).paths == ()

@@ -25,6 +25,7 @@ from calib.prediction.time_model import (
     blocks_of,
     floors_cycles,
     mean_of_trials,
+    occurrences,
     paper_inputs,
     residents,
     simulated_inputs,
@@ -103,8 +104,8 @@ def test_residents(n_groups: int, items: int, tlp: int, blp: int, rounds: float)
 @pytest.mark.parametrize(
     ("issue", "latency", "channel", "cycles", "binds"),
     [
-        # 8 sub-groups that issue 30 each: the wait of 100 is covered by the other seven.
-        ([0, 10, 20], [0, 60, 0], [0, 0, 0], 8 * 30, "issue"),
+        # 8 sub-groups that issue 16 each: the wait of 50 is covered by the other seven.
+        ([0, 8, 8], [0, 50, 0], [0, 0, 0], 8 * 16, "issue"),
         # A channel of 40 a sub-group and next to no issue.
         ([0, 1, 1], [0, 5, 0], [0, 20, 20], 8 * 40, "L2"),
     ],
@@ -139,13 +140,13 @@ def test_latency_binds() -> None:
     np.testing.assert_allclose(timing.exposed, [0, 1, 0])
 
 
-@pytest.mark.parametrize(("subgroups", "not_hidden"), [(1, 1), (2, 80 / 90), (9, 10 / 90), (10, 0)])
+@pytest.mark.parametrize(("subgroups", "not_hidden"), [(1, 1), (2, 64 / 72), (9, 8 / 72), (10, 0)])
 def test_the_wait_that_is_not_hidden_is_the_time_in_which_a_core_issues_nothing(
     subgroups: int, not_hidden: float
 ) -> None:
-    """A block of 10 cycles, whose data arrive 90 cycles later: each other sub-group covers 10 of them."""
+    """A block of 8 cycles, whose data arrive 72 cycles later: each other sub-group covers 8 of them."""
     timing = time_of(
-        inputs([0, 10, 0], [0, 90, 0], [[0], [0], [0]], barrier=(False,) * 3),
+        inputs([0, 8, 0], [0, 72, 0], [[0], [0], [0]], barrier=(False,) * 3),
         resident(1, subgroups),
         V100,
     )
@@ -271,7 +272,7 @@ def test_uncertain_hits_make_an_uncertain_time() -> None:
     assert timing.estimate.high - timing.estimate.mean == pytest.approx(
         2.0687 * waits.std(ddof=1) / math.sqrt(24) / V100.clock_hz, rel=1e-3
     )  # Student's t at 23 degrees of freedom
-    hidden = time_of(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 64), V100)
+    hidden = time_of(inputs([0, 8, 8], latency, [[0], [0], [0]]), resident(1, 64), V100)
     assert np.ptp(hidden.seconds) == pytest.approx(0, abs=1e-12)
 
 
@@ -304,12 +305,10 @@ def test_unknown_modes_and_solvers_are_refused() -> None:
 
 def test_the_timeline_is_of_the_mean_trial() -> None:
     latency = np.array([[0, 100, 0], [0, 300, 0]])
-    result, order = timeline(
-        inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 1), rounds=1
-    )
-    assert order == [0, 1, 2]
+    result = timeline(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 1), rounds=1)
+    assert result.block.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(result.start_cycles, [0, 0, 210])
-    assert result.end_cycles == 230
+    assert result.end_cycles == pytest.approx(230)
 
 
 def costs(**changes: Any) -> AccessCosts:
@@ -440,3 +439,22 @@ def test_all_missing_throughputs_are_named_together() -> None:
     with pytest.raises(ThroughputError, match="no throughput of fp64_fma"):
         simulated_inputs(known_program(), costs(), poor)
     assert issue_cycles(V100, {"fp64_add": 3.0, "fp32_add": 2.0}) == 3 + 1
+
+
+def test_a_group_waits_for_the_sub_group_with_the_longest_path() -> None:
+    """Of two sub-groups one waits once for 500 cycles, the other twice; both then issue 8 cycles after a barrier."""
+    given = inputs([0, 8, 8, 8], [0, 500, 500, 0], [[0]] * 4, barrier=(False, False, True, True))
+    alike, apart = (
+        dataclasses.replace(given, program=dataclasses.replace(given.program, paths=paths))
+        for paths in ((), ((0, 2, 3), (0, 1, 2, 3)))
+    )
+    once = dataclasses.replace(alike, program=dataclasses.replace(alike.program, steps=(0, 2, 3)))
+    cycles = [
+        time_of(one, resident(2, 1), V100).estimate.mean * V100.clock_hz
+        for one in (once, apart, alike)
+    ]
+    assert cycles == pytest.approx(
+        [16 + 500 + 16, 16 + 500 + 8 + 500 + 16, 16 + 500 + 8 + 500 + 16]
+    )
+    # How often blocks run is the mean of both.
+    assert occurrences(apart).tolist() == [1, 0.5, 1, 1]
