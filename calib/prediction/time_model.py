@@ -432,7 +432,7 @@ def timeline(
 
     turns : iterations of each loop that are simulated; the others are omitted
     """
-    paths, _ = _paths(inputs.program, turns)
+    paths, _ = _paths(inputs, turns)
     return _run(inputs, paths, resident, _costs(mean_of_trials(inputs), 0), rounds)
 
 
@@ -531,7 +531,7 @@ def _round(inputs: Inputs, resident: Residents, mode: Mode, solver: Solver) -> F
         blocks, _ = blocks_of(inputs)
         form: Literal["corrected", "paper"] = "paper" if mode == "paper" else "corrected"
         return np.asarray(round_cycles(blocks, tlp, blp, form)) * np.ones(inputs.n_trials)
-    paths, cut = _paths(inputs.program, MOST_TURNS)
+    paths, cut = _paths(inputs, MOST_TURNS)
     return np.array([_steady(inputs, paths, cut, resident, t) for t in range(inputs.n_trials)])
 
 
@@ -539,11 +539,13 @@ Paths = Sequence[Sequence[int]]
 """The blocks of each sub-group of a group, in order; of one, if all run the same."""
 
 
-def _paths(program: Program, turns: int) -> tuple[Paths, list[tuple[list[int], float]]]:
+def _paths(inputs: Inputs, turns: int) -> tuple[Paths, list[tuple[list[int], float]]]:
     """The blocks that sub-groups run, and the iterations of loops that are cut from them."""
-    if program.paths:
-        return program.paths, []
-    order, cut = program.unrolled(turns)
+    paths = inputs.program.paths
+    # Without the program's barriers, paths may have different ones left.
+    if len({int(inputs.barrier[list(path)].sum()) for path in paths}) == 1:
+        return paths, []
+    order, cut = inputs.program.unrolled(turns)
     return [order], cut
 
 
@@ -653,7 +655,7 @@ def _exposed(inputs: Inputs, resident: Residents) -> Floats:
 def _idle(inputs: Inputs, resident: Residents) -> Floats:
     """(n_block,) part of the waits for each block's data in which the core issues nothing, in the first trial.
     Waits for room among the loads in flight count, as those for data do."""
-    paths, _ = _paths(inputs.program, MOST_TURNS)
+    paths, _ = _paths(inputs, MOST_TURNS)
     issued = _run(inputs, paths, resident, _costs(inputs, 0), ROUNDS, CORES)
     waited, idle = (np.zeros(len(inputs.program.blocks)) for _ in range(2))
     blocks, lengths = issued.block, _lengths(paths, issued)

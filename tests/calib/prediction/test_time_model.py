@@ -458,3 +458,13 @@ def test_a_group_waits_for_the_sub_group_with_the_longest_path() -> None:
     )
     # How often blocks run is the mean of both.
     assert occurrences(apart).tolist() == [1, 0.5, 1, 1]
+
+
+def test_sub_groups_with_different_barriers_take_one_path() -> None:
+    """Sub-groups that wait at different barriers would never go on: all take the program's own steps."""
+    given = inputs([0, 8, 8], [0, 500, 0], [[0]] * 3, barrier=(False, True, True))
+    apart = dataclasses.replace(
+        given, program=dataclasses.replace(given.program, paths=((0, 2), (0, 1, 2)))
+    )
+    times = [time_of(one, resident(2, 1), V100).estimate.mean for one in (given, apart)]
+    assert times[0] == times[1]
