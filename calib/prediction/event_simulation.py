@@ -2,16 +2,15 @@
 
 A core has units (arithmetic of several kinds, L1's pipe, issue slots) that work at once. They serve a block in
 turns of a few cycles, between which they serve others, as schedulers select a sub-group for each instruction.
-Among the sub-groups whose data have arrived, and whose next turn finds the unit free that it
-needs longest, the core selects the one that has waited longest since its last turn; if there is none, no turn
-begins until there is. Its other units serve the turn when they have served earlier ones, and it ends when
-all have, but no sooner than its sub-group would issue it alone: sub-groups that can issue at the same time share
-the units, and each waits for its own results. The data of a block have arrived when `latency` cycles have passed since
-its last turn and every channel has
-transferred its part. A channel (L2, DRAM, ...) serves the requests of all cores one after another, so n
-cores share n times the bandwidth of one core's share. A core may have a limited number of loads in
-flight. They leave in the order of their issue, as from the queue of an L1 that returns data in order, and a
-block whose loads find no room waits before its last turn. A barrier at the end of a block stops a group
+Among the sub-groups whose data have arrived, and whose next turn finds the unit free that it needs longest, the
+core selects the one that has waited longest since its last turn; if there is none, no turn begins until there
+is. Its other units serve the turn when they have served earlier ones, and it ends when all have, but no sooner
+than its sub-group would issue it alone: sub-groups that can issue at the same time share the units, and each
+waits for its own results. The data of a block have arrived when `latency` cycles have passed since its last
+turn and every channel has transferred its part. A channel (L2, DRAM, ...) serves the requests of all cores one
+after another, so n cores share n times the bandwidth of one core's share. A core may have a limited number of
+loads in flight. They leave in the order of their issue, as from the queue of an L1 that returns data in order,
+and a block whose loads find no room waits before its last turn. A barrier at the end of a block stops a group
 until the data of all its sub-groups have arrived. All cores start at time 0.
 """
 

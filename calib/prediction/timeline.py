@@ -88,7 +88,8 @@ def draw(prediction: Prediction) -> Figure:
     n = prediction.timing.residents.subgroups
     axes.set_title(
         f"{prediction.kernel} on {prediction.machine.name}: {len(rows)} of {n} resident"
-        f" sub-groups, loops cut to {MOST_LOOP_TURNS} iterations",
+        f" sub-groups, loops cut to {MOST_LOOP_TURNS} iterations\n"
+        "a bar lasts from a block's first instruction to its last; sub-groups take turns meanwhile",
         fontsize=9,
     )
     used = sorted({step for row in rows for step, _, _ in row["spans"] if step >= 0})
@@ -130,4 +131,6 @@ def _label(block: Any, number: int) -> str:
     names = ", ".join(waited[:2]) + (f" and {len(waited) - 2} more" if len(waited) > 2 else "")
     if waited:
         return f"issues, then waits for {names}"[:90]
-    return "stores" if any(name.startswith("store") for name in block.accesses) else "arithmetic"
+    if any(name.startswith("store") for name in block.accesses):
+        return "computes, then stores" if block.operations else "stores"
+    return "arithmetic"

@@ -93,9 +93,8 @@ def without_barriers(program: Program) -> Program:
         )
         for block in program.blocks
     ]
-    if isinstance(
-        program.steps[-1], int
-    ):  # resources are still freed when the whole group has ended
+    # Resources are still freed when the whole group has ended.
+    if isinstance(program.steps[-1], int):
         for last in program.last_blocks:
             blocks[last] = dataclasses.replace(blocks[last], barrier=program.blocks[last].barrier)
     return dataclasses.replace(program, blocks=tuple(blocks))

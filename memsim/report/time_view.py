@@ -152,6 +152,7 @@ def _timeline(timeline: Timeline) -> Markup:
     return Markup(
         '<div class="scroll timeline"><svg class="timeline" viewBox="0 0 {} {}" role="img"'
         ' aria-label="timeline">{}{}{}</svg></div><div class="legend">{}</div>'
+        '<p class="small soft">A bar lasts from a block\'s first instruction to its last; sub-groups take turns meanwhile.</p>'
     ).format(_WIDTH, height + 20, drawn, names, ticks, legend)
 
 
