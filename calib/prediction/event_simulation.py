@@ -8,10 +8,8 @@ is. Its other units serve the turn when they have served earlier ones, and it en
 than its sub-group would issue it alone: sub-groups that can issue at the same time share the units, and each
 waits for its own results. The data of a block have arrived when `latency` cycles have passed since its last
 turn and every channel has transferred its part. A channel (L2, DRAM, ...) serves the requests of all cores one
-after another, so n cores share n times the bandwidth of one core's share. A core may have a limited number of
-loads in flight. They leave in the order of their issue, as from the queue of an L1 that returns data in order,
-and a block whose loads find no room waits before its last turn. A barrier at the end of a block stops a group
-until the data of all its sub-groups have arrived. All cores start at time 0.
+after another, so n cores share n times the bandwidth of one core's share. A barrier at the end of a block stops a
+group until the data of all its sub-groups have arrived. All cores start at time 0.
 """
 
 from __future__ import annotations
@@ -68,8 +66,6 @@ def events(
     rounds: int = 1,
     cores: int = 1,
     alone_cycles: Sequence[float] = (),
-    loads: Sequence[int] = (),
-    in_flight: int = 0,
     paths: Sequence[Sequence[int]] = (),
     turn_cycles: float = math.inf,
 ) -> Events:
@@ -82,8 +78,6 @@ def events(
     latency_cycles, barrier : (n,)
     channel_cycles : (n, n_channel) transfer time at one core's share of each channel
     alone_cycles : (n,) in which a sub-group issues a block if it has the core to itself; 0 if empty
-    loads : (n,) loads of each block; none if empty
-    in_flight : loads that a core may have in flight; 0: any number
     turn_cycles : most that a unit serves a block before it may serve others; but no block has more than MOST_TURNS_A_BLOCK
     """
     n = len(latency_cycles)
@@ -98,8 +92,6 @@ def events(
         cores=cores,
         rounds=rounds,
         alone=np.array(list(alone_cycles) or [0.0] * n, np.float64),
-        loads=_loads(loads, n),
-        in_flight=in_flight,
         paths=[list(path) for path in paths] or [list(range(n))] * tlp,
         turns=_turns(units, turn_cycles),
     )
@@ -117,8 +109,6 @@ def readable(
     rounds: int = 1,
     cores: int = 1,
     alone_cycles: Sequence[float] = (),
-    loads: Sequence[int] = (),
-    in_flight: int = 0,
     paths: Sequence[Sequence[int]] = (),
     turn_cycles: float = math.inf,
 ) -> Events:
@@ -139,8 +129,6 @@ def readable(
     busy = [0.0] * cores
     idle: list[list[tuple[float, float]]] = [[] for _ in range(cores)]
     unit_free = [[0.0 for _ in units[0]] for _ in range(cores)]
-    left: list[list[float]] = [[] for _ in range(cores)]  # when each load left, as issued
-    of_block = _loads(loads, n).tolist()
     alone = list(alone_cycles) or [0.0] * n
     path = [list(blocks) for blocks in paths] or [list(range(n))] * tlp
 
@@ -150,19 +138,11 @@ def readable(
     def block_of(core: int, subgroup: int) -> int:
         return path[subgroup % tlp][step_of(core, subgroup)]
 
-    def room(core: int, subgroup: int) -> float:
-        """When the loads of a block's last turn have room: all but in_flight loads, these included, have left."""
-        block = block_of(core, subgroup)
-        if taken[core][subgroup] < turns[block] - 1:
-            return 0.0
-        first = len(left[core]) + min(of_block[block], in_flight) - in_flight
-        return left[core][first - 1] if in_flight and of_block[block] and first > 0 else 0.0
-
     rows = []
     while any(order):
         start, c, _, s = min(
             (
-                max(unit_free[c][longest[block_of(c, s)]], free[c][s], room(c, s)),
+                max(unit_free[c][longest[block_of(c, s)]], free[c][s]),
                 c,
                 place,
                 s,
@@ -196,8 +176,6 @@ def readable(
                 # The transfer begins after the latency, or when the channel has served earlier requests.
                 channel_free[k] = max(issued + latency_cycles[block], channel_free[k]) + cycles
                 ready = max(ready, channel_free[k])
-        leaves = max(ready, left[c][-1] if left[c] else 0.0)
-        left[c] += [leaves] * of_block[block]
         begun[c][s] += [issued, ready]
         free[c][s] = ready
         at[c][s] += 1
@@ -216,10 +194,6 @@ def readable(
     table = np.array(rows, np.float64).reshape(-1, 7)
     idle_cycles = [np.array(gaps, np.float64).reshape(-1, 2) for gaps in idle]
     return _events(table[:, :4].T.astype(np.int64), table[:, 4:].T, idle_cycles)
-
-
-def _loads(loads: Sequence[int], n: int) -> npt.NDArray[np.int64]:
-    return np.array(loads or [0] * n, np.int64)
 
 
 def _turns(units: Floats, turn_cycles: float) -> npt.NDArray[np.int64]:

@@ -35,7 +35,6 @@ class _Blocks(NamedTuple):
     latency: Floats
     channels: Floats
     barrier: npt.NDArray[np.bool_]
-    loads: Integers
     path: Integers
     length: Integers
 
@@ -54,7 +53,6 @@ class _State(NamedTuple):
     next_time, next_place : (n_core,) when the core issues next, and the place in `order` of the issuer
     wanted : (n_core, n_unit) runnable sub-groups whose next block occupies this unit longest
     busy : (n_core,) until when a unit works;  n_idle : (n_core,) how often none did so far
-    left : (n_core, in_flight) when the latest loads left, a ring;  issued : (n_core,) loads issued so far
     """
 
     channel_free: Floats
@@ -73,14 +71,12 @@ class _State(NamedTuple):
     wanted: Integers
     busy: Floats
     n_idle: Integers
-    left: Floats
-    issued: Integers
 
 
 @hot
 def _run(blocks, state, tlp, rounds, issuers, times, idle):  # type: ignore[no-untyped-def]
     """See `run`; fills issuers, times and idle."""
-    units, turns, longest, alone, latency, channels, barrier, loads, path, length = blocks
+    units, turns, longest, alone, latency, channels, barrier, path, length = blocks
     (
         channel_free,
         unit_free,
@@ -98,10 +94,7 @@ def _run(blocks, state, tlp, rounds, issuers, times, idle):  # type: ignore[no-u
         wanted,
         busy,
         n_idle,
-        left,
-        issued,
     ) = state
-    in_flight = left.shape[1]
     n_channel = channels.shape[1]
     n_core = len(free)
     n_unit = units.shape[1]
@@ -142,13 +135,6 @@ def _run(blocks, state, tlp, rounds, issuers, times, idle):  # type: ignore[no-u
                 if channels[b, k] > 0:
                     channel_free[k] = max(done + latency[b], channel_free[k]) + channels[b, k]
                     ready = max(ready, channel_free[k])
-            if in_flight and loads[b]:
-                leaves = ready
-                if issued[c]:
-                    leaves = max(ready, left[c, (issued[c] - 1) % in_flight])
-                for k in range(issued[c], issued[c] + loads[b]):
-                    left[c, k % in_flight] = leaves
-                issued[c] += loads[b]
             times[1, event[c, s]], times[2, event[c, s]] = done, ready
             ended += 1
             at[c, s] += 1
@@ -190,9 +176,6 @@ def _run(blocks, state, tlp, rounds, issuers, times, idle):  # type: ignore[no-u
                 continue
             block = path[other % tlp, following[c, other]]
             when = max(unit_free[c, longest[block]], free[c, other])
-            if in_flight and loads[block] and taken[c, other] == turns[block] - 1:
-                leaving = min(loads[block], in_flight)
-                when = max(when, left[c, (issued[c] + leaving - 1) % in_flight])
             if when < first:
                 first, first_place = when, k
                 if when <= soonest:
@@ -211,14 +194,12 @@ def run(
     cores: int,
     rounds: int,
     alone: Floats,
-    loads: Integers,
-    in_flight: int,
     paths: Sequence[Sequence[int]],
     turns: Integers,
 ) -> tuple[npt.NDArray[np.int64], Floats, list[Floats]]:
     """Runs the simulation; see calib.prediction.event_simulation.events.
 
-    units : (n, n_unit);  latency, barrier, alone, loads : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
+    units : (n, n_unit);  latency, barrier, alone : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
 
     paths : (tlp,) the blocks of each sub-group;  turns : (n,) in which units serve a block
 
@@ -253,8 +234,6 @@ def run(
         wanted=np.zeros((cores, units.shape[1]), np.int64),
         busy=np.zeros(cores),
         n_idle=np.zeros(cores, np.int64),
-        left=np.zeros((cores, in_flight)),
-        issued=np.zeros(cores, np.int64),
     )
     blocks = _Blocks(
         units=units / turns[:, None],
@@ -264,7 +243,6 @@ def run(
         latency=latency,
         channels=channels,
         barrier=barrier,
-        loads=loads,
         path=path,
         length=length,
     )

@@ -44,7 +44,7 @@ from calib.prediction.options import Latency, Mode, Solver
 from calib.prediction.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy
-from memsim.report import DEPENDENT, IN_TURN, QUEUE, TRANSLATION
+from memsim.report import DEPENDENT, IN_TURN, TRANSLATION
 from memsim.statistics import GROUPS, ONE_PLACE, PAST, Estimate, Places, describe
 from memsim.trace import Launch
 
@@ -79,7 +79,6 @@ class Inputs:
     channels : names;  barrier : (n_block,) whether the block ends with a barrier
     stalled_cycles : (n_block,) in which a sub-group's own instructions wait for each other, or () if unknown
     schedulers : of a core; a sub-group stays on one of them. 0 where only operations are known
-    loads : (n_block,) loads of a block;  in_flight : loads that a core can wait for, 0: any number
     idle_during_l1 : part of L1's cycles in which DRAM delivers nothing
     once_s : channel -> seconds that it needs for what the launch moves once, beside what all groups move
     """
@@ -95,8 +94,6 @@ class Inputs:
     at_once: bool = False
     stalled_cycles: tuple[float, ...] = ()
     schedulers: int = 0
-    loads: tuple[int, ...] = ()
-    in_flight: int = 0
     idle_during_l1: float = 0.0
     once_s: Mapping[str, float] = field(default_factory=dict)
 
@@ -191,7 +188,7 @@ class Timing:
     seconds : (n_trial,)
     floors_s : lower bounds, name -> (n_trial,) seconds: `arithmetic`, `L1` and each channel
     parts_s : name -> seconds that the launch would be faster without `latency`, `dependent instructions`,
-        `barriers`, `group start` or the limit of loads in flight, which is a part of the latency; with the mean costs of all trials
+        `barriers`, `group start` or DRAM's wait for L1; with the mean costs of all trials
     exposed : (n_block,) fraction of each block's wait that nothing hides: with `events`, in which the core
         issues nothing; with `equation`, the mean LH
     places : those of the launch that the trials stand for in turn
@@ -238,9 +235,7 @@ class Timing:
         without which most time would be saved, if that is notable."""
         total = self.mean(self.seconds)
         name, floor = max(self.floor_means_s.items(), key=lambda item: item[1])
-        waits = {
-            name: saved for name, saved in self.parts_s.items() if name not in (QUEUE, IN_TURN)
-        }
+        waits = {name: saved for name, saved in self.parts_s.items() if name != IN_TURN}
         part, saved = max(waits.items(), key=lambda item: item[1])
         if total and floor < NEARLY_ALL * total and saved > NOTABLE_PART * total:
             return part
@@ -266,7 +261,6 @@ def simulated_inputs(
     pipe = [0.0]
     waits = [np.full(n_trial, machine.group_start_cycles)]
     moved = [np.zeros((n_trial, n_channel))]
-    loads = [0]
     for number, block in enumerate(program.blocks, 1):
         accesses = [index[name] for name in block.accesses]
         waited = [index[name] for name in block.waits_for if costs.loads[index[name]]]
@@ -274,7 +268,6 @@ def simulated_inputs(
         wait_cycles = costs.slowest_cycles if latency == "slowest" else costs.mean_cycles
         waits.append(wait_cycles(waited))
         moved.append((scale * per_execution)[:, :, accesses].sum(2))
-        loads.append(round(float((scale * costs.loads)[accesses].sum())))
     for last in program.last_blocks:
         if any(not costs.loads[index[name]] for name in program.blocks[last].accesses):
             waits[last + 1] = np.maximum(waits[last + 1], machine.store_wait_cycles)
@@ -290,8 +283,6 @@ def simulated_inputs(
         barrier=_barriers(started),
         stalled_cycles=_stalled(program),
         schedulers=machine.n_schedulers if _is_compiled(program) else 0,
-        loads=tuple(loads),
-        in_flight=machine.loads_in_flight,
         idle_during_l1=machine.dram_idle_during_l1_percent / 100,
     )
 
@@ -610,17 +601,14 @@ def _run(
         rounds=rounds,
         cores=cores,
         alone_cycles=inputs.alone_cycles.tolist(),
-        loads=inputs.loads,
-        in_flight=inputs.in_flight,
         turn_cycles=TURN_CYCLES if inputs.at_once else math.inf,
         paths=paths if len(paths) == tlp else list(paths) * tlp,
     )
 
 
 def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
-    """name -> the inputs without latencies, waits for results of instructions, group starts, barriers, a limit
-    of loads in flight, or with
-    DRAM and L1 at the same time."""
+    """name -> the inputs without latencies, waits for results of instructions, group starts or barriers, or
+    with DRAM and L1 at the same time."""
     no_start = np.array(inputs.latency_cycles)
     no_start[:, 0] = 0.0
     last = np.zeros(len(inputs.barrier), np.bool_)
@@ -633,8 +621,6 @@ def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
         changed["group start"] = dataclasses.replace(inputs, latency_cycles=no_start)
     if (inputs.barrier & ~last).any():
         changed["barriers"] = dataclasses.replace(inputs, barrier=last)
-    if 0 < inputs.in_flight < resident.subgroups * max(inputs.loads, default=0):
-        changed[QUEUE] = dataclasses.replace(inputs, in_flight=0)
     if inputs.idle_during_l1:
         changed[IN_TURN] = dataclasses.replace(inputs, idle_during_l1=0.0)
     return changed
@@ -654,8 +640,7 @@ def _exposed(inputs: Inputs, resident: Residents) -> Floats:
 
 
 def _idle(inputs: Inputs, resident: Residents) -> Floats:
-    """(n_block,) part of the waits for each block's data in which the core issues nothing, in the first trial.
-    Waits for room among the loads in flight count, as those for data do."""
+    """(n_block,) part of the waits for each block's data in which the core issues nothing, in the first trial."""
     paths, _ = _paths(inputs, MOST_TURNS)
     issued = _run(inputs, paths, resident, _costs(inputs, 0), ROUNDS, CORES)
     waited, idle = (np.zeros(len(inputs.program.blocks)) for _ in range(2))

@@ -44,9 +44,9 @@ QUICK_VARIANTS: tuple[tuple[Triple, tuple[int, int]], ...] = (
 def counted(row: Mapping[str, str]) -> dict[str, float]:
     """Bytes per update and the L1 hit ratio of loads in percent, from a row of counters.
 
-    A load counts as a hit if it caused no read of L2. L1's own counter of misses is up to 9 % higher than the
+    A load counts as a hit if it caused no read of L2. L1's own counter of misses is up to 7 % higher than the
     reads of L2, most where a group is one row high: in 32x1x32 groups L1 misses are as many as the sectors of
-    which each core must miss a first load (75.1 of 76.0 bytes an update), and reads of L2 are fewer (70.8). So
+    which each core must miss a first load (75.1 of 76.0 bytes an update), and reads of L2 are fewer (71.1). So
     requests of several cores for one sector are merged on their way. The replay has no such merging.
     """
     missed = int(row["l1_load_sectors"]) - int(row["l1_load_hit_sectors"])

@@ -80,7 +80,6 @@ def star25_points(
 
     There every variant requests 25 values a point of L1 (l1_load_sectors in h100_star25_counters.csv): the
     compiler merged no loads of neighbouring points, as it may where src and dst are known to be distinct.
-    In which order the measured text sums is not recorded.
 
     points_y, points_z : points that a thread computes along these axes
     """

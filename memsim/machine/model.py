@@ -37,8 +37,6 @@ class Machine:
         0 if not measured
     store_wait_cycles : from a group's last store to its end, on machines where a group waits for its
         stores (AMD's do)
-    loads_in_flight : loads of sub-groups whose data a core can wait for at the same time, hits among them;
-        they leave in the order of their issue. 0 if not known: there is no limit then
     dram_idle_during_l1_percent : part of L1's cycles during which a core receives nothing from DRAM, so that
         a kernel takes at least this part of them and DRAM's time together; 0 where the two overlap
     translation : None if not measured: no translation misses are then modelled
@@ -68,7 +66,6 @@ class Machine:
     compiler_target: str = ""
     group_start_cycles: float = 0.0
     store_wait_cycles: float = 0.0
-    loads_in_flight: int = 0
     dram_idle_during_l1_percent: float = 0.0
     translation: Translation | None = None
     throughputs: Mapping[str, float] = field(default_factory=dict)

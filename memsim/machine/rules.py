@@ -38,7 +38,6 @@ _MOST = {
     "max_subgroups": 1 << 12,
     "max_registers_per_item": 1 << 12,
     "pending_requests": 1 << 20,
-    "loads_in_flight": 1 << 16,
     "year": 9999,
 }
 """Counts of which a replay keeps one record each, or tries each."""
@@ -60,7 +59,6 @@ _MAY_BE_ZERO = frozenset(
         "sustained_bandwidth_bytes_per_cycle",
         "group_start_cycles",
         "store_wait_cycles",
-        "loads_in_flight",
         "dram_idle_during_l1_percent",
         "sustained_row_hits_percent",
         "model_error_points",

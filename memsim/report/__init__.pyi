@@ -6,7 +6,6 @@ from .html import replay_page as replay_page
 from .launch_time import BARRIER as BARRIER
 from .launch_time import DEPENDENT as DEPENDENT
 from .launch_time import IN_TURN as IN_TURN
-from .launch_time import QUEUE as QUEUE
 from .launch_time import TRANSLATION as TRANSLATION
 from .launch_time import TWICE_AS_FAST as TWICE_AS_FAST
 from .launch_time import WAIT as WAIT

@@ -13,7 +13,7 @@ from memsim.report.advice import (
     Advice,
     is_poorly_coalesced,
 )
-from memsim.report.launch_time import DEPENDENT, QUEUE, LaunchTime
+from memsim.report.launch_time import DEPENDENT, LaunchTime
 from memsim.report.numbers import Summary
 from memsim.report.residency import idle_cores, limiter_text, occupancy_of
 from memsim.report.text import count, fixed, number_of, percent, seconds
@@ -94,15 +94,6 @@ def _many_loads(summary: Summary) -> Advice | None:
 
 
 def _latency(summary: Summary) -> Advice | None:
-    queue = summary.time.saved_at_most([QUEUE]) or 0.0
-    if summary.time.binds == "latency" and queue >= WORTH:
-        return Advice(
-            "Use fewer, wider loads",
-            f"a core waits for at most {count(summary.machine.loads_in_flight)} loads at a time, and has more"
-            " to do. Load several neighbouring values at once, or reuse values in registers.",
-            f"Without this limit it takes {percent(queue, 0)} less.",
-            queue,
-        )
     limiter = "" if occupancy_of(summary) == 1 else limiter_text(summary)
     return _waiting(
         summary,

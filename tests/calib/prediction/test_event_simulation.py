@@ -41,8 +41,6 @@ def programs(draw: st.DrawFn, most_units: int = 3) -> dict[str, Any]:
         "blp": draw(st.integers(1, 3)),
         "rounds": draw(st.integers(1, 3)),
         "alone_cycles": draw(st.sampled_from([cycles(n), []])),
-        "loads": draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)),
-        "in_flight": draw(st.integers(0, 6)),
         "paths": draw(st.sampled_from([[], [path() for _ in range(tlp)]])),
         "turn_cycles": draw(st.sampled_from([math.inf, 25.0, 7.0, 0.5])),
     }
@@ -124,32 +122,6 @@ def test_a_busy_core_may_use_the_bandwidth_that_others_leave() -> None:
     """Two requests at once, of 30 each: both end when they would with half of the channel each."""
     simulated = events([1], [0], [[30]], [False], tlp=4, blp=2, cores=4)
     assert simulated.end_cycles == 1 + 8 * 30
-
-
-def test_loads_in_flight_are_limited() -> None:
-    """Room for two loads: the third sub-group issues when the first one's load has left, at 1 + 100, and
-    the fourth when the second one's has."""
-    program: Any = ([1], [100], [[0]], [False])
-    limited = events(*program, tlp=4, blp=1, loads=[1], in_flight=2)
-    np.testing.assert_array_equal(limited.start_cycles, [0, 1, 101, 102])
-    assert limited.end_cycles == 203
-    assert events(*program, tlp=4, blp=1, loads=[1]).end_cycles == 104
-
-
-def test_loads_leave_in_the_order_of_their_issue() -> None:
-    """Room for two. Sub-group 0 waits 100 for its load and sub-group 1 for a short one, which leaves no
-    earlier; so its second load, though its data are there at 11, is issued at 101."""
-    simulated = events(
-        [1, 1], [100, 5], [[0], [0]], [False, False], tlp=2, blp=1, loads=[1, 1], in_flight=2
-    )
-    np.testing.assert_array_equal(simulated.start_cycles, [0, 1, 101, 102])
-    held = events([1], [5], [[0]], [False], tlp=3, blp=1, loads=[2], in_flight=2)
-    np.testing.assert_array_equal(held.start_cycles, [0, 6, 12])
-
-
-def test_a_block_with_more_loads_than_there_is_room_waits_for_all_others() -> None:
-    simulated = events([1], [10], [[0]], [False], tlp=2, blp=1, loads=[5], in_flight=3)
-    np.testing.assert_array_equal(simulated.start_cycles, [0, 11])
 
 
 def test_channels_are_independent() -> None:
@@ -247,7 +219,6 @@ def test_properties_of_every_run(program: dict[str, Any]) -> None:
 def test_the_core_idles_only_when_no_sub_group_can_continue(program: dict[str, Any]) -> None:
     none = {
         "barrier": [False] * len(np.array(program["barrier"])),
-        "in_flight": 0,
         "alone_cycles": [],
         "paths": [],
         "turn_cycles": math.inf,

@@ -35,7 +35,7 @@ from calib.prediction.time_model import (
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import resident_groups
-from memsim.report import IN_TURN, QUEUE
+from memsim.report import IN_TURN
 from memsim.statistics import Places, describe
 from memsim.trace.model import Launch
 
@@ -151,20 +151,6 @@ def test_the_wait_that_is_not_hidden_is_the_time_in_which_a_core_issues_nothing(
         V100,
     )
     np.testing.assert_allclose(timing.exposed, [0, not_hidden, 0], atol=1e-9)
-
-
-def test_a_limit_of_loads_in_flight_leaves_waits_that_nothing_hides() -> None:
-    """20 sub-groups would hide the latency; where two loads are in flight at a time, they cannot."""
-    given = inputs([0, 10, 10], [0, 90, 0], [[0], [0], [0]], barrier=(False,) * 3)
-    free, full = (
-        time_of(dataclasses.replace(given, loads=(0, 1, 0), in_flight=most), resident(20, 1), V100)
-        for most in (20, 2)
-    )
-    assert QUEUE not in free.parts_s
-    assert free.exposed[1] == 0
-    assert full.exposed[1] > 0.5
-    assert full.binds == "latency"
-    assert full.parts_s[QUEUE] == pytest.approx(full.estimate.mean - free.estimate.mean, rel=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["events", "equation"])
@@ -348,7 +334,6 @@ def test_inputs_are_those_of_the_replay() -> None:
     np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
     # L2: (64 + 256) / 16, 64 / 16, 128 / 16; DRAM: 256 / 8, 0, 128 / 8.
     np.testing.assert_allclose(result.channel_cycles[0], [[0, 0], [20, 32], [4, 0], [8, 16]])
-    assert (result.loads, result.in_flight) == ((0, 2, 1, 0), V100.loads_in_flight)
     assert result.idle_during_l1 == V100.dram_idle_during_l1_percent / 100 > 0
     floors = floors_cycles(result, resident(2, 3))
     assert {name: float(value[0]) for name, value in floors.items()} == {

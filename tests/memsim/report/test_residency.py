@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 import xarray as xr
 
-from memsim.machine import load_machine
 from memsim.report import launch_advice, replay_page
 from memsim.report.finding import headline
 from memsim.report.launch_advice import LAUNCH_RULES, advise_launch
-from memsim.report.launch_time import QUEUE, keep_time
+from memsim.report.launch_time import keep_time
 from memsim.report.residency import groups_text, limiter_text, waves_text
 from memsim.report.summary import summarise
 from memsim.report.verdict import first_advice
@@ -138,19 +137,6 @@ def test_a_full_core_is_not_to_have_more_work_items() -> None:
         assert ("more work-items on a core" in advice.how) == (occupancy < 1)
 
 
-def test_a_full_queue_of_loads_needs_fewer_loads_and_not_more() -> None:
-    waits = {"latency": 0.3 * 718e-6, QUEUE: 0.25 * 718e-6}
-    machine = load_machine("v100").replace(loads_in_flight=96)
-    dataset = fake_dataset(n_trials=4, machine=machine, occupancy_json=json.dumps(OCCUPANCY))
-    dataset = dataset.assign_attrs(of_groups=8192, traced_groups=8192)
-    time = {**PREDICTED, "binds": "latency", "saved_without_s": waits, "what_if": []}
-    full = keep_time(dataset, time)
-    (advice,) = advise_launch(summarise(full))
-    assert advice.name == "Use fewer, wider loads"
-    assert advice.how.startswith("a core waits for at most 96 loads at a time")
-    assert advice.gain == "Without this limit it takes 25 % less."
-
-
 def test_instructions_are_advised_about_where_they_bind() -> None:
     issue: dict[str, Any] = {"binds": "issue", "floors_s": {"arithmetic": 7e-4}}
     twice = [{"changes": "arithmetic twice as fast", "time_s": 0.6 * 718e-6, "binds": ""}]
@@ -173,17 +159,6 @@ def test_what_would_save_little_is_not_tried_first() -> None:
         first = first_advice(summarise(launched(8192, what_if=twice)))
         assert first.startswith(words)
         assert bool(first) == bool(words)
-
-
-def queued(part: float) -> xr.Dataset:
-    """A launch that waits for loads, a part of its time because no more may be in flight."""
-    machine = load_machine("v100").replace(loads_in_flight=96)
-    dataset = fake_dataset(n_trials=4, machine=machine, occupancy_json=json.dumps(OCCUPANCY))
-    dataset = dataset.assign_attrs(of_groups=8192, traced_groups=8192)
-    waits = {"latency": 0.04 * 718e-6, QUEUE: part * 718e-6}
-    return keep_time(
-        dataset, {**PREDICTED, "binds": "latency", "saved_without_s": waits, "what_if": []}
-    )
 
 
 def faster(binds: str, what: str, part: float, **time: Any) -> xr.Dataset:
@@ -223,7 +198,6 @@ CASES = {
         faster("L1", "L1", 0.06, **LOCAL), faster("L1", "L1", 0.04, **LOCAL),
     ),
     "Coalesce": (unrolled(0.06), unrolled(0.04)),
-    "Use fewer, wider loads": (queued(0.06), queued(0.04)),
     "Have more loads in flight": (
         launched(8192, **without("latency", 0.06)), launched(8192, **without("latency", 0.04)),
     ),
