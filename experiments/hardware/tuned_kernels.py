@@ -1,4 +1,4 @@
-"""A100 and MI250X, a 15 x 15 convolution and a dedispersion: predicted times against those of tuning runs.
+"""A100, H200 and MI250X, a 15 x 15 convolution and a dedispersion: predicted times against measured ones.
 
 The configurations are random samples; `memsim tune` ranks them. Nothing was chosen on their times, but for
 the clock of the A100 in the convolution: a configuration was launched 32 times within a tenth of a second,
@@ -27,7 +27,7 @@ QUICK = 6
 class TunedKernel:
     """A kernel whose configurations were measured.
 
-    columns : machine -> column of the table NAME_times.csv in experiments/data
+    columns : machine -> column of the table NAME_times.csv in experiments/data, empty where a configuration does not run
     """
 
     name: str
@@ -47,9 +47,9 @@ def _cuda(module: Any, name: str, **sizes: int) -> KernelSpec:
 
 CONVOLUTION = TunedKernel(
     name="convolution",
-    title="A100 and MI250X, 15 x 15 convolution in 100 configurations: time",
+    title="A100, H200 and MI250X, 15 x 15 convolution in 100 configurations: time",
     kernel=_cuda(convolution, "convolution", image_size=4096),
-    columns={"a100@765MHz": "a100_ms", "mi250x": "mi250x_ms"},
+    columns={"a100@765MHz": "a100_ms", "h200": "h200_ms", "mi250x": "mi250x_ms"},
 )
 DEDISPERSION = TunedKernel(
     name="dedispersion",
@@ -78,11 +78,12 @@ def _figure(tuned: TunedKernel, out: Path, quick: bool) -> Figure:
     findings: list[str] = []
     results: list[dict[str, object]] = [dict(one) for one in configurations]
     for machine, column in tuned.columns.items():
+        ran = [(one, row[column]) for one, row in zip(configurations, measured, strict=True)]
         run = TuningRun(
             machine=machine,
             kernel=tuned.kernel,
-            configurations=configurations,
-            times_ms=[float(row[column]) for row in measured],
+            configurations=[one for one, time_ms in ran if time_ms],
+            times_ms=[float(time_ms) for _, time_ms in ran if time_ms],
         )
         found = predicted(run, out / f"{tuned.name}.tune")
         of_machine, finding = compared(tuned.name, run, found)
