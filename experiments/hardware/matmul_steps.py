@@ -1,8 +1,8 @@
-"""RTX A6000: predicted rates of a product of matrices, from the naive kernel to blocks in registers.
+"""RTX A6000 and H200: predicted rates of a product of matrices, from the naive kernel to blocks in registers.
 
-The kernels do what those do that were measured, with the same tiles, but are not the same text. A thread's
-loop is shortened, and the time of all of it extrapolated along a line: what a kernel does before and after
-the loop counts once.
+The kernels do what those do that were measured on the A6000, with the same tiles, but are not the same text; on the
+H200 the very machine code ran that is predicted. A thread's loop is shortened, and the time of all of it
+extrapolated along a line: what a kernel does before and after the loop counts once.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 from tracegen import trace_snapshots
 
-TABLE = "a6000_matmul.csv"
+TABLES = {"a6000": "a6000_matmul.csv", "h200": "h200_matmul.csv"}
+"""Machine -> its measured rates."""
 SIZE = 4096
 DEPTHS = 256, 768
+NAIVE_DEPTHS = 128, 384
+"""The naive kernel's loads touch 32 lines each: of longer loops a trace takes more than 16 GB on an H200."""
 TRIALS = 2
 QUICK = ("coalesced", "vectors")
 
@@ -28,38 +31,40 @@ QUICK = ("coalesced", "vectors")
 def predicted_s(step: str, machine: Machine) -> float:
     """Seconds of one product."""
     seconds = []
-    for depth in DEPTHS:
+    depths = NAIVE_DEPTHS if step == "naive" else DEPTHS
+    for depth in depths:
         workload = product(step, SIZE, depth)
         traces = trace_snapshots(workload, machine, snapshots=1)
         timing = predict(workload, traces, machine, PredictOptions(trials=TRIALS)).timing
         seconds.append(timing.estimate.mean)
-    slope = (seconds[1] - seconds[0]) / (DEPTHS[1] - DEPTHS[0])
-    return seconds[0] + slope * (SIZE - DEPTHS[0])
+    slope = (seconds[1] - seconds[0]) / (depths[1] - depths[0])
+    return seconds[0] + slope * (SIZE - depths[0])
 
 
 def matmul_steps(out: Path, quick: bool) -> Figure:
-    """The rate of each step; of two if quick."""
-    machine = load_machine("a6000")
+    """The rate of each step on each machine; of two steps on the first if quick."""
     operations = 2 * SIZE**3
+    machines = {name: load_machine(name) for name in (list(TABLES)[:1] if quick else TABLES)}
     cases = [
         Case(
             figure="matmul-steps",
             case=row["step"],
-            quantity="rate",
+            quantity=f"{name} rate",
             unit="GFLOP/s",
             reference=float(row["gflops"]),
             ours=operations / predicted_s(row["step"], machine) / 1e9,
             ci95=None,
         )
-        for row in rows(TABLE)
+        for name, machine in machines.items()
+        for row in rows(TABLES[name])
         if not quick or row["step"] in QUICK
     ]
     return Figure(
         reference_name="measured",
         name="matmul-steps",
-        title="RTX A6000, product of 4096 x 4096 matrices: rates from the naive kernel to blocks in registers",
-        source=source(TABLE),
+        title="RTX A6000 and H200, product of 4096 x 4096 matrices: rates from the naive kernel to blocks in registers",
+        source="; ".join(map(source, TABLES.values())),
         cases=cases,
-        findings=[f"rate: {errors(cases, 'rate')}"],
+        findings=[f"{name}: {errors(cases, f'{name} rate')}" for name in machines],
         pictures=[drawing.scatter(out / "matmul-steps.png", cases, "matrix product: GFLOP/s")],
     )
