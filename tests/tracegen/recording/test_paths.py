@@ -88,11 +88,12 @@ def test_insertions_into_a_hash_table(n: int, context: Any) -> None:
 
 @pytest.mark.parametrize(
     ("workload", "why"),
-    [(insert(1 << 10), "order of its atomic operations"), (ragged(20), "it has a data race")],
+    [(insert(64), "order of its atomic operations"), (ragged(20), "it has a data race")],
 )
 def test_other_paths_are_recorded_again(
     workload: Any, why: str, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The hash table is filled by one group, for two could come in another order each time."""
     exact = tracegen.trace(workload, context=context)
     assert "one_of_many" not in exact.provenance
     count = DeviceRun._count
