@@ -41,7 +41,7 @@ TRANSLATION = "translation"
 """The translation of addresses, as a resource."""
 DEPENDENT = "dependent instructions"
 IN_TURN = "DRAM's wait for L1"
-"""A core's limit, as something that the launch can be without."""
+"""Names of what a launch can be without."""
 WAIT, BARRIER = -1, -2
 MOST_SPANS = 20_000
 
