@@ -64,7 +64,8 @@ def throughputs_of(operations: Iterable[str]) -> list[str]:
 
 
 def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, float]:
-    """Unit -> cycles that a block's instructions occupy it; `slots` for the issue slots.
+    """Unit -> cycles that a block's instructions occupy it; `slots` for the issue slots, which also pass while operands
+    are read.
 
     Raises ThroughputError where the machine lacks a throughput.
     """

@@ -10,7 +10,7 @@ import numpy as np
 from memsim.trace.model import Trace
 
 INSTRUCTIONS_AN_ACCESS = 8
-NO_INSTRUCTIONS = ("conflict", "stalled")
+NO_INSTRUCTIONS = ("conflict", "stalled", "operands")
 """Kinds of work that count passes of bank conflicts, and cycles."""
 
 

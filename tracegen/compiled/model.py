@@ -86,6 +86,8 @@ class Instruction:
         the latest accesses to global and private memory may still be outstanding after it
     stall_cycles : until its sub-group can issue the next instruction, as the compiler has set it (NVIDIA, from
         Volta on); 0 if unknown
+    read_cycles : in which its operands are read from the register file, while nothing else is issued (see
+        tracegen.compiled.nvidia.register_reads); 1 if unknown
     """
 
     opcode: str
@@ -99,6 +101,7 @@ class Instruction:
     location: Location | None = None
     outstanding: int | None = None
     stall_cycles: int = 0
+    read_cycles: int = 1
 
     @property
     def is_traced(self) -> bool:

@@ -30,6 +30,13 @@ def test_units_of_volta_work_at_once() -> None:
     }  # fmt: skip
 
 
+def test_nothing_is_issued_while_operands_are_read() -> None:
+    """Six of ten instructions read two registers of one bank; half of a cycle each in `fma` all the same."""
+    cycles = unit_cycles(V100, issued(fma=10, operands=6))
+    assert cycles == {"slots": 16 / 4, "fma": 10 * 32 / 64}
+    assert cycles["slots"] < cycles["fma"] < unit_cycles(V100, issued(fma=10, operands=20))["slots"]
+
+
 def test_vector_instructions_of_amd_share_their_unit() -> None:
     cycles = unit_cycles(MI250X, issued(fma=10, alu=6, fp64=3, special=2, scalar=30))
     assert cycles["vector"] == 10 + 6 + 3 + 2 * 4

@@ -25,6 +25,7 @@ KINDS: tuple[str, ...] = (
     "exchange",
     "conflict",
     "stalled",
+    "operands",
 )
 """The pipes (`tracegen.compiled.model.PIPES`), with `load_store` divided by what is accessed:
 
@@ -34,6 +35,7 @@ paired_64, paired_128 : the same where lanes are paired, which takes half as lon
 exchange : other instructions of the load/store unit, such as `SHFL`
 conflict : no instructions, but further passes of local memory's banks, which conflicts cause
 stalled : no instructions, but cycles until the next one of a sub-group that has a core to itself
+operands : no instructions, but further cycles in which operands are read, and nothing is issued
 """
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 
@@ -52,12 +54,13 @@ def kind_of(instruction: Instruction) -> str:
 
 
 def counted(instructions: Iterable[Instruction]) -> Counts:
-    """(n_kind,) how many instructions there are of each kind, passes due to conflicts, and stalled cycles."""
+    """(n_kind,) how many instructions there are of each kind, passes due to conflicts, and cycles."""
     counts = np.zeros(len(KINDS))
     for instruction in instructions:
         kind, memory = kind_of(instruction), instruction.memory
         counts[_NUMBER[kind]] += 1
         counts[_NUMBER["stalled"]] += instruction.stall_cycles
+        counts[_NUMBER["operands"]] += instruction.read_cycles - 1
         if memory is None:
             continue
         counts[_NUMBER["conflict"]] += max(memory.conflict_passes, 0.0)

@@ -28,9 +28,9 @@ from tracegen.tools.toolchain import (
     nvvm_tools,
 )
 
-FIRST_WITH_STALLS = 70
-"""The compute capability from which each instruction's encoding has its stall cycles. What older GPUs run may be shown
-in the code of a later one, whose latencies are others."""
+VOLTA = 70
+"""The compute capability from which each instruction's encoding has its stall cycles, and registers lie in two banks.
+What older GPUs run may be shown in the code of a later one, whose latencies are others."""
 _TABLE_JUMP = re.compile(r"\b(?:BRX|JMX)")
 _SHAPES = re.compile(r"^[ \t]*\.(?:reqntid|maxntid|minnctapersm)\b[^\n]*\n", re.MULTILINE)
 
@@ -134,8 +134,8 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
     usage = read_usage(texts["log"])
     names = {request.kernel: request.pointer_names} if request.pointer_names else None
     _, origins = number_instructions(texts["ptx"], names, request.source_name)
-    has_stalls = number(request.target) >= FIRST_WITH_STALLS
-    blocks, notes = read_sass(texts["encoded"], request.kernel, has_stalls)
+    since_volta = number(request.target) >= VOLTA
+    blocks, notes = read_sass(texts["encoded"], request.kernel, since_volta)
     return MachineCode(
         kernel=request.kernel,
         target=request.target,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from memsim.errors import KernelError
 from tracegen.compiled.block_graph import Line, basic_blocks, call_notes
 from tracegen.compiled.model import BasicBlock, Direction, Instruction, MemoryOperation, Pipe, Space
+from tracegen.compiled.nvidia.register_reads import RegisterReads
 from tracegen.compiled.nvidia.sass_opcodes import BULK_COPIES, PIPE_OF, words
 from tracegen.compiled.nvidia.sass_operands import access_bytes, registers
 
@@ -48,20 +49,20 @@ _TABLE_JUMPS = words("BRX BRXU JMX JMXU")
 
 
 def read_sass(
-    text: str, kernel: str, has_stalls: bool = True
+    text: str, kernel: str, since_volta: bool = True
 ) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
     """The blocks of a kernel and the functions that it calls, and notes on what is approximate.
 
     Code that cannot be reached is left out. A call goes on in the called function, and that function
     returns to all its calls. Generic accesses (`LD`, `ST`, `ATOM`) count as global.
 
-    has_stalls : whether encodings have the stall cycles
+    since_volta : whether encodings have the stall cycles, and registers lie in two banks
 
     Raises KernelError if the listing has no such kernel.
     """
-    reader = _SassReader()
+    reader = _SassReader(since_volta)
     for line, following in itertools.pairwise([*_section(text, kernel), ""]):
-        reader.read(line, following if has_stalls else "")
+        reader.read(line, following if since_volta else "")
     if not reader.lines:
         raise KernelError(f"the disassembly contains no kernel {kernel!r}")
     blocks, missing = basic_blocks(reader.linked())
@@ -87,6 +88,8 @@ def _section(text: str, kernel: str) -> Iterator[str]:
 class _SassReader:
     """Collects instructions line by line."""
 
+    since_volta: bool
+    operands: RegisterReads = field(default_factory=RegisterReads)
     lines: list[Line] = field(default_factory=list)
     function: str = ""
     functions: set[str] = field(default_factory=set)
@@ -104,6 +107,7 @@ class _SassReader:
             self._add(match, _stall_cycles(following))
         elif match := _LABEL.match(line):
             self.labels.append(match[1])
+            self.operands = RegisterReads()
             if match[1] in self.functions:
                 self.function = match[1]
         elif match := _FUNCTION.match(line):
@@ -117,6 +121,8 @@ class _SassReader:
         instruction = _instruction(
             match["guard"] or "", match["opcode"], operands, self.origin, is_spill, stall_cycles
         )
+        if self.since_volta and (cycles := self.operands.cycles(instruction)) > 1:
+            instruction = replace(instruction, read_cycles=cycles)
         named = table[1].split(",") if table else _TARGET.findall(listed)[-1:]
         if match["opcode"].startswith("CALL") and named and named[0].startswith(".L"):
             # A far jump: functions have names of their own.
