@@ -18,14 +18,15 @@ pytestmark = [
 ]
 
 SAMPLE = {
-    ("matmul.py:tiled", "v100"),
-    ("graphs.py:bfs_level", "mi250x"),
-    ("merge_sort.cl:sort_tiles", "v100"),
-    ("rodinia/elimination.py:lud", "cpu-pocl"),
-    ("f.floopy:neighbours", "mi250x"),
-    ("f.floopy:neighbours", "arc_b580"),
-    ("cuda_twins.cu:csr::spmv", "v100"),
+    ("matmul.py:tiled", "n=50 tile=8 dtype=float64", "v100"),
+    ("graphs.py:bfs_level", "n=1000", "mi250x"),
+    ("merge_sort.cl:sort_tiles", "n=5000", "v100"),
+    ("rodinia/elimination.py:lud", "n=64", "cpu-pocl"),
+    ("f.floopy:neighbours", "", "mi250x"),
+    ("f.floopy:neighbours", "n=1000", "arc_b580"),
+    ("cuda_twins.cu:csr::spmv", "name=spmv", "v100"),
 }
+"""Kernel, settings and machine of those that always run."""
 
 
 def test_every_builder_is_in_the_matrix() -> None:
@@ -50,7 +51,7 @@ def test_every_builder_is_in_the_matrix() -> None:
 
 
 def marks(kernel: Shipped, machine: str) -> list[pytest.MarkDecorator]:
-    slow = [] if (kernel.spec, machine) in SAMPLE else [pytest.mark.slow]
+    slow = [] if (kernel.spec, kernel.settings, machine) in SAMPLE else [pytest.mark.slow]
     return slow + [needs_clang] * (".cu:" in kernel.spec)
 
 

@@ -115,7 +115,7 @@ def test_loads_of_an_unrolled_loop_may_overtake_several_barriers(machine: str, n
 def test_long_functions_are_inlined_as_nvidias_compilers_do() -> None:
     """In a function of its own, accesses to shared memory would be taken for accesses to global memory."""
     steps = "".join(
-        f"  s[(t * {i + 3}) % 256] += s[(t + {i * i}) % 256] * {i}.5f;\n" for i in range(400)
+        f"  s[(t * {i + 3}) % 256] += s[(t + {i * i}) % 256] * {i}.5f;\n" for i in range(150)
     )
     source = f"""__device__ void long_function(float *s, int t) {{
 {steps}}}

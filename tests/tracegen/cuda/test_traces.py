@@ -152,7 +152,7 @@ def test_batches_and_pieces_give_the_same_trace() -> None:
       y[i] = sum;
     }
     """
-    given = workload(source, floats(600), np.zeros(256, np.float32), 300, grid=4, block=64)
+    given = workload(source, floats(320), np.zeros(256, np.float32), 60, grid=4, block=64)
     whole = tracegen.trace(given)
     for memory_bytes in (1 << 16, 1 << 12):
         assert differing(tracegen.trace(given, memory_bytes=memory_bytes), whole) == set()
