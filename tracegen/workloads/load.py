@@ -133,12 +133,14 @@ def _text(
     """A kernel of a file in OpenCL C or CUDA C++, with what `args` returns."""
     if not path.is_file():
         raise KernelError(f"no such kernel file: {path}")
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not text.strip():
+        raise KernelError(f"{path} is empty: there is no kernel in it")
     if args is None:
         raise KernelError(
             f"{path} does not describe its launch: --args FILE.py:NAME names a callable that returns a"
             f" tracegen.{kind.__name__}"
         )
-    text = path.read_text(encoding="utf-8", errors="replace")
     made, macros = _made(args, given, text)
     if not isinstance(made, kind):
         raise KernelError(f"{args} must return a tracegen.{kind.__name__}, got {_a(made)}")

@@ -149,9 +149,13 @@ def test_fortran_computes_what_its_text_states(folder: Path) -> None:
         ("f.floopy:neighbours", None, r"needs a value for n: --set n=VALUE"),
         ("f.floopy:neighbours", "args.py:number", "must return a mapping from argument to value"),
         ("none.floopy:neighbours", None, r"no such kernel file: none\.floopy"),
+        ("empty.cl", None, r"empty\.cl is empty"),
+        ("empty.cu:k", "args.py:scaled", r"empty\.cu is empty"),
     ],
 )
 def test_wrong_names(folder: Path, spec: str, args: str | None, match: str) -> None:
+    for name in ("empty.cl", "empty.cu"):
+        (folder / name).write_text("\n", encoding="utf-8")
     with pytest.raises(KernelError, match=match) as caught:
         tracegen.trace(tracegen.load_kernel(spec, {}, args))
     assert "\n" not in str(caught.value)
