@@ -13,9 +13,10 @@ place (their section 5.3.1), as far as no other warp comes between.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tracegen.compiled.model import Instruction
+from tracegen.compiled.model import Pipe
 
 _OPERAND = re.compile(r"[-|~!]*R(\d+)((?:\.\w+)*)\|?")
 _FIXED = frozenset(("fma", "alu", "fp64", "fp16"))
@@ -32,22 +33,30 @@ class RegisterReads:
 
     kept: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def cycles(self, instruction: Instruction) -> int:
-        """Cycles of the busier bank, at least 1."""
-        if instruction.pipe not in _FIXED:
+    def cycles(self, pipe: Pipe, reads: Sequence[str], operands: Sequence[str]) -> int:
+        """Cycles of the busier bank for the next instruction, at least 1.
+
+        reads : names of single registers;  operands : as written, the result first
+        """
+        if pipe not in _FIXED:
             return 1
-        reads = {int(name[1:]) for name in instruction.reads if name[0] == "R"}
-        guard = instruction.text.startswith("@")
-        operands = instruction.text.split(" ", 2 if guard else 1)[-1].split(", ")[1:]
-        width = 2 if instruction.pipe == "fp64" else 1
-        for place, operand in enumerate(operands):
+        registers = {int(name[1:]) for name in reads if name[0] == "R"}
+        if self.kept or any(".reuse" in operand for operand in operands):
+            registers -= self._kept(operands[1:], 2 if pipe == "fp64" else 1)
+        odd = sum(register % _N_BANKS for register in registers)
+        return max(odd, len(registers) - odd, 1)
+
+    def _kept(self, sources: Sequence[str], width: int) -> set[int]:
+        """The registers that need not be read; what is kept is then as after the instruction."""
+        found = set()
+        for place, operand in enumerate(sources):
             match = _OPERAND.fullmatch(operand)
             if match is None:
                 continue
             for register in range(int(match[1]), int(match[1]) + width):
                 at = register % _N_BANKS, place
-                if self.kept.get(at) == register:
-                    reads.discard(register)
-                self.kept[at] = register if ".reuse" in match[2] else -1
-        odd = sum(register % _N_BANKS for register in reads)
-        return max(odd, len(reads) - odd, 1)
+                if self.kept.pop(at, None) == register:
+                    found.add(register)
+                if ".reuse" in match[2]:
+                    self.kept[at] = register
+        return found

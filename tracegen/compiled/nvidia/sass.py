@@ -118,11 +118,11 @@ class _SassReader:
         listed = _REMARK.sub("", match["operands"])
         operands = [part.strip() for part in _OPERAND.findall(listed) if part.strip()]
         is_spill = "SpillRefill" in match["operands"]
+        registers_read = self.operands if self.since_volta else None
         instruction = _instruction(
-            match["guard"] or "", match["opcode"], operands, self.origin, is_spill, stall_cycles
+            *(match["guard"] or "", match["opcode"], operands, self.origin),
+            *(is_spill, stall_cycles, registers_read),
         )
-        if self.since_volta and (cycles := self.operands.cycles(instruction)) > 1:
-            instruction = replace(instruction, read_cycles=cycles)
         named = table[1].split(",") if table else _TARGET.findall(listed)[-1:]
         if match["opcode"].startswith("CALL") and named and named[0].startswith(".L"):
             # A far jump: functions have names of their own.
@@ -168,22 +168,25 @@ def _instruction(
     origin: int | None,
     is_spill: bool,
     stall_cycles: int,
+    registers_read: RegisterReads | None,
 ) -> Instruction:
     base = opcode.partition(".")[0]
     text = f"{'@' + guard + ' ' if guard else ''}{opcode} {', '.join(operands)}".rstrip()
     never = guard == "!PT"
     decided = bool(guard) or (base in _JUMPS and _is_conditional(opcode, operands))
     reads, writes = registers(opcode, operands, guard)
+    pipe = _pipe(base, never)
     return Instruction(
         opcode=opcode,
         text=text,
-        pipe=_pipe(base, never),
+        pipe=pipe,
         predicated=decided,
         reads=reads,
         writes=writes,
         memory=None if never else _memory(base, opcode, is_spill),
         origin=origin,
         stall_cycles=stall_cycles,
+        read_cycles=registers_read.cycles(pipe, reads, operands) if registers_read else 1,
     )
 
 
