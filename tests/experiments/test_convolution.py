@@ -49,7 +49,7 @@ def test_a_ranking_is_judged_by_what_was_measured() -> None:
 @pytest.mark.parametrize(
     ("column", "count", "correlation", "losses", "error"),
     [
-        ("a100_ms", 100, 0.902, (0.0, 0.0), 0.135),
+        ("a100_ms", 100, 0.902, (0.0, 0.0), 0.134),
         ("h200_ms", 87, 0.952, (0.0, 0.0), 0.096),
         ("mi250x_ms", 100, 0.82, (0.0, 0.0), 0.31),
     ],
