@@ -26,6 +26,8 @@ PREFIX = "issued_"
 """Marks an operation that is a count of machine instructions: `issued_fma`."""
 SLOTS = "instructions"
 """The throughput that limits all instructions together, in lanes: instructions a cycle times lanes."""
+READS = "reads of operands"
+"""A unit that is no lower bound: how instructions share the banks of registers was fitted."""
 _FIRST_SPLIT = 70
 """The compute capability from which integer instructions have units of their own."""
 
@@ -38,7 +40,7 @@ _THROUGHPUT = {
     "barrier": "barrier",
 }
 _VECTOR = ("fma", "alu", "fp64", "fp16", "special")
-_CONFLICT, _STALLED = "conflict", "stalled"
+_CONFLICT, _STALLED, _OPERANDS = "conflict", "stalled", "operands"
 _LOAD_STORE = {
     "local_32": 1.0,
     "local_64": 2.0,
@@ -64,14 +66,17 @@ def throughputs_of(operations: Iterable[str]) -> list[str]:
 
 
 def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, float]:
-    """Unit -> cycles that a block's instructions occupy it; `slots` for the issue slots, which also pass while operands
-    are read.
+    """Unit -> cycles that a block's instructions occupy it; `slots` for the issue slots, READS for these and those
+    that pass while operands are read.
 
     Raises ThroughputError where the machine lacks a throughput.
     """
     counts = _counts(operations)
-    issued = sum(n for kind, n in counts.items() if kind not in (_CONFLICT, _STALLED))
+    cycles_only = (_CONFLICT, _STALLED, _OPERANDS)
+    issued = sum(n for kind, n in counts.items() if kind not in cycles_only)
     cycles: dict[str, float] = {"slots": issued * _slot_cycles(machine)}
+    if counts.get(_OPERANDS):
+        cycles[READS] = (issued + counts[_OPERANDS]) * _slot_cycles(machine)
     unit_of = _shared_units(machine)
     for kind, throughput in _THROUGHPUT.items():
         if counts.get(kind):

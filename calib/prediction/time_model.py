@@ -34,6 +34,7 @@ from calib.prediction.costs import DRAM, AccessCosts
 from calib.prediction.event_simulation import Events, events
 from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_factor, round_cycles
 from calib.prediction.machine_pipes import (
+    READS,
     is_issued,
     load_store_cycles,
     stalled_cycles,
@@ -402,8 +403,9 @@ def floors_cycles(inputs: Inputs, resident: Residents) -> dict[str, Floats]:
     """name -> (n_trial,) cycles of a round that no schedule can beat."""
     count = occurrences(inputs)
     subgroups = resident.subgroups * np.ones(inputs.n_trials)
+    is_bound = np.array([unit != READS for unit in inputs.units])
     floors = {
-        "arithmetic": subgroups * float((count @ inputs.unit_cycles).max()),
+        "arithmetic": subgroups * float((count @ inputs.unit_cycles)[is_bound].max()),
         "L1": subgroups * float(count @ inputs.pipe_cycles),
     }
     for k, channel in enumerate(inputs.channels):
@@ -457,6 +459,8 @@ def _issue(program: Program, machine: Machine) -> tuple[tuple[str, ...], Floats,
     rows = [{}, *(unit_cycles(machine, block.operations) for block in program.blocks)]
     local = [0.0, *(load_store_cycles(machine, block.operations) for block in program.blocks)]
     units = tuple(dict.fromkeys(name for row in rows for name in row))
+    if READS in units:  # blocks that read no operand twice are issued all the same
+        rows = [{READS: row.get("slots", 0.0)} | row for row in rows]
     return units, np.array([[row.get(n, 0.0) for n in units] for row in rows]), np.array(local)
 
 

@@ -173,6 +173,7 @@ UNITS = {
     "fma": "32-bit floating-point numbers",
     "alu": "integers (indices and comparisons among them)",
     "fp64": "64-bit floating-point numbers",
+    "reads of operands": "reads of operands from one bank of registers",
     "fp16": "16-bit floating-point numbers",
     "special": "special functions (such as exp, sqrt and sin)",
     "vector": "vector instructions",

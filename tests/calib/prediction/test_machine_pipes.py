@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calib.prediction.basic_blocks_trace import blocks_from_trace
-from calib.prediction.machine_pipes import load_store_cycles, throughputs_of, unit_cycles
+from calib.prediction.machine_pipes import READS, load_store_cycles, throughputs_of, unit_cycles
 from memsim.machine import load_machine
 from memsim.trace import Trace
 from tests.support.traces import loads
@@ -33,8 +33,8 @@ def test_units_of_volta_work_at_once() -> None:
 def test_nothing_is_issued_while_operands_are_read() -> None:
     """Six of ten instructions read two registers of one bank; half of a cycle each in `fma` all the same."""
     cycles = unit_cycles(V100, issued(fma=10, operands=6))
-    assert cycles == {"slots": 16 / 4, "fma": 10 * 32 / 64}
-    assert cycles["slots"] < cycles["fma"] < unit_cycles(V100, issued(fma=10, operands=20))["slots"]
+    assert cycles == {"slots": 10 / 4, READS: 16 / 4, "fma": 10 * 32 / 64}
+    assert cycles[READS] < cycles["fma"] < unit_cycles(V100, issued(fma=10, operands=20))[READS]
 
 
 def test_vector_instructions_of_amd_share_their_unit() -> None:

@@ -12,6 +12,7 @@ import pytest
 from calib.prediction.basic_blocks import Block, Program, Repeat
 from calib.prediction.costs import DRAM, AccessCosts, core_bandwidth
 from calib.prediction.latency_hiding import LatencyHidingError
+from calib.prediction.machine_pipes import READS
 from calib.prediction.throughputs import (
     ThroughputError,
     cycles_of,
@@ -227,6 +228,17 @@ def test_a_million_blocks_are_no_more_than_their_kinds() -> None:
     # 8 sub-groups: 40 issued and 48 moved a turn. One waits for 5 + 90, and for 6 of its core's share of
     # a channel that four cores have together.
     assert timing.estimate.mean * V100.clock_hz == pytest.approx((5 + 90 + 6 / 4) * 10**6, rel=1e-3)
+
+
+def test_reads_of_operands_take_time_and_are_no_floor() -> None:
+    """How instructions share the banks of registers was fitted, so that it bounds nothing."""
+    made = inputs([0, 10], [0, 0], np.zeros((2, 2)))
+    both = dataclasses.replace(
+        made, unit_cycles=np.array([[0.0, 0.0], [10.0, 13.0]]), units=("slots", READS), at_once=True
+    )
+    timing = time_of(both, resident(4, 2), V100)
+    assert timing.floors_s["arithmetic"][0] == pytest.approx(8 * 10 / V100.clock_hz)
+    assert timing.seconds[0] == pytest.approx(8 * 13 / V100.clock_hz)
 
 
 def test_time_is_never_below_a_floor_and_never_falls_with_latency() -> None:
