@@ -71,11 +71,21 @@ class CudaRequest(Request):
         return self.program.searched
 
     def run_clang(
-        self, clang: Tool, language: Sequence[str], output: str, folder: Path
+        self,
+        clang: Tool,
+        language: Sequence[str],
+        output: str,
+        folder: Path,
+        *,
+        only_check: bool = False,
     ) -> Finished:
-        """Runs clang in a folder. language : see `nvidia_language` and `amd_language`"""
+        """Runs clang in a folder. language : see `nvidia_language` and `amd_language`
+
+        only_check : lists the headers that the program reads, and compiles nothing
+        """
         files = ["-MMD", "-MF", DEPENDENCIES, self.file, "-o", output]
-        return run_with_header(clang, FIRST, language, [*self.program.given, *files], folder)
+        rest = [*(["-fsyntax-only"] if only_check else []), *self.program.given, *files]
+        return run_with_header(clang, FIRST, language, rest, folder)
 
     @property
     def nvrtc_options(self) -> list[str]:

@@ -100,9 +100,10 @@ class Request:
 
     @property
     def dependencies(self) -> list[str]:
-        """What decides what the compilers write, besides their versions and the included files."""
+        """What decides the machine code, besides the versions of the compilers and the included files."""
         shape = f"{self.group_shape} {self.registers_limit}"
-        return [self.source, self.kernel, self.target, *self.options.arguments, shape, self.by]
+        names = [self.kernel, self.source_name, *self.pointer_names]
+        return [self.source, *names, self.target, *self.options.arguments, shape, self.by]
 
     @property
     def searched(self) -> list[str]:

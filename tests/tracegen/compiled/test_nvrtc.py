@@ -20,6 +20,7 @@ from tracegen.compiled.counting.conflicts import with_conflicts
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode, MemoryOperation
 from tracegen.cuda.host_code import device_code
 from tracegen.options import TraceOptions
+from tracegen.tools import precompiled, process
 from tracegen.tools.toolchain import find_library
 from tracegen.workloads.load import load_kernel
 
@@ -99,6 +100,26 @@ class TestOnItsOwn:
         assert "nvrtc" in compiler_of(traced(stencil(), "auto"))
         program = program_of(stencil())
         assert "nvrtc" in program.compiled(program.kernels[0], "sm_90").tools
+
+    def test_headers_are_listed_with_those_that_are_compiled_already(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        runs: list[str] = []
+
+        def counted(command: Any, folder: Path) -> process.Finished:
+            runs.append("pch" if "-emit-pch" in command else "list")
+            return process.run(command, folder)
+
+        monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path / "cache"))
+        (tmp_path / "factor.h").write_text("#define FACTOR 2\n")
+        for kernel in ("k<3>", "k<4>"):
+            source = '#include "factor.h"\n' + STENCIL.replace("N *", "FACTOR * N *")
+            options = [f"-I{tmp_path}"]
+            program = program_of(stencil(source, kernel=kernel, build_options=options))
+            with monkeypatch.context() as patch:
+                patch.setattr(precompiled, "run", counted)
+                assert "nvrtc" in program.compiled(program.kernels[0], "sm_80").tools
+        assert runs == ["pch", "list", "list"]
 
     def test_clang_compiles_what_it_refuses(self) -> None:
         source = "#include <cuda_fp16.h>\n" + STENCIL.replace(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from memsim.errors import KernelError
 from memsim.files import temporary_folder
+from tracegen.compiled import kept_code
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.amd.gcn_metadata import read_resources
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.request import CompileError, Request, check, linked
 from tracegen.tools import cache
-from tracegen.tools.headers import included, unchanged
+from tracegen.tools.headers import included
 from tracegen.tools.process import run
 from tracegen.tools.toolchain import AmdTools, CompilerMissing, amd_tools
 
@@ -34,11 +36,12 @@ def machine_code(request: Request) -> MachineCode:
     if request.target not in tools.clang.targets:
         raise CompilerMissing(f"{tools.clang} does not compile for {request.target}")
     key = cache.key(*_dependencies(request, tools))
-    texts = cache.load(key, "listing")
-    if texts is None or not unchanged(texts.get("headers")):
+    code = kept_code.load(key)
+    if code is None:
         texts = _compiled(request, tools)
-        cache.save(key, texts)
-    return _read(request, tools, texts["listing"])
+        code = _read(request, tools, texts["listing"])
+        kept_code.save(key, code, texts["headers"])
+    return replace(code, notes=(*request.notes, *code.notes))
 
 
 def _dependencies(request: Request, tools: AmdTools) -> Iterator[str]:
@@ -149,7 +152,7 @@ def _read(request: Request, tools: AmdTools, listing: str) -> MachineCode:
         spill_load_bytes=resources.spill_bytes,
         listing=listing,
         tools=tools.versions,
-        notes=(*request.notes, *_limit_notes(request, resources.registers_per_item), *notes),
+        notes=(*_limit_notes(request, resources.registers_per_item), *notes),
     )
 
 

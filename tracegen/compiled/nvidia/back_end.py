@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memsim.files import temporary_folder
+from tracegen.compiled import kept_code
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
 from tracegen.compiled.nvidia.nvidia_ptx import builtins_text, number, write_ptx
 from tracegen.compiled.nvidia.ptx import Origin, number_instructions, numbered
@@ -17,7 +18,7 @@ from tracegen.compiled.nvidia.sass import read_sass, without_encodings
 from tracegen.compiled.nvidia.spills import mark_spills
 from tracegen.compiled.request import Request, check
 from tracegen.tools import cache
-from tracegen.tools.headers import included, unchanged
+from tracegen.tools.headers import included
 from tracegen.tools.process import run
 from tracegen.tools.toolchain import (
     CompilerMissing,
@@ -39,11 +40,12 @@ def machine_code(request: Request) -> MachineCode:
     """The kernel in SASS. Raises KernelError where a compiler is missing or refuses the kernel."""
     tools = nvidia_tools()
     key = cache.key(*_dependencies(request, tools))
-    texts = cache.load(key, "ptx", "log", "encoded", "listing_target", "listing_log")
-    if texts is None or not unchanged(texts.get("headers")):
+    code = kept_code.load(key)
+    if code is None:
         texts = _compiled(request, tools)
-        cache.save(key, texts)
-    return _read(request, tools, texts)
+        code = _read(request, tools, texts)
+        kept_code.save(key, code, texts["headers"])
+    return dataclasses.replace(code, notes=(*request.notes, *code.notes))
 
 
 def _dependencies(request: Request, tools: NvidiaTools) -> Iterator[str]:
@@ -148,7 +150,7 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
         listing=without_encodings(texts["encoded"]),
         intermediate=texts["ptx"],
         tools={tool.name: tool.version for tool in _used(request, tools)},
-        notes=(*request.notes, *_target_notes(request, tools, texts), *notes),
+        notes=(*_target_notes(request, tools, texts), *notes),
     )
 
 

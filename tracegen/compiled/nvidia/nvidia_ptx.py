@@ -92,11 +92,9 @@ def _run_nvrtc(request: CudaRequest, tools: NvidiaTools, folder: Path) -> None:
     that it reads.
     """
     if "#include" in request.text:
-        language = [
-            "-fsyntax-only",
-            *request.nvidia_language(_known_target(request.target, tools.clang)),
-        ]
-        check(request.run_clang(tools.clang, language, "kernel.ptx", folder), tools.clang, request)
+        language = request.nvidia_language(_known_target(request.target, tools.clang))
+        finished = request.run_clang(tools.clang, language, "kernel.ptx", folder, only_check=True)
+        check(finished, tools.clang, request)
     tool, program = nvrtc_tool(), request.program
     text = PRINTF.sub("_print", program.compilable or program.text)
     target = f"--gpu-architecture=compute_{request.target[3:]}"

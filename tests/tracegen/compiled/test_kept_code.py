@@ -1,0 +1,90 @@
+"""Machine code is kept as it was read, and what is no machine code is not read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsim import disk_cache
+from tracegen.compiled import kept_code
+from tracegen.compiled.amd.gcn import read_gcn
+from tracegen.compiled.model import Location, MachineCode
+from tracegen.compiled.nvidia.sass import read_sass
+from tracegen.tools import cache
+
+LISTINGS = Path(__file__).parent / "listings"
+KEY = "0" * 64
+
+
+def read(name: str) -> MachineCode:
+    text = (LISTINGS / name).read_text(encoding="utf-8")
+    if name.endswith(".s"):
+        blocks, notes = read_gcn(text, "row_sums", ["a", "b"], "kernel.cl")
+    else:
+        blocks, notes = read_sass(text, name.partition(".")[0])
+    return MachineCode(
+        kernel="k",
+        target="sm_80",
+        blocks=blocks,
+        registers_per_item=32,
+        listing=text,
+        tools={"ptxas": "12.9"},
+        notes=tuple(notes),
+    )
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["row_sums.sm_80.sass", "calls.sm_80.sass", "small.gfx90a.s"])
+def test_code_is_kept_as_it_was_read(name: str) -> None:
+    code = read(name)
+    assert any(one.memory for block in code.blocks for one in block.instructions)
+    kept_code.save(KEY, code, {})
+    assert kept_code.load(KEY) == code
+
+
+def test_another_place_in_the_text_is_another_code() -> None:
+    code = read("row_sums.sm_80.sass")
+    first = code.blocks[0]
+    moved = replace(first.instructions[0], location=Location(line=3, column=7))
+    other = replace(
+        code,
+        blocks=(replace(first, instructions=(moved, *first.instructions[1:])), *code.blocks[1:]),
+    )
+    kept_code.save(KEY, other, {})
+    assert kept_code.load(KEY) == other != code
+
+
+def test_a_header_that_changed(tmp_path: Path) -> None:
+    kept_code.save(KEY, read("row_sums.sm_80.sass"), {str(tmp_path / "value.h"): "7 bytes"})
+    assert kept_code.load(KEY) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda code: code.pop("blocks"),
+        lambda code: code["blocks"][0].pop(),
+        lambda code: code["blocks"][0][1][0].pop(),
+        lambda code: code["tables"].pop("memory"),
+        lambda code: code["tables"].update(memory=[]),
+        lambda code: code.update(colour="red"),
+    ],
+)
+def test_content_that_is_no_code(damage: Any) -> None:
+    kept_code.save(KEY, read("row_sums.sm_80.sass"), {})
+    content = cache.load(KEY)
+    code = json.loads(content["code"])
+    damage(code)
+    content["code"] = json.dumps(code)
+    disk_cache.save(cache.KIND, KEY, content)
+    assert cache.load(KEY) == content
+    assert kept_code.load(KEY) is None
