@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from experiments.hardware.h100_stencil import h100_points, h100_stencil
+from experiments.hardware.l1_carveouts import l1_carveouts
 from experiments.hardware.l1_strides import l1_strides
 from experiments.hardware.l1_sweep import v100_l1
 from experiments.hardware.laplacian_fetch import mi250x_laplacian
 from experiments.hardware.matmul_steps import matmul_steps
 from experiments.hardware.pointer_chase import latency
 from experiments.hardware.profiled_stencil import v100_profile
+from experiments.hardware.recorded_order import recorded_order
 from experiments.hardware.snapshot_errors import snapshots
 from experiments.hardware.star13_volumes import v100_points
 from experiments.hardware.stencil_volumes import v100_stencil
@@ -29,6 +31,8 @@ FIGURES: Mapping[str, MakeFigure] = {
     "mi250x-laplacian": mi250x_laplacian,
     "v100-l1": v100_l1,
     "latency": latency,
+    "l1-carveouts": l1_carveouts,
+    "recorded-order": recorded_order,
     "l1-strides": l1_strides,
     "convolution": tuned_convolution,
     "dedispersion": tuned_dedispersion,

@@ -109,7 +109,7 @@ def chase_latency(machine: Machine, buffer_kb: float, seed: int = 0) -> float:
     """
     order = chase_lines(machine, buffer_kb, seed)
     address = np.tile(order, ROUNDS) + BASE_BYTES
-    plan, _ = make_plan(_chase_trace(machine, order, address), machine)
+    plan, _ = make_plan(chase_trace(machine, address), machine)
     work = Workspace(plan)
     counts = run_trial(plan, seed, 0, workspace=work).counts[:, 0].astype(np.float64)
     hits = counts[:, HITS] + counts[:, PENDING]
@@ -137,15 +137,16 @@ def chase_lines(machine: Machine, buffer_kb: float, seed: int) -> npt.NDArray[np
     return np.random.default_rng(seed).permutation(n_lines).astype(np.int64) * line_bytes
 
 
-def _chase_trace(
-    machine: Machine, order: npt.NDArray[np.int64], address: npt.NDArray[np.int64]
-) -> Trace:
+def chase_trace(machine: Machine, address: npt.NDArray[np.int64]) -> Trace:
+    """One work-item loads 8 bytes at one address (n,) after another; all are from BASE_BYTES on."""
     n = len(address)
     return Trace(
         sites=(AccessSite(name="next", array="buffer", direction="load", itemsize_bytes=8),),
         arrays=(
             ArrayExtent(
-                name="buffer", base_bytes=BASE_BYTES, size_bytes=int(order.max()) + 8 + 256
+                name="buffer",
+                base_bytes=BASE_BYTES,
+                size_bytes=int(address.max()) - BASE_BYTES + 8 + 256,
             ),
         ),
         launch=Launch(

@@ -1,0 +1,89 @@
+"""H200: lines that L1 misses in rounds through neighbouring lines, with nine sizes of the local memory beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from experiments.data_files import rows, source
+from experiments.hardware import drawing
+from experiments.hardware.pointer_chase import BASE_BYTES, chase_trace
+from experiments.reproduction import Case, Figure
+from memsim.hierarchy import ACCESSES, HITS, PENDING
+from memsim.machine import Machine, load_machine
+from memsim.montecarlo import make_plan, run_trial
+
+TABLE = "h200_l1_rounds.csv"
+LINE_BYTES = 128
+ROUNDS = 5
+FIRST_COUNTED = 2
+"""The rounds before it fill the cache."""
+
+
+def l1_carveouts(out: Path, quick: bool) -> Figure:
+    """Missed lines in percent of the lines, by their number and the size of local memory."""
+    machine = load_machine("h200")
+    cases = [
+        Case(
+            figure="l1-carveouts",
+            case=f"{int(row['lines']) * LINE_BYTES / 1024:g} kB",
+            quantity=f"beside {row['shared_kb']} KB",
+            unit="%",
+            reference=100 * float(row["missed_lines"]) / int(row["lines"]),
+            ours=100 * missed_share(beside(machine, int(row["shared_kb"])), int(row["lines"])),
+        )
+        for row in rows(TABLE)[:: 7 if quick else 1]
+    ]
+    sizes = list(dict.fromkeys(case.quantity for case in cases))
+    return Figure(
+        reference_name="measured",
+        name="l1-carveouts",
+        title="H200: lines that L1 misses in rounds through neighbouring lines",
+        source=source(TABLE),
+        cases=cases,
+        findings=[f"{size}: mean error {points_off(cases, size):.1f} points" for size in sizes],
+        pictures=[
+            drawing.curve(
+                out / f"l1-carveouts-{size.split()[1]}.png",
+                [case for case in cases if case.quantity == size],
+                f"H200, L1 {size} of local memory: missed lines",
+                "%",
+            )
+            for size in sizes
+        ],
+    )
+
+
+def points_off(cases: list[Case], size: str) -> float:
+    """Mean of the absolute errors beside local memory of this size, in points."""
+    return float(
+        np.mean(
+            [
+                abs(case.ours - case.reference)
+                for case in cases
+                if case.quantity == size and case.ours is not None and case.reference is not None
+            ]
+        )
+    )
+
+
+def beside(machine: Machine, local_memory_kb: int) -> Machine:
+    """The machine where local memory of this size has been taken from its first level."""
+    first, *others = machine.levels
+    left = first.resized(first.storage_bytes - 1024 * local_memory_kb)
+    return dataclasses.replace(machine, levels=(left, *others))
+
+
+def missed_share(machine: Machine, n_lines: int) -> float:
+    """The share of the lines that one round misses in the first level, once the cache is filled."""
+    counted = _misses(machine, n_lines, ROUNDS) - _misses(machine, n_lines, FIRST_COUNTED)
+    return counted / (n_lines * (ROUNDS - FIRST_COUNTED))
+
+
+def _misses(machine: Machine, n_lines: int, rounds: int) -> int:
+    address = np.tile(np.arange(n_lines, dtype=np.int64), rounds) * machine.levels[0].line_bytes
+    plan, _ = make_plan(chase_trace(machine, address + BASE_BYTES), machine)
+    counts = run_trial(plan, 0, 0, depth=1).counts[0, 0]
+    return int(counts[ACCESSES] - counts[HITS] - counts[PENDING])

@@ -1,0 +1,47 @@
+"""Rounds through neighbouring lines, beside local memory of nine sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.data_files import rows
+from experiments.hardware.l1_carveouts import TABLE, beside, l1_carveouts, missed_share, points_off
+from memsim.machine import load_machine
+
+MEASURED = {
+    (int(row["shared_kb"]), int(row["lines"])): float(row["missed_lines"]) for row in rows(TABLE)
+}
+SIZES = sorted({size for size, _ in MEASURED})
+STORAGE_LINES = 2048
+
+
+def test_nine_sizes_were_measured() -> None:
+    assert len(SIZES) == 9
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_four_to_eight_kilobytes_more_than_local_memory_are_missing(size: int) -> None:
+    left = STORAGE_LINES - 8 * size
+    assert MEASURED[size, left - 64] < 0.005 * left  # five lines are those of one set
+    assert MEASURED[size, left - 32] > 0.05 * left
+
+
+@pytest.mark.parametrize("size", [16, 132, 228])
+def test_sets_of_four_miss_nothing_or_everything(size: int) -> None:
+    machine = beside(load_machine("h200"), size)
+    left = machine.levels[0].capacity_lines
+    assert left == STORAGE_LINES - 8 * size
+    n_sets = machine.levels[0].n_sets
+    assert missed_share(machine, left - n_sets) == 0
+    assert 0 < missed_share(machine, left + n_sets // 2) < 1
+    assert missed_share(machine, left + 2 * n_sets) == 1
+
+
+def test_the_figure(tmp_path: Path) -> None:
+    figure = l1_carveouts(tmp_path, quick=True)
+    assert len(figure.pictures) == len(figure.findings) == 9
+    assert all((tmp_path / picture).exists() for picture in figure.pictures)
+    worst = max(points_off(figure.cases, size) for size in {case.quantity for case in figure.cases})
+    assert 1 < worst < 25
