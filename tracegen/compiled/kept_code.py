@@ -34,7 +34,7 @@ def load(key: str) -> MachineCode | None:
         return None
     try:
         return _code(json.loads(content["code"]))
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError):
         return None
 
 

@@ -79,7 +79,7 @@ def test_a_header_that_changed(tmp_path: Path) -> None:
         lambda code: code.update(colour="red"),
     ],
 )
-def test_content_that_is_no_code(damage: Any) -> None:
+def test_content_that_lacks_something(damage: Any) -> None:
     kept_code.save(KEY, read("row_sums.sm_80.sass"), {})
     content = cache.load(KEY)
     code = json.loads(content["code"])
@@ -87,4 +87,10 @@ def test_content_that_is_no_code(damage: Any) -> None:
     content["code"] = json.dumps(code)
     disk_cache.save(cache.KIND, KEY, content)
     assert cache.load(KEY) == content
+    assert kept_code.load(KEY) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "{", "[" * 100_000])
+def test_text_that_is_no_code(text: str) -> None:
+    disk_cache.save(cache.KIND, KEY, {"code": text, "headers": {}})
     assert kept_code.load(KEY) is None
