@@ -1,7 +1,7 @@
 """H200: loads in the order in which a core issued them, replayed through its L1, against the counted misses.
 
-Of an order that is known, only the cache can be wrong. The replays of `h100_stencil` and `v100_stencil` have the order
-to choose as well.
+Little but the cache can be wrong then: the clocks are those of the issue, and L1 may serve the schedulers in a slightly
+other order. The replays of `h100_stencil` and `v100_stencil` have the order to choose as well.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from experiments.reproduction import Case, Figure
 from memsim.hierarchy import ACCESSES, HITS, PENDING
 from memsim.machine import Machine, load_machine
 from memsim.montecarlo import make_plan, run_trial
-from memsim.trace import AccessSite, ArrayExtent, Launch, Trace
+from memsim.trace import GRANULE_BYTES, AccessSite, ArrayExtent, Launch, Trace
 
 TABLE, COUNTERS = "h200_load_clocks.csv", "h200_load_sectors.csv"
 GRID = StarGrid.checked(4, 632, 504, 504, 640)
-POINTS = (632, 504, 504)
-LANES, ITEM_BYTES, GRANULE_BYTES = 32, 8, 32
+LANES, ITEM_BYTES = 32, 8
 LOADS: tuple[Triple, ...] = (
     *((-1, 0, 0), (0, 0, 0), (1, 0, 0), (-2, 0, 0), (2, 0, 0), (-3, 0, 0), (3, 0, 0), (-4, 0, 0)),
     *((4, 0, 0), (0, -1, 0), (0, 1, 0), (0, -2, 0), (0, 2, 0), (0, -3, 0), (0, 0, 1), (0, 3, 0)),
@@ -158,7 +157,7 @@ def _granules(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
     """Granules and byte masks of the accesses, and the (n + 1,) offsets of each access."""
     item = order.sub_group[:, None] * LANES + np.arange(LANES)
-    grid = [-(-points // size) for points, size in zip(POINTS, shape, strict=True)]
+    grid = [-(-points // size) for points, size in zip(GRID.interior, shape, strict=True)]
     group = [
         order.group % grid[0],
         order.group // grid[0] % grid[1],
@@ -171,7 +170,7 @@ def _granules(
     element = GRID.first + x + GRID.pitch * y + GRID.plane * z + distance[:, None]
     base = np.where(order.access == len(LOADS), DST_BASE, SRC_BASE)[:, None]
     address = base + ITEM_BYTES * element
-    runs = (x < POINTS[0]) & (y < POINTS[1]) & (z < POINTS[2])
+    runs = (x < GRID.interior[0]) & (y < GRID.interior[1]) & (z < GRID.interior[2])
     access = np.broadcast_to(np.arange(len(order.access))[:, None], address.shape)[runs]
     of_lane = address[runs] // GRANULE_BYTES
     pairs, inverse = np.unique(np.stack([access, of_lane], 1), axis=0, return_inverse=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tracegen.compiled.model import (
@@ -25,6 +25,17 @@ _NUMBERED = {"memory": MemoryOperation, "location": Location}
 _FIELDS = [field.name for field in dataclasses.fields(Instruction)]
 _TABLES = [(_FIELDS.index(name), name, kind) for name, kind in _NUMBERED.items()]
 _SEQUENCES = [_FIELDS.index(name) for name in ("reads", "writes")]
+
+
+def machine_code(
+    key: str, make: Callable[[], tuple[MachineCode, Mapping[str, Any]]]
+) -> MachineCode:
+    """The code under a key of the cache, or else that which `make` returns with its headers; it is saved then."""
+    code = load(key)
+    if code is None:
+        code, headers = make()
+        save(key, code, headers)
+    return code
 
 
 def load(key: str) -> MachineCode | None:
@@ -96,8 +107,7 @@ def _instruction(row: list[Any], tables: Mapping[str, Sequence[Any]]) -> Instruc
         row[at] = tables[name][row[at]]
     for at in _SEQUENCES:
         row[at] = tuple(row[at])
-    instruction = object.__new__(
-        Instruction
-    )  # the constructor of a frozen class takes three times as long
+    # The constructor of a frozen class takes three times as long.
+    instruction = object.__new__(Instruction)
     instruction.__dict__.update(zip(_FIELDS, row, strict=True))
     return instruction

@@ -35,12 +35,12 @@ def machine_code(request: Request) -> MachineCode:
     tools = amd_tools()
     if request.target not in tools.clang.targets:
         raise CompilerMissing(f"{tools.clang} does not compile for {request.target}")
-    key = cache.key(*_dependencies(request, tools))
-    code = kept_code.load(key)
-    if code is None:
+
+    def made() -> tuple[MachineCode, dict[str, Any]]:
         texts = _compiled(request, tools)
-        code = _read(request, tools, texts["listing"])
-        kept_code.save(key, code, texts["headers"])
+        return _read(request, tools, texts["listing"]), texts["headers"]
+
+    code = kept_code.machine_code(cache.key(*_dependencies(request, tools)), made)
     return replace(code, notes=(*request.notes, *code.notes))
 
 

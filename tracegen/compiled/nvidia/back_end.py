@@ -39,12 +39,12 @@ _SHAPES = re.compile(r"^[ \t]*\.(?:reqntid|maxntid|minnctapersm)\b[^\n]*\n", re.
 def machine_code(request: Request) -> MachineCode:
     """The kernel in SASS. Raises KernelError where a compiler is missing or refuses the kernel."""
     tools = nvidia_tools()
-    key = cache.key(*_dependencies(request, tools))
-    code = kept_code.load(key)
-    if code is None:
+
+    def made() -> tuple[MachineCode, dict[str, Any]]:
         texts = _compiled(request, tools)
-        code = _read(request, tools, texts)
-        kept_code.save(key, code, texts["headers"])
+        return _read(request, tools, texts), texts["headers"]
+
+    code = kept_code.machine_code(cache.key(*_dependencies(request, tools)), made)
     return dataclasses.replace(code, notes=(*request.notes, *code.notes))
 
 
