@@ -238,7 +238,7 @@ class CudaRun(LaunchRun):
         while step and first < n:
             part = groups[first : first + step]
             first += len(part)
-            before, rooms = self._copies("before"), np.tile(room, len(part))
+            before, rooms = self._before(), np.tile(room, len(part))
             took = self._record(part, rooms, np.zeros(len(rooms), np.int64), self.layout.encoding)
             if (took <= rooms).all():
                 yield Batch(part, took, rooms)
@@ -247,7 +247,7 @@ class CudaRun(LaunchRun):
                 yield from self._exact_batches(Batch(part, took))
                 step = 0
         if first < n:
-            before = self._copies("before")
+            before = self._before()
             counts = self._count(groups[first:])
             self._paste(before)
             yield from self._exact_batches(Batch(groups[first:], counts))
@@ -261,7 +261,7 @@ class CudaRun(LaunchRun):
         )  # seldom at an edge of the grid
         places = np.sort(parts * len(groups)).astype(np.int64)
         counts = self._count(groups[places]).reshape(SAMPLED_GROUPS, -1)
-        self._restore()
+        self._from_start()
         return np.asarray(counts.max(axis=0), np.uint32)
 
     def _copies(self, name: str) -> list[tuple[Any, Any]]:

@@ -74,8 +74,8 @@ class LaunchRun:
             # The machine code determines which accesses are redundant.
             self.reduced = False
             self.layout = by_position(launch.layout, launch.program.probes)
-        self.saved: list[tuple[Any, Any]] = []
-        self.ran_all = False
+        self.saved: list[tuple[Any, Any]] | None = None
+        self.changed = self.ran_all = False
         self.took_others = False
         self.counted: dict[int, Batch] = {}
         self.choice = GroupChoice(launch.grid, options, self.affordable, self._requests)
@@ -96,7 +96,7 @@ class LaunchRun:
     def complete(self) -> None:
         """Gives the buffers the content that the plain launch would have left."""
         if not self.ran_all:
-            self._restore()
+            self._from_start()
             self.whole()
 
     @property
@@ -251,23 +251,19 @@ class LaunchRun:
 
         def granules_of(sample: npt.NDArray[np.int64]) -> int:
             own = (by_group if alike else by_group[sample]).reshape(-1)
-            self._save()
-            n = sum(
+            self._from_start()
+            return sum(
                 rows[3]
                 for batch in self._batches(groups[sample], per_group[sample], own)
                 for rows in self._rows(batch)
             )
-            self._restore()
-            return n
 
         return snapshot.within_budget(groups, per_group, wave, granules_of, part, instructions)
 
     def _counts(self, groups: snapshot.Groups) -> npt.NDArray[np.uint32]:
         """(n_group, group_items) the tokens of each work-item."""
-        self._save()
-        counts = self._count(groups)
-        self._restore()
-        return counts.reshape(len(groups), -1)
+        self._from_start()
+        return self._count(groups).reshape(len(groups), -1)
 
     def _counted_beyond(
         self, groups: snapshot.Groups, most_accesses: float, least: int
@@ -280,14 +276,13 @@ class LaunchRun:
         known = self.counted.get(first)
         counts = known.counts if known is not None else np.zeros(0, np.uint32)
         n, total = len(counts) // n_items, int(counts.sum(dtype=np.int64))
-        self._save()
+        self._from_start()
         while n < len(groups) and (n < least or total <= most_accesses):
             more = int((most_accesses - total) * n / total) if total else 0
             more = max(more, least - n if n else 0, n // 4) + snapshot.SAMPLED_GROUPS
             found = self._count(groups[n : n + more])
             counts = np.concatenate([counts, found])
             n, total = n + len(found) // n_items, total + int(found.sum(dtype=np.int64))
-        self._restore()
         if known is None or n > len(known.groups):
             self.counted[first] = Batch(groups[:n], counts)
         return counts[: len(groups) * n_items]
@@ -300,7 +295,6 @@ class LaunchRun:
         one = np.array([snapshot.amid(self.launch.grid, 1)], np.int64)
         n_access = int(self._counts(one).sum(dtype=np.int64))
         instructions = lane_instructions(self._trace(one, None))
-        self._restore()
         return max(instructions / max(n_access, 1), 1.0)
 
     def _rows(self, batch: Batch) -> Iterator[tuple[Columns, int, int, int]]:
@@ -327,8 +321,8 @@ class LaunchRun:
 
     @contextmanager
     def recorded(self, groups: snapshot.Groups) -> Iterator[Iterator[Batch]]:
-        """Batches of groups, to be recorded one after another."""
-        self._save()
+        """Batches of groups, to be recorded one after another, as if no other had run before them."""
+        self._from_start()
         known = self.counted.get(int(groups[0])) if len(groups) else None
         if known is not None and np.array_equal(known.groups[: len(groups)], groups):
             counts = known.counts[: len(groups) * self.launch.group_items]
@@ -340,7 +334,7 @@ class LaunchRun:
     def _new_batches(self, groups: snapshot.Groups) -> Iterator[Batch]:
         """Batches of groups that have not been counted."""
         counts = self._count(groups)
-        self._restore()
+        self._from_start()
         yield from self._exact_batches(Batch(groups, counts))
 
     def _exact_batches(self, counted: Batch) -> Iterator[Batch]:
@@ -378,7 +372,7 @@ class LaunchRun:
         encoding = self.layout.encoding
         took, room = batch.counts, batch.room
         if room is None:
-            before = [] if encoding.trusted else self._copies("before")
+            before = [] if encoding.trusted else self._before()
 
             def record(room: Lengths) -> Lengths:
                 return self._record(batch.groups, room, np.zeros(len(room), np.int64), encoding)
@@ -397,7 +391,7 @@ class LaunchRun:
         most = max(self.options.memory_bytes // 4 // encoding.bytes, width)
         n_row = max(self.options.memory_bytes // 4 // (LONG_ROW_BYTES * tables.most_granules), 1)
         out = room(1, n_row, n_row * tables.most_granules + 64 * tables.most_granules)
-        before = [] if self.layout.encoding.trusted else self._copies("before")
+        before = [] if self.layout.encoding.trusted else self._before()
         counts = batch.counts.astype(np.int64)
         for first in range(0, len(counts), width):
             lanes = slice(first, min(first + width, len(counts)))
@@ -425,6 +419,7 @@ class LaunchRun:
             yield out, 1, 0, 0
 
     def _count(self, groups: snapshot.Groups) -> npt.NDArray[np.uint32]:
+        self.changed = True
         self._run(groups, np.zeros(2, np.int64), None)
         n_item = len(groups) * self.launch.group_items
         with self._mapped("counts", n_item, np.uint32) as counts:
@@ -441,6 +436,7 @@ class LaunchRun:
         self._reserve("tokens", (int(offset[-1]) + 1) * encoding.bytes)
         places = np.zeros((len(offset), 2), np.int64)
         places[:, 0], places[:-1, 1] = offset, skip
+        self.changed = True
         self._run(groups, places, encoding)
         with self._mapped("counts", len(room), np.uint32) as counts:
             copied: npt.NDArray[np.uint32] = counts.copy()
@@ -460,12 +456,23 @@ class LaunchRun:
         """Runs groups, which write tokens to `places` in an encoding; for None they are counted."""
         raise NotImplementedError
 
-    def _save(self) -> None:
-        self.saved.clear()
-        self.saved = self._copies("saved")
+    def _from_start(self) -> None:
+        """Gives the memory the content from before the launch.
 
-    def _restore(self) -> None:
-        self._paste(self.saved)
+        Runs leave what they changed, so whatever must not see it calls this first: the last run restores
+        nothing, and the content is copied once.
+        """
+        if self.saved is None:
+            self.saved = self._copies("saved")
+        elif self.changed:
+            self._paste(self.saved)
+        self.changed = self.ran_all = False
+
+    def _before(self) -> list[tuple[Any, Any]]:
+        """Copies of the memory as the next run finds it."""
+        if self.saved is None or self.changed:
+            return self._copies("before")
+        return self.saved
 
     def _copies(self, name: str) -> list[tuple[Any, Any]]:
         """Copies of the memory whose content the launch changes and reads."""
