@@ -260,7 +260,7 @@ class CudaRun(LaunchRun):
             np.arange(1, SAMPLED_GROUPS + 1) * snapshot.GOLDEN % 1
         )  # seldom at an edge of the grid
         places = np.sort(parts * len(groups)).astype(np.int64)
-        counts = self._count(groups[places]).reshape(SAMPLED_GROUPS, -1)
+        counts = self._counts(groups[places])
         self._from_start()
         return np.asarray(counts.max(axis=0), np.uint32)
 

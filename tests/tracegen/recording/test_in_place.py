@@ -37,6 +37,12 @@ __global__ void halve(int *data)
   const int value = data[i];
   if (value & 1) data[i] = value >> 1;
 }
+__global__ void chain(int *data, int *out)
+{
+  const int n = data[blockIdx.x];
+  for (int k = 0; k < n; ++k) out[blockIdx.x * blockDim.x + threadIdx.x] += k;
+  if (threadIdx.x == 0) data[blockIdx.x + 1] = n % 7 + 1;
+}
 """
 HALVE = """
     <> value = data[i] {id=load, dep=*}
@@ -57,9 +63,9 @@ def in_opencl(data: Any) -> tracegen.OpenCLWorkload:
     )
 
 
-def in_cuda(data: Any) -> tracegen.CudaWorkload:
+def in_cuda(data: Any, *others: Any, kernel: str = "halve") -> tracegen.CudaWorkload:
     return tracegen.CudaWorkload(
-        source=CUDA, kernel="halve", arguments=[data], grid=N_GROUPS, block=GROUP_ITEMS
+        source=CUDA, kernel=kernel, arguments=[data, *others], grid=N_GROUPS, block=GROUP_ITEMS
     )
 
 
@@ -161,3 +167,12 @@ def test_nothing_is_restored_that_nothing_needs(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(DeviceRun, "_run", lambda r, *a: runs.append(1) or run(r, *a))
     tracegen.trace(in_opencl(numbers()), options=OPTIONS)
     assert (copied, len(runs), len(pasted)) == (["saved"], 2, 1)
+
+
+@needs_clang
+def test_a_data_race_is_reported() -> None:
+    """Each group takes as many turns as the group before it says, if that has run."""
+    workload = in_cuda(np.ones(N_GROUPS + 1, np.int32), np.zeros(N, np.int32), kernel="chain")
+    with pytest.warns(PathsWarning, match="took other paths .*: it has a data race"):
+        traces = tracegen.trace_snapshots(workload, ON, snapshots=2, options=OPTIONS)
+    assert all("data race" in trace.provenance["one_of_many"] for trace in traces)
