@@ -52,7 +52,9 @@ def compiled_launch(
     sites, conflicts = launch.layout.sites, None
     if isinstance(launch, CudaLaunch):
         conflicts = functools.partial(_conflicts, launch)
-    return CompiledLaunch(code, text, launch.program.probes, sites, loops, conflicts)
+    return CompiledLaunch(
+        code, text, launch.program.probes, sites, loops, conflicts, prepared.user_place
+    )
 
 
 def _conflicts(launch: CudaLaunch, size_bytes: int) -> dict[Location, float]:

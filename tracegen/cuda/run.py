@@ -83,6 +83,9 @@ class PreparedCuda:
     def launch_names(self) -> tuple[str, ...]:
         return (self.name,)
 
+    def user_place(self, line: int) -> str:
+        return f"{self.program.file}:{line}"
+
     def run(self, observer: Observer) -> dict[str, Any]:
         """Calls observer with the launch; returns the arrays that the kernel may write."""
         launch = CudaLaunch(

@@ -73,6 +73,9 @@ class PreparedLoopy:
     def launch_names(self) -> tuple[str, ...]:
         return tuple(program.name for program in self.instrumented.programs)
 
+    def user_place(self, line: int) -> str:
+        return ""
+
     def on(self, context: Any) -> PreparedLoopy:
         """The same workload, to run on a context."""
         self.executor.context = self.executor.kernels.builds.context = context

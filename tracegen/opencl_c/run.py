@@ -50,6 +50,9 @@ class PreparedSource:
     def launch_names(self) -> tuple[str, ...]:
         return (self.name,)
 
+    def user_place(self, line: int) -> str:
+        return str(self.program.text.place(line))
+
     def run(self, observer: Observer) -> dict[str, Any]:
         """Calls observer with the launch; returns the arrays that the kernel may write."""
         launch = SourceLaunch(

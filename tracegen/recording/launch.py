@@ -128,6 +128,9 @@ class Prepared(Protocol):
     @property
     def launch_names(self) -> tuple[str, ...]: ...
 
+    def user_place(self, line: int) -> str:
+        """`file:line` where the user wrote a 1-based line of `source`; "" where it is generated."""
+
     def run(self, observer: Observer) -> dict[str, Any]:
         """Calls observer with every launch in order; returns the outputs, name -> array."""
 

@@ -137,7 +137,14 @@ def test_a_loop_of_nothing_but_calls_is_known_by_its_header() -> None:
 def test_a_note_names_a_loop_that_its_header_does_not_bound() -> None:
     launch = with_loops(unrolled(4, 1))
     assert launch.executions.times == [1, 1, 1, 1]
-    assert "line 2" in launch.executions.notes[0]
+    (note,) = launch.executions.notes
+    assert note.startswith("one iteration is assumed of the loop in line 2 of the compiled text, ")
+    for place, words in (
+        ("", "in line 2 of the compiled text"),
+        ("folder/k.cu:2", "at folder/k.cu:2"),
+    ):
+        placed = replace(launch, user_place=lambda _, place=place: place)
+        assert placed.executions.notes == [note.replace("in line 2 of the compiled text", words)]
 
 
 def test_the_slow_path_of_a_function_is_left_out() -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tracegen.compiled.counting.source_loops import SourceLoop
@@ -46,12 +46,17 @@ def is_loud(instruction: Instruction) -> bool:
     return instruction.is_traced or instruction.pipe == "barrier"
 
 
-def executions(code: MachineCode, of_source: Sequence[SourceLoop]) -> Executions:
+def executions(
+    code: MachineCode,
+    of_source: Sequence[SourceLoop],
+    user_place: Callable[[int], str] | None = None,
+) -> Executions:
     """How often each block runs in the loops that have neither accesses nor barriers.
 
     of_source : the loops of the text that the code was compiled from
+    user_place : a line of this text -> `file:line` where the user wrote it, "" where it is generated
     """
-    return _Executions(code, of_source).run()
+    return _Executions(code, of_source, user_place).run()
 
 
 def lines_of(instructions: Iterable[Instruction]) -> frozenset[int]:
@@ -60,8 +65,13 @@ def lines_of(instructions: Iterable[Instruction]) -> frozenset[int]:
 
 
 class _Executions:
-    def __init__(self, code: MachineCode, of_source: Sequence[SourceLoop]) -> None:
-        self.blocks = code.blocks
+    def __init__(
+        self,
+        code: MachineCode,
+        of_source: Sequence[SourceLoop],
+        user_place: Callable[[int], str] | None,
+    ) -> None:
+        self.blocks, self.user_place = code.blocks, user_place
         self.graph = [block.successors for block in code.blocks]
         self.lines = [lines_of(block.instructions) for block in code.blocks]
         loud = {k for k, block in enumerate(code.blocks) if any(map(is_loud, block.instructions))}
@@ -145,8 +155,10 @@ class _Executions:
             return
         self.result.looped |= frozenset().union(*(loop.blocks for loop, _, _ in members))
         if source.trips is None:
+            place = self.user_place(source.line) if self.user_place is not None else ""
+            where = f"at {place}" if place else f"in line {source.line} of the compiled text"
             self.result.notes.append(
-                f"one iteration is assumed of the loop in line {source.line} of the compiled text,"
+                f"one iteration is assumed of the loop {where},"
                 " whose header does not determine how often it runs"
             )
             return

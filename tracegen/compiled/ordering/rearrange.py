@@ -58,6 +58,7 @@ class CompiledLaunch:
     sites : the sites of the source
     loops : those of the text
     conflicts : as of `with_conflicts`, where they are known only when the launch has run
+    user_place : as of Prepared
     """
 
     code: MachineCode
@@ -66,10 +67,11 @@ class CompiledLaunch:
     sites: SiteMap
     loops: Sequence[SourceLoop] = ()
     conflicts: Callable[[int], Mapping[Location, float]] | None = None
+    user_place: Callable[[int], str] | None = None
 
     @cached_property
     def executions(self) -> Executions:
-        return executions(self.code, self.loops)
+        return executions(self.code, self.loops, self.user_place)
 
     @property
     def registers_per_item(self) -> int:
