@@ -235,6 +235,7 @@ def attributes(
         "options_json": json.dumps(options),
         "interrupted": int(interrupted),
         "traced_groups": sum(t.n_groups for t in traces),
+        "traced_subgroups": sum(t.n_subgroup for t in traces),
         "of_groups": traces[0].launch.n_groups,
         "granules": sum(t.n_granule for t in traces),
         "arrays_json": json.dumps(

@@ -56,7 +56,7 @@ Attributes:
     seed (int), options_json             the replay's options
     interrupted (int)       1 if not all requested trials were completed
     traced_groups, of_groups (int)       of the launch
-    granules (int)          of the snapshot
+    granules, traced_subgroups (int)     of the snapshot
     arrays_json             array -> its size in bytes
     first_reads_json        array -> bytes that the launch reads from DRAM beyond the scaled snapshot, because
                             groups before it read them first (memsim.montecarlo.first_reads)

@@ -95,11 +95,14 @@ def _many_loads(summary: Summary) -> Advice | None:
 
 def _latency(summary: Summary) -> Advice | None:
     limiter = "" if occupancy_of(summary) == 1 else limiter_text(summary)
+    how = "let each work-item compute several elements"
+    if summary.repeats_loads:
+        how = "unroll loops, load the next step's values ahead"
     return _waiting(
         summary,
         "latency",
         "Have more loads in flight",
-        "load several values before the first is used (unroll loops, load the next step's values ahead)"
+        f"load several values before the first is used ({how})"
         + (f", or have more work-items on a core ({limiter})." if limiter else "."),
     )
 

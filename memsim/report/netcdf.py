@@ -74,6 +74,7 @@ _COORDINATES: dict[str, tuple[str, str]] = {
     "itemsize_bytes": ("site", "i"),
 }
 _INTEGERS = ("schema", "seed", "interrupted", "traced_groups", "of_groups", "granules")
+_OPTIONAL_INTEGERS = ("traced_subgroups",)
 _NAMES = ("kernel", "machine")
 _SOURCES = ("generated_source", "user_source")
 _JSON = (
@@ -257,7 +258,7 @@ def _check_attributes(dataset: xr.Dataset) -> None:
         raise ResultError("it must have the attribute schema")
     if schema != SCHEMA:
         raise ResultError(f"schema must be {SCHEMA}, got {int(schema)}")
-    for name in _INTEGERS:
+    for name in (*_INTEGERS, *(name for name in _OPTIONAL_INTEGERS if name in attrs)):
         if not isinstance(attrs.get(name), int | np.integer):
             raise ResultError(f"attribute {name} must be an integer")
     documents = (*_JSON, *(name for name in _OPTIONAL_JSON if name in attrs))

@@ -159,6 +159,7 @@ class Summary:
     orders : order -> level -> load hit ratio in one ordering under another order, see other_orders
     load_latency_cycles : mean expected latency of a load, weighted by its sub-group accesses
     total_load_cycles : sum of sub-group accesses x expected latency
+    traced_subgroups : 0 where the result does not contain it
     """
 
     kernel: str
@@ -185,8 +186,16 @@ class Summary:
     provenance: Mapping[str, Any]
     generated_source: str
     user_source: str
+    traced_subgroups: int = 0
     counters: str = "sector"
     compiled: Compiled = field(default_factory=Compiled)
+
+    @property
+    def repeats_loads(self) -> bool:
+        """Whether sub-groups execute some load more than once, as in a loop; true where this is unknown."""
+        return not self.traced_subgroups or any(
+            site.accesses > self.traced_subgroups for site in self.loads
+        )
 
     @property
     def feasible_hit_ratios(self) -> dict[int, dict[str, float]]:

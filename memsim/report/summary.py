@@ -90,6 +90,7 @@ def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
         interrupted=bool(attrs.get("interrupted", 0)),
         counters=semantics_of(dataset),
         traced_groups=int(attrs.get("traced_groups", 0)),
+        traced_subgroups=int(attrs.get("traced_subgroups", 0)),
         of_groups=int(attrs.get("of_groups", 0)),
         granules=int(attrs.get("granules", 0)),
         sites=_sites(dataset, level_names, errors, parts, latency.shares_of(total).values)

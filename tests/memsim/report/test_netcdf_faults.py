@@ -108,6 +108,7 @@ def test_a_small_file_that_claims_to_hold_much(tmp_path: Path, hostile: Path) ->
     ("name", "value", "message"),
     [
         ("occupancy_json", "[]", "attribute occupancy_json must be a JSON object"),
+        ("traced_subgroups", "many", "attribute traced_subgroups must be an integer"),
         ("options_json", "{", "attribute options_json must be JSON"),
         ("provenance_json", "[" * 100_000, "attribute provenance_json must be JSON"),
         ("provenance_json", '{"x": ' + "9" * 5000 + "}", "attribute provenance_json must be JSON"),

@@ -137,6 +137,17 @@ def test_a_full_core_is_not_to_have_more_work_items() -> None:
         assert ("more work-items on a core" in advice.how) == (occupancy < 1)
 
 
+@pytest.mark.parametrize(("subgroups", "names_loops"), [(0, True), (-1, True), (1, False)])
+def test_only_a_kernel_with_a_loop_is_to_unroll_it(subgroups: int, names_loops: bool) -> None:
+    """No sub-group executes an access twice where there are as many sub-groups as executions of any."""
+    dataset = launched(8192, **without("latency", 0.3))
+    most = int(dataset["site_accesses"].values.max())
+    known = {-1: {"traced_subgroups": most - 1}, 0: {}, 1: {"traced_subgroups": most}}
+    (advice,) = advise_launch(summarise(dataset.assign_attrs(known[subgroups])))
+    assert ("unroll loops" in advice.how) == names_loops
+    assert ("several elements" in advice.how) != names_loops
+
+
 def test_instructions_are_advised_about_where_they_bind() -> None:
     issue: dict[str, Any] = {"binds": "issue", "floors_s": {"arithmetic": 7e-4}}
     twice = [{"changes": "arithmetic twice as fast", "time_s": 0.6 * 718e-6, "binds": ""}]
