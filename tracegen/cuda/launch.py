@@ -86,22 +86,23 @@ class CudaLaunch(BoundLaunch):
             [untraced, np.zeros((len(untraced), 1), np.uint64)], axis=1
         ).astype(np.uint64)
         self.others = {
-            name: library.bytes_at(int(row[0]), int(row[1]))
-            for name, row in zip(probed.others, others, strict=True)
+            variable.name: library.bytes_at(int(row[0]), int(row[1]))
+            for variable, row in zip(probed.others, others, strict=True)
         }
 
     def set_symbols(self, symbols: Mapping[str, Any]) -> None:
         """Gives variables their values. Raises KernelError for one that the kernel does not use."""
+        others = {variable.name: variable for variable in self.probed.others}
         for name, value in symbols.items():
             view = self.memory.views.get(name) if name in self.probed.variables else None
             view = self.others.get(name) if view is None else view
             if view is None:
-                known = ", ".join([*self.probed.variables, *self.probed.others]) or "none"
+                known = ", ".join([*self.probed.variables, *others]) or "none"
                 raise KernelError(
                     f"kernel {self.text.kernel} uses no variable {name}; it has {known}"
                 )
             what = f"variable {name} of kernel {self.text.kernel}"
-            variable = self.probed.variables.get(name) or self.probed.others[name]
+            variable = self.probed.variables.get(name) or others[name]
             if not isinstance(value, (np.ndarray, np.generic)):
                 value = number(what, _dtype(variable, value), value)
             array = check_array(what, np.asarray(value), objects=True)

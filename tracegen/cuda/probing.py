@@ -52,7 +52,7 @@ class Probed:
     accesses : by the marks of probes
     arrays : names of the arrays in global memory, by their numbers in probes
     variables : those of the program that lie in global memory, by name
-    others : those in constant and shared memory
+    others : those in shared and then constant memory; several functions may have one of the same name
     waits : whether threads wait for each other
     uniform : places of accesses to shared memory whose address is constant
     shared_bytes : of static shared memory
@@ -65,7 +65,7 @@ class Probed:
     uniform: tuple[Place, ...]
     arrays: tuple[str, ...]
     variables: Mapping[str, Variable]
-    others: Mapping[str, Variable]
+    others: tuple[Variable, ...]
     waits: bool
     shared_bytes: int
 
@@ -133,7 +133,7 @@ class _Probing:
             uniform=tuple(self.uniform),
             arrays=self.arrays,
             variables=self.in_global,
-            others={v.name: v for v in self._others},
+            others=tuple(self._others),
             waits=found.waits,
             shared_bytes=shared,
         )
@@ -148,7 +148,7 @@ class _Probing:
 
     @property
     def _others(self) -> list[Variable]:
-        return [v for v in self.variables.values() if v.memory in ("shared", "constant")]
+        return [v for m in ("shared", "constant") for v in self.variables.values() if v.memory == m]
 
     def _used(self, function: Function) -> list[Variable]:
         names = {

@@ -72,6 +72,21 @@ def test_templates_namespaces_structs_lambdas_and_constant_memory() -> None:
     np.testing.assert_allclose(run(given)["y"], expected, rtol=1e-6)
 
 
+def test_a_symbol_gets_its_value_where_other_kernels_have_shared_memory_of_one_name() -> None:
+    """The value once went to the variable before."""
+    shared = "__shared__ float tile[32]; tile[threadIdx.x] = 1; y[0] = tile[0];"
+    source = f"""
+    __constant__ float weights[2];
+    __global__ void first(float *y) {{ {shared} }}
+    __global__ void second(float *y) {{ {shared} }}
+    __constant__ float later[2];
+    __global__ void third(float *y) {{ y[threadIdx.x] = 10 * weights[0] + later[1]; }}
+    """
+    symbols = {"weights": np.array([1, 2], np.float32), "later": np.array([3, 4], np.float32)}
+    given = workload(source, np.zeros(32, np.float32), kernel="third", symbols=symbols)
+    np.testing.assert_array_equal(run(given)["y"], 14)
+
+
 def test_shared_memory_static_and_dynamic_with_barriers() -> None:
     source = """
     extern __shared__ float dynamic[];
