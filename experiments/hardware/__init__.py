@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from experiments.hardware.common_kernels import common_times, common_traffic
 from experiments.hardware.h100_stencil import h100_points, h100_stencil
 from experiments.hardware.l1_carveouts import l1_carveouts
 from experiments.hardware.l1_strides import l1_strides
@@ -38,4 +39,6 @@ FIGURES: Mapping[str, MakeFigure] = {
     "dedispersion": tuned_dedispersion,
     "tuned-stencils": tuned_stencils,
     "matmul-steps": matmul_steps,
+    "common-kernels": common_times,
+    "common-traffic": common_traffic,
 }

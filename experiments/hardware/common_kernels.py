@@ -1,0 +1,198 @@
+"""H200: predicted times and bytes of 31 ordinary kernels against measured ones. Nothing was chosen on them.
+
+Their times are compared with those of Nsight Compute, which begin and end with the kernel and whose caches are empty
+before, as in the prediction; times by events contain 1 to 3 us of the launch (`time_cold_us`). The L2's reads are what it
+sent to L1s: the counter of all its reads (`l2_read_sectors`) also has what one partition reads of the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import tracegen
+from calib.prediction import Prediction, PredictOptions, predict
+from calib.whole_replay import whole_replay
+from experiments.data_files import rows, source, write_results
+from experiments.hardware import drawing
+from experiments.hardware.comparison import errors
+from experiments.kernels.common_kernels import KERNELS
+from experiments.reproduction import Case, Figure
+from memsim import Replay
+from memsim.commands import progress_bar
+from memsim.machine import Machine, load_machine
+from memsim.trace import Trace
+from tracegen import CudaWorkload
+from tracegen.growing import replay_grown
+from tracegen.options import TraceOptions
+
+TABLE = "h200_common_kernels.csv"
+QUICK = ("mandelbrot", "hist_shared", "bmm8")
+QUICK_TRIALS = 2
+COUNTERS: Mapping[str, Callable[[Mapping[str, str]], int]] = {
+    "l2_read": lambda row: 32 * int(row["l2_to_l1_sectors"]),
+    "dram_read": lambda row: int(row["dram_read_bytes"]),
+    "dram_write": lambda row: int(row["dram_write_bytes"]),
+}
+"""Quantity -> bytes that were counted."""
+LEAST_BYTES = 10_000_000
+"""Fewer counted bytes are not compared: what little a launch writes itself, or reads of its arguments."""
+UNKNOWN_WORK = ("mandelbrot", "dot_atomic")
+"""A loop whose turns are not known, and atomics on one word: neither is in the model."""
+
+
+def measured(quick: bool) -> Sequence[Mapping[str, str]]:
+    """The rows of the table, three if quick."""
+    return [row for row in rows(TABLE) if not quick or row["kernel"] in QUICK]
+
+
+def predicted(workload: CudaWorkload, machine: Machine, quick: bool = False) -> Prediction:
+    """As `memsim predict` with default options; if quick, from two trials of one snapshot."""
+    options = PredictOptions(trials=QUICK_TRIALS) if quick else PredictOptions()
+    traces: list[Trace] = []
+
+    def trace_at(tracing: TraceOptions, places: int) -> list[Trace]:
+        traces[:] = tracegen.trace_snapshots(workload, machine, snapshots=places, options=tracing)
+        return traces
+
+    def replay_all(traced: list[Trace]) -> Replay:
+        return whole_replay(traced, machine, trials=options.trials, seed=options.seed)
+
+    if quick:
+        replay = replay_all(trace_at(TraceOptions(), 1))
+    else:
+        replay = replay_grown(trace_at, replay_all, TraceOptions())
+    return predict(workload, traces, machine, options, replay=replay)
+
+
+def common_times(out: Path, quick: bool) -> Figure:
+    """The time of each kernel, of three if quick; also writes h200_common_kernels_ours.csv."""
+    machine, table = load_machine("h200"), measured(quick)
+    cases: list[Case] = []
+    results: list[dict[str, object]] = []
+    with progress_bar("common kernels: times") as progress:
+        for done, row in enumerate(table):
+            progress(done, len(table))
+            timing = predicted(KERNELS[row["kernel"]](), machine, quick).timing
+            time = timing.estimate.scaled(1e6)
+            cases.append(
+                Case(
+                    figure="common-kernels",
+                    case=row["kernel"],
+                    quantity="time",
+                    unit="us",
+                    reference=float(row["time_ncu_us"]),
+                    ours=time.mean,
+                    ci95=None if math.isnan(time.half_width) else time.half_width,
+                    note=f"bound by {timing.binds}",
+                )
+            )
+            results.append({"kernel": row["kernel"], "time_us": time.mean, "binds": timing.binds})
+    write_results(
+        out / "h200_common_kernels_ours.csv",
+        "Times in us by memsim predict with default options for comparison with h200_common_kernels.csv, and what binds"
+        " them.",
+        results,
+    )
+    return Figure(
+        reference_name="measured",
+        name="common-kernels",
+        title="H200, 31 ordinary kernels: time",
+        source=source(TABLE),
+        cases=cases,
+        findings=time_findings(cases),
+        pictures=[
+            drawing.scatter(out / "common-kernels.png", cases, "H200, ordinary kernels: time in us")
+        ],
+    )
+
+
+def time_findings(cases: Sequence[Case]) -> list[str]:
+    """The errors of all kernels, and of those whose work the model knows."""
+    known = [case for case in cases if case.case not in UNKNOWN_WORK]
+    return [
+        f"time: {errors(cases, 'time')}",
+        f"without {' and '.join(UNKNOWN_WORK)}: {errors(known, 'time')}",
+    ]
+
+
+def profiled(workload: CudaWorkload, machine: Machine, quick: bool = False) -> dict[str, float]:
+    """Quantity -> bytes of a launch, as `memsim profile` with default options; if quick, from two trials of one
+    snapshot."""
+    if quick:
+        traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
+        replay = whole_replay(traces, machine, trials=QUICK_TRIALS)
+    else:
+        replay = tracegen.profile(workload, machine)
+    moved = replay.launch_totals().moved
+    return {
+        "l2_read": moved.read_bytes["L2"].mean,
+        "dram_read": moved.read_bytes["DRAM"].mean,
+        "dram_write": moved.write_bytes["DRAM"].mean,
+    }
+
+
+def common_traffic(out: Path, quick: bool) -> Figure:
+    """What each kernel moves, or three of them; also writes h200_common_traffic_ours.csv."""
+    machine, table = load_machine("h200"), measured(quick)
+    results: list[dict[str, object]] = []
+    with progress_bar("common kernels: bytes") as progress:
+        for done, row in enumerate(table):
+            progress(done, len(table))
+            moved = profiled(KERNELS[row["kernel"]](), machine, quick)
+            results.append({"kernel": row["kernel"], **moved})
+    write_results(
+        out / "h200_common_traffic_ours.csv",
+        "Bytes by memsim profile with default options for comparison with h200_common_kernels.csv.",
+        results,
+    )
+    cases = traffic_cases(table, results)
+    return Figure(
+        reference_name="measured",
+        name="common-traffic",
+        title="H200, 31 ordinary kernels: bytes that L2 and DRAM deliver, and that DRAM takes",
+        source=source(TABLE),
+        cases=cases,
+        findings=[traffic_finding(cases, quantity) for quantity in COUNTERS],
+        pictures=[
+            drawing.scatter(
+                out / f"common-traffic-{quantity}.png",
+                [case for case in cases if case.quantity == quantity],
+                f"H200, ordinary kernels: {quantity.replace('_', ' ')}, MB",
+            )
+            for quantity in COUNTERS
+        ],
+    )
+
+
+def traffic_cases(
+    table: Sequence[Mapping[str, str]], results: Sequence[Mapping[str, object]]
+) -> list[Case]:
+    """A case for each quantity of which a kernel moves enough to be compared."""
+    return [
+        Case(
+            figure="common-traffic",
+            case=row["kernel"],
+            quantity=quantity,
+            unit="MB",
+            reference=count(row) / 1e6,
+            ours=float(str(result[quantity])) / 1e6,
+        )
+        for row, result in zip(table, results, strict=True)
+        for quantity, count in COUNTERS.items()
+        if count(row) >= LEAST_BYTES
+    ]
+
+
+def traffic_finding(cases: Sequence[Case], quantity: str) -> str:
+    """The errors of a quantity, and how many kernels are within 10 %."""
+    off = [
+        abs(case.ours / case.reference - 1)
+        for case in cases
+        if case.quantity == quantity and case.ours is not None and case.reference
+    ]
+    within = int(np.count_nonzero(np.array(off) <= 0.1))
+    return f"{quantity}: {errors(cases, quantity)}; {within} within 10 %"

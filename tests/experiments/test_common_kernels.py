@@ -1,0 +1,200 @@
+"""Ordinary kernels that an H200 ran: what they compute, the tables of what was measured, and the figures."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.data_files import rows
+from experiments.hardware import common_kernels
+from experiments.hardware.common_kernels import (
+    COUNTERS,
+    LEAST_BYTES,
+    QUICK,
+    TABLE,
+    UNKNOWN_WORK,
+    common_times,
+    common_traffic,
+    predicted,
+    profiled,
+    time_findings,
+    traffic_cases,
+    traffic_finding,
+)
+from experiments.hardware.comparison import errors
+from experiments.kernels.common_kernels import KERNELS, hashed
+from experiments.reproduction import Case
+from memsim.errors import KernelError
+from memsim.machine import load_machine
+from tests.support.cuda_kernels import needs_clang, run
+
+SMALL: Mapping[str, Mapping[str, int]] = {
+    "vadd4": {"n": 2048},
+    "vadd1": {"n": 512},
+    "saxpy_loop": {"n": 1000, "groups": 2},
+    "copy_stride8": {"n": 256},
+    "transpose_naive": {"n": 64},
+    "transpose_tiled": {"n": 64},
+    "reduce_tree": {"n": 512},
+    "reduce_shuffle": {"n": 1000, "groups": 2},
+    "softmax_row": {"rows": 3, "columns": 500},
+    "layernorm_warp": {"rows": 8, "columns": 64},
+    "dot_atomic": {"n": 512},
+    "hist_shared": {"n": 1000, "groups": 2},
+    "spmv_scalar": {"rows": 512},
+    "spmv_warp": {"rows": 64},
+    "gather_small": {"n": 512, "table_size": 1000},
+    "gather_large": {"n": 512, "table_size": 5000},
+    "scatter_add": {"n": 512, "n_bins": 100},
+    "jacobi7": {"nx": 64, "ny": 16, "nz": 4},
+    "stencil9_tile": {"nx": 64, "ny": 16},
+    "scan_block": {"n": 1024},
+    "bmm8": {"batch": 8},
+    "gemv_warp": {"rows": 16, "columns": 100},
+    "rgb_to_grey": {"n": 32},
+    "rgba_to_grey": {"n": 32},
+    "mandelbrot": {"n": 32, "limit": 50},
+    "options_double": {"n": 256},
+    "bitonic_step": {"n": 1024, "distance": 64, "run": 256},
+    "conv1d": {"n": 512},
+    "lbm_d2q9": {"nx": 256, "ny": 4},
+    "embedding": {"tokens": 10, "rows": 20},
+    "particles_aos": {"n": 256},
+}
+
+
+@needs_clang
+@pytest.mark.parametrize("name", KERNELS)
+def test_each_kernel_computes_what_numpy_does(name: str) -> None:
+    workload = KERNELS[name](**SMALL[name])
+    written = run(workload)
+    assert workload.check is not None
+    workload.check(written)
+    with pytest.raises(AssertionError):
+        workload.check({key: value + value.dtype.type(1) for key, value in written.items()})
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("vadd4", {"n": 1000}), ("transpose_tiled", {"n": 40}), ("bitonic_step", {"n": 512})],
+)
+def test_blocks_that_would_not_be_full_are_refused(name: str, settings: Mapping[str, int]) -> None:
+    with pytest.raises(KernelError, match="must be a multiple of"):
+        KERNELS[name](**settings)
+
+
+def test_the_hash_is_the_devices() -> None:
+    """The words that the H200 computed, of which these were read back."""
+    assert zlib.crc32(hashed(4096, 5).tobytes()) == 0xE009032
+
+
+def test_the_tables_have_all_kernels_in_order() -> None:
+    for name in (TABLE, "h200_common_kernels_ours.csv", "h200_common_traffic_ours.csv"):
+        assert [row["kernel"] for row in rows(name)] == list(KERNELS)
+    assert {*QUICK, *UNKNOWN_WORK} < set(KERNELS)
+
+
+def test_counters_agree_with_what_kernels_must_move() -> None:
+    """A vector sum reads two arrays and writes one; some of what it wrote is still in L2 at its end."""
+    counted = {row["kernel"]: row for row in rows(TABLE)}
+    array_bytes = 4 * 32 << 20
+    for name in ("vadd1", "vadd4"):
+        assert COUNTERS["l2_read"](counted[name]) == 2 * array_bytes
+        assert COUNTERS["dram_read"](counted[name]) == pytest.approx(2 * array_bytes, rel=1e-4)
+        assert 0.8 * array_bytes < COUNTERS["dram_write"](counted[name]) < array_bytes
+
+
+def test_rates_are_work_over_time() -> None:
+    rate = {(row["name"], row["parameters"]): row for row in rows("h200_rates.csv")}
+    for (name, parameters), row in rate.items():
+        given = dict(word.split("=") for word in parameters.split())
+        work = {
+            "groups/ns": int(given.get("groups", 0)),
+            "bytes/ns": int(given.get("MiB", 0)) << 20,
+            "loads/ns": 32 * 270_336 if name == "random_load" else 4096 * 8192,
+        }.get(row["unit"])
+        if work is not None:
+            found = work / float(row["time_us"]) / 1000
+            assert float(row["rate"]) == pytest.approx(found, rel=1e-3), (name, parameters)
+
+
+def recorded_times() -> list[Case]:
+    ours = {row["kernel"]: float(row["time_us"]) for row in rows("h200_common_kernels_ours.csv")}
+    return [
+        Case(
+            figure="common-kernels",
+            case=row["kernel"],
+            quantity="time",
+            unit="us",
+            reference=float(row["time_ncu_us"]),
+            ours=ours[row["kernel"]],
+        )
+        for row in rows(TABLE)
+    ]
+
+
+def test_times_as_recorded() -> None:
+    """The README's errors: of all kernels, and without the two whose work the model does not know."""
+    cases = recorded_times()
+    everything = errors(cases, "time")
+    assert everything.geometric_mean == pytest.approx(0.543, abs=0.001)
+    assert everything.spearman == pytest.approx(0.658, abs=0.001)
+    assert everything.worst_case == "mandelbrot"
+    known = errors([case for case in cases if case.case not in UNKNOWN_WORK], "time")
+    assert known.geometric_mean == pytest.approx(0.289, abs=0.001)
+    assert known.spearman == pytest.approx(0.893, abs=0.001)
+    assert time_findings(cases) == [
+        f"time: {everything}",
+        f"without mandelbrot and dot_atomic: {known}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("quantity", "n", "within", "error"),
+    [("l2_read", 30, 26, 0.032), ("dram_read", 30, 26, 0.043), ("dram_write", 22, 19, 0.106)],
+)
+def test_traffic_as_recorded(quantity: str, n: int, within: int, error: float) -> None:
+    cases = traffic_cases(rows(TABLE), rows("h200_common_traffic_ours.csv"))
+    chosen = [case for case in cases if case.quantity == quantity]
+    assert len(chosen) == n
+    assert all(case.reference and case.reference >= LEAST_BYTES / 1e6 for case in chosen)
+    assert errors(cases, quantity).geometric_mean == pytest.approx(error, abs=0.001)
+    off = [
+        abs(np.log(case.ours / case.reference)) for case in chosen if case.ours and case.reference
+    ]
+    assert len(off) == n, "no prediction is zero"
+    assert traffic_finding(cases, quantity).endswith(f"; {within} within 10 %")
+
+
+@needs_clang
+def test_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one small kernel; a single snapshot gives nearly what is recorded or counted."""
+    monkeypatch.setattr(common_kernels, "QUICK", ("bmm8",))
+    figure = common_times(tmp_path, quick=True)
+    ours = {row["kernel"]: float(row["time_us"]) for row in rows("h200_common_kernels_ours.csv")}
+    assert [case.case for case in figure.cases] == ["bmm8"]
+    for case in figure.cases:
+        assert case.ours == pytest.approx(ours[case.case], rel=0.02)
+    traffic = common_traffic(tmp_path, quick=True)
+    assert [case.quantity for case in traffic.cases] == list(COUNTERS)
+    for case in traffic.cases:
+        assert case.ours == pytest.approx(case.reference, rel=0.1)
+    assert all((tmp_path / name).exists() for one in (figure, traffic) for name in one.pictures)
+
+
+@pytest.mark.slow
+@needs_clang
+def test_a_kernel_is_what_the_records_say() -> None:
+    """With default options; all of them would take an hour."""
+    machine = load_machine("h200")
+    (time,) = (row for row in rows("h200_common_kernels_ours.csv") if row["kernel"] == "bmm8")
+    timing = predicted(KERNELS["bmm8"](), machine).timing
+    assert 1e6 * timing.estimate.mean == pytest.approx(float(time["time_us"]), rel=1e-3)
+    (bytes_,) = (row for row in rows("h200_common_traffic_ours.csv") if row["kernel"] == "bmm8")
+    moved = profiled(KERNELS["bmm8"](), machine)
+    for quantity in COUNTERS:
+        assert moved[quantity] == pytest.approx(float(bytes_[quantity]), rel=0.01)
