@@ -39,6 +39,21 @@ def test_sets_of_four_miss_nothing_or_everything(size: int) -> None:
     assert missed_share(machine, left + 2 * n_sets) == 1
 
 
+def test_the_measured_function_puts_dependent_lines_into_one_set() -> None:
+    """They come from another measurement, of random loads among 4,000 lines."""
+    number = {int(row["line_bit"]): int(row["number"]) for row in rows("h200_l1_sets.csv")}
+    assert sorted(number) == list(range(9, 28))
+
+    def set_of(line: int) -> int:
+        low = line % 512
+        for bit, added in number.items():
+            low ^= added * (line >> bit & 1)
+        return low
+
+    assert {set_of(line) for line in (625, 1051, 1642, 2422, 2823, 3437, 3868)} == {0}
+    assert len({set_of(line) for line in range(3 << 20, (3 << 20) + 512)}) == 512
+
+
 def test_the_figure(tmp_path: Path) -> None:
     figure = l1_carveouts(tmp_path, quick=True)
     assert len(figure.pictures) == len(figure.findings) == 9
