@@ -46,8 +46,8 @@ def _limits(time: LaunchTime) -> Markup:
     ]
     if time.seconds is None:
         words = (
-            "No order of execution is faster than a lower bound: the bytes that the launch moves, divided"
-            " by the bandwidth."
+            "At the machine's rates no order of execution is faster than a lower bound: the bytes that the launch"
+            " moves, divided by the bandwidth."
         )
     else:
         interval = text.time_interval(time.seconds)
@@ -55,8 +55,8 @@ def _limits(time: LaunchTime) -> Markup:
             interval = f" ({interval}; without the error of the model)"
         bars.insert(0, Bar("predicted time", total, text.seconds(total), kind="soft"))
         words = (
-            f"Predicted: {text.seconds(total)}{interval}. No order of execution is faster than a lower bound"
-            " (“at least”)."
+            f"Predicted: {text.seconds(total)}{interval}. At the machine's rates no order of execution is faster"
+            " than a lower bound (“at least”)."
         )
     parts = [paragraph(words), bar_chart(bars)]
     if time.rates:
@@ -69,8 +69,9 @@ def _limits(time: LaunchTime) -> Markup:
 
 
 _RATES = (
-    "What binds need not reach its peak: a lower bound takes the bandwidth that a stream sustains from DRAM,"
-    " and counts the lanes, the look-ups and the bank conflicts of L1, not its bytes alone."
+    "What binds need not reach its peak: a lower bound takes the bandwidth that a stream sustains from DRAM, less"
+    " for row misses, and counts the lanes, the look-ups and the bank conflicts of L1, not its bytes alone. A kernel"
+    " that DRAM serves better than that stream can be faster than the bound."
 )
 
 
