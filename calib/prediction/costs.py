@@ -16,16 +16,23 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from calib.prediction.hot_lines import hot_line_cycles
 from calib.prediction.l1_cycles import Touched, blocks_touched, pipe_cycles
 from memsim.latency import dram_latency_cycles, expected_latency_cycles, level_latencies_cycles
 from memsim.machine import Machine
+from memsim.machine.parts import Dram
 from memsim.montecarlo import Replay
 from memsim.statistics import MIN_TRIALS, student_t
-from memsim.trace import BARRIER_SITE, GRANULE_BYTES, Trace
+from memsim.trace import BARRIER_SITE, GRANULE_BYTES, Direction, Trace
 
 Floats = npt.NDArray[np.float64]
 DRAM = "DRAM"
 STORES = " stores"
+BELOW = 1
+"""The level that the misses of the first reach."""
+N_QUANTILES = 64
+_MIDDLES = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+"""Of equal parts of a distribution."""
 MAX_GRANULES = 1 << 22
 """Granules of a trace that are examined: costs are means, for which a few million suffice."""
 
@@ -45,9 +52,13 @@ class AccessCosts:
     expected_cycles : (n_trial, n_site) the expected latency X; 0 for stores
     served : (n_trial, n_level, n_site) fraction of the sectors that a level or one above it serves
     latency_cycles : (n_trial, n_level + 1) of a hit in each level, then of DRAM
+    dram_quantiles_cycles : (n_trial, n) latencies of equally many of DRAM's requests each, ascending
     channel_bytes : (n_trial, n_channel, n_site) bytes that an execution moves on each channel
     channels : names
     channel_bytes_per_cycle : (n_channel,) one core's equal share
+    look_ups : (n_trial, n_site) of lines in the level below the first, per execution
+    look_ups_per_cycle : one core's equal share
+    hot_line_cycles : (n_site,) per execution, of the machine's busiest line of atomic operations
     missed_translations : (n_trial, n_site) per execution
     translation_cycles : cycles that a miss occupies a core's address translation; None where the machine
         file does not specify it
@@ -61,9 +72,13 @@ class AccessCosts:
     expected_cycles: Floats
     served: Floats
     latency_cycles: Floats
+    dram_quantiles_cycles: Floats
     channel_bytes: Floats
     channels: tuple[str, ...]
     channel_bytes_per_cycle: Floats
+    look_ups: Floats
+    look_ups_per_cycle: float
+    hot_line_cycles: Floats
     missed_translations: Floats
     translation_cycles: float | None = None
 
@@ -82,10 +97,46 @@ class AccessCosts:
         """
         if not sites:
             return np.zeros(self.n_trials)
+        part, slowest = self._slowest(sites)
+        return np.asarray(
+            (part[:, :-1] * self.latency_cycles[:, :-1]).sum(axis=1)
+            + part[:, -1] * slowest.mean(axis=1)
+        )
+
+    def slowest_quantiles_cycles(self, sites: Sequence[int]) -> Floats:
+        """(n_trial, N_QUANTILES) latencies of the slowest of these accesses, each in equally many executions."""
+        if not sites:
+            return np.zeros((self.n_trials, N_QUANTILES))
+        part, slowest = self._slowest(sites)
+        reached = np.cumsum(part, axis=1)
+        quantiles = np.empty((self.n_trials, N_QUANTILES))
+        for trial in range(self.n_trials):
+            level = np.searchsorted(reached[trial, :-1], _MIDDLES)
+            by_dram = level == part.shape[1] - 1
+            quantiles[trial] = self.latency_cycles[trial, level]
+            within = (_MIDDLES[by_dram] - (1 - part[trial, -1])) / max(part[trial, -1], 1e-9)
+            quantiles[trial, by_dram] = np.interp(within, _MIDDLES, slowest[trial])
+        return quantiles
+
+    def _slowest(self, sites: Sequence[int]) -> tuple[Floats, Floats]:
+        """(n_trial, n_level + 1) probability that a level, or DRAM, serves the slowest line of these accesses, and
+        (n_trial, N_QUANTILES) latencies of the slowest of the lines that come from DRAM, where any do."""
         chosen = list(sites)
-        reached = np.prod(self.served[:, :, chosen] ** self.lines[chosen], axis=2)
+        lines = self.lines[chosen]
+        reached = np.prod(self.served[:, :, chosen] ** lines, axis=2)
         part = np.diff(reached, axis=1, prepend=0.0, append=1.0)
-        return np.asarray((part * self.latency_cycles).sum(axis=1))
+        below = (
+            self.served[:, -1, chosen]
+            if reached.shape[1]
+            else np.zeros((self.n_trials, len(chosen)))
+        )
+        n_lines = ((1 - below) * lines).sum(axis=1) / np.where(part[:, -1] > 0, part[:, -1], 1)
+        highest = _MIDDLES ** (1 / np.maximum(n_lines, 1.0))[:, None]
+        slowest = [
+            np.interp(at, _MIDDLES, row)
+            for at, row in zip(highest, self.dram_quantiles_cycles, strict=True)
+        ]
+        return part, np.array(slowest)
 
     def mean_cycles(self, sites: Sequence[int]) -> Floats:
         """(n_trial,) the largest expected latency X of these accesses, each taken alone."""
@@ -98,17 +149,20 @@ class TraceCosts(NamedTuple):
     """Costs of an execution that the trace alone determines, (n_site,) each.
 
     written_back : bytes that the last level writes to DRAM, at least
+    hot_line : cycles of the busiest line of atomic operations
     """
 
     lines: Floats
     sectors: Floats
     pipe_cycles: Floats
     written_back: Floats
+    hot_line: Floats
 
 
 def trace_costs(trace: Trace, machine: Machine) -> TraceCosts:
     """What of the costs all replays of a trace on a machine share."""
-    return TraceCosts(*_from_trace(trace, machine), _written_back(trace, machine))
+    hot_line = hot_line_cycles(trace, machine, _n_examined(trace))
+    return TraceCosts(*_from_trace(trace, machine), _written_back(trace, machine), hot_line)
 
 
 def access_costs(
@@ -124,7 +178,7 @@ def access_costs(
     listed = [traces] if isinstance(traces, Trace) else list(traces)
     first = listed[0]
     n_site = len(first.sites)
-    lines, sectors, pipe, written_back = of_trace or trace_costs(first, machine)
+    lines, sectors, pipe, written_back, hot_line = of_trace or trace_costs(first, machine)
     dataset = replay.dataset
     executions = dataset["site_accesses"].values.astype(np.float64)
     n_subgroup = sum(trace.n_subgroup for trace in listed)
@@ -147,7 +201,12 @@ def access_costs(
             counted > 0, counted, 1
         )
     channels = channel_names(machine)
+    directions = [site.direction for site in first.sites]
+    looked_up = _look_ups(machine, directions, lines, sectors, moved)
     row_hits = float(dataset["dram_row_hit_ratio"].mean())
+    bytes_per_row = math.inf
+    if "dram_bytes_per_row" in dataset:
+        bytes_per_row = float(dataset["dram_bytes_per_row"].mean())
     return AccessCosts(
         sites=first.site_names,
         loads=loads,
@@ -157,14 +216,36 @@ def access_costs(
         expected_cycles=np.where(np.isfinite(expected), expected, 0.0),
         served=served,
         latency_cycles=latency,
+        dram_quantiles_cycles=_dram_quantiles(dataset, tm, machine.dram),
         channel_bytes=moved,
         channels=channels,
         channel_bytes_per_cycle=np.array(
-            [core_bandwidth(machine, channel, row_hits) for channel in channels]
+            [core_bandwidth(machine, channel, row_hits, bytes_per_row) for channel in channels]
         ),
+        look_ups=looked_up,
+        look_ups_per_cycle=_look_ups_per_cycle(machine),
+        hot_line_cycles=hot_line,
         missed_translations=missed,
         translation_cycles=machine.translation.miss_cycles if machine.translation else None,
     )
+
+
+def _dram_quantiles(dataset: xr.Dataset, typical: Floats, dram: Dram) -> Floats:
+    """(n_trial, N_QUANTILES) of the sampled latencies; the typical one where there is no sample.
+
+    Where it is known how long requests queue that arrive at random, they are without the mean wait of the sample.
+    """
+    rows = [sample[np.isfinite(sample)] for sample in dataset["dram_latency_cycles"].values]
+    quantiles = np.array(
+        [
+            np.quantile(row, _MIDDLES) if len(row) else np.full(N_QUANTILES, cycles)
+            for row, cycles in zip(rows, typical, strict=True)
+        ]
+    )
+    if not dram.queue_cycles:
+        return quantiles
+    unloaded = dram.latency_cycles + dram.row_conflict_cycles
+    return np.asarray(quantiles - np.maximum(quantiles.mean(axis=1) - unloaded, 0.0)[:, None])
 
 
 def channel_names(machine: Machine) -> tuple[str, ...]:
@@ -173,15 +254,21 @@ def channel_names(machine: Machine) -> tuple[str, ...]:
     return (*(name + kind for name in below for kind in ("", STORES)), DRAM)
 
 
-def core_bandwidth(machine: Machine, channel: str, row_hit_ratio: float = math.nan) -> float:
+def core_bandwidth(
+    machine: Machine,
+    channel: str,
+    row_hit_ratio: float = math.nan,
+    bytes_per_row: float = math.inf,
+) -> float:
     """Bytes per cycle that each core gets from a channel when all cores share it equally.
 
     Stores to a level get the bandwidth of loads from it: on-chip networks are as wide in both directions.
 
     row_hit_ratio : of the requests to DRAM; NaN: that of the stream which determined its bandwidth
+    bytes_per_row : for every row that is opened
     """
     if channel == DRAM:
-        return machine.dram.bandwidth_at(row_hit_ratio) / machine.n_cores
+        return machine.dram.bandwidth_at(row_hit_ratio, bytes_per_row) / machine.n_cores
     name = channel.removesuffix(STORES)
     level = next(level for level in machine.levels if level.name == name)
     return level.bandwidth_bytes_per_cycle / min(level.cores_per_instance, machine.n_cores)
@@ -237,6 +324,35 @@ def _channel_bytes(
     moved = np.stack([*below, read[:, -1] + written[:, -1]], axis=1)
     per_execution = moved / divisor[:, None, :]
     return np.asarray(np.where((counted > 0)[:, None, :], per_execution, 0.0))
+
+
+def _look_ups(
+    machine: Machine,
+    directions: Sequence[Direction],
+    lines: Floats,
+    sectors: Floats,
+    moved: Floats,
+) -> Floats:
+    """(n_trial, n_site) look-ups of an execution in the level below the first, in those of loads.
+
+    A request has what an access misses of one line, but atomic operations are executed sector by sector. Where an
+    access misses a part of its sectors, so it does of its lines.
+    """
+    if len(machine.levels) < BELOW + 1:
+        return np.zeros((len(moved), len(directions)))
+    level = machine.levels[BELOW]
+    missed = (moved[:, 0] + moved[:, 1]) / machine.levels[0].sector_bytes
+    part = np.minimum(missed / np.where(sectors > 0, sectors, 1), 1.0)
+    each = {"load": lines, "store": level.store_look_ups * lines}
+    each["atomic"] = level.atomic_look_ups * sectors
+    return np.asarray(part * [each[direction][k] for k, direction in enumerate(directions)])
+
+
+def _look_ups_per_cycle(machine: Machine) -> float:
+    if len(machine.levels) < BELOW + 1:
+        return math.inf
+    level = machine.levels[BELOW]
+    return level.tags_per_cycle / min(level.cores_per_instance, machine.n_cores)
 
 
 def _n_examined(trace: Trace) -> int:

@@ -6,25 +6,28 @@ takes a tenth of a second to a second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from memsim.compile import hot
+from memsim.compile import hot, inner
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+MOST_BUSY = 0.97
+"""Part of a channel's time from which on its backlog alone is waited for."""
 
 
-class _Blocks(NamedTuple):
+class Simulated(NamedTuple):
     """What is known of n blocks, and which of them sub-groups run.
 
     units : (n, n_unit) cycles of the core's units in each turn;  turns : (n,);  longest : (n,) the unit that a
         block occupies longest
     alone : (n,) cycles of each turn of a sub-group that has the core to itself
     latency : (n,);  channels : (n, n_channel) cycles of channels that all cores share
+    queue : (n_channel,);  used : (n, n_channel) probability that a block's loads use a channel at all
+    loads, waits : (n,) whether a block loads, and whether a sub-group waits after it for what it has loaded
     path : (tlp, longest path) the blocks of a group's sub-groups in order;  length : (tlp,) how many
     """
 
@@ -34,6 +37,10 @@ class _Blocks(NamedTuple):
     alone: Floats
     latency: Floats
     channels: Floats
+    queue: Floats
+    used: Floats
+    loads: npt.NDArray[np.bool_]
+    waits: npt.NDArray[np.bool_]
     barrier: npt.NDArray[np.bool_]
     path: Integers
     length: Integers
@@ -42,13 +49,16 @@ class _Blocks(NamedTuple):
 class _State(NamedTuple):
     """The working memory of a run.
 
-    channel_free : (n_channel,) when a channel has served all requests so far
+    channel_free : (n_channel,) when a channel has served all requests so far;  served : for how many cycles
     unit_free : (n_core, n_unit) when a unit has served all blocks so far
     free : (n_core, n_subgroup) when a sub-group may continue;  at : blocks that it has issued
+    arrival : (n_core, n_subgroup) when all that it has loaded so far has arrived
     following : (n_core, n_subgroup) the step of its path that it issues next;  taken : turns that it has had of it;
         event : the event that describes it
-    order : (n_core, n_subgroup) runnable sub-groups, the longest without a turn first;  runnable : (n_core,)
+    order : (n_core, n_subgroup) runnable sub-groups, the oldest groups first, and of a group the longest without a turn;  runnable : (n_core,)
         how many they are
+    age : (n_core, n_subgroup) how many runs of the program began on the core before the sub-group's;  n_begun :
+        (n_core,) such runs so far
     arrived : (n_core, n_group) sub-groups at the group's barrier;  arrived_ids : which
     next_time, next_place : (n_core,) when the core issues next, and the place in `order` of the issuer
     wanted : (n_core, n_unit) runnable sub-groups whose next block occupies this unit longest
@@ -56,14 +66,18 @@ class _State(NamedTuple):
     """
 
     channel_free: Floats
+    served: Floats
     unit_free: Floats
     free: Floats
+    arrival: Floats
     at: Integers
     following: Integers
     taken: Integers
     event: Integers
     order: Integers
     runnable: Integers
+    age: Integers
+    n_begun: Integers
     arrived: Integers
     arrived_ids: Integers
     next_time: Floats
@@ -73,20 +87,62 @@ class _State(NamedTuple):
     n_idle: Integers
 
 
+def drawn(core: int, subgroup: int, at: int, n: int) -> int:
+    """One of n numbers, as if at random, for a sub-group's block."""
+    x = (core * 0x9E3779B1 + subgroup * 0x85EBCA6B + at * 0xC2B2AE35) & 0xFFFFFFFF
+    x ^= x >> 15
+    x = x * 0x2C1B3C6D & 0xFFFFFFFF
+    x ^= x >> 12
+    x = x * 0x297A2D39 & 0xFFFFFFFF
+    x ^= x >> 15
+    return x % n
+
+
+_drawn = inner(drawn)
+
+
+@inner
+def _insert(order, n, age, s):  # type: ignore[no-untyped-def]
+    """Insert a sub-group into the order of n others, behind those of its age."""
+    k = n
+    while k and age[order[k - 1]] > age[s]:
+        order[k] = order[k - 1]
+        k -= 1
+    order[k] = s
+
+
 @hot
-def _run(blocks, state, tlp, rounds, issuers, times, idle):  # type: ignore[no-untyped-def]
+def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # type: ignore[no-untyped-def]
     """See `run`; fills issuers, times and idle."""
-    units, turns, longest, alone, latency, channels, barrier, path, length = blocks
+    (
+        units,
+        turns,
+        longest,
+        alone,
+        latency,
+        channels,
+        queue,
+        used,
+        loads,
+        waits,
+        barrier,
+        path,
+        length,
+    ) = blocks
     (
         channel_free,
+        served,
         unit_free,
         free,
+        arrival,
         at,
         following,
         taken,
         event,
         order,
         runnable,
+        age,
+        n_begun,
         arrived,
         arrived_ids,
         next_time,
@@ -130,11 +186,18 @@ def _run(blocks, state, tlp, rounds, issuers, times, idle):  # type: ignore[no-u
         last = taken[c, s] == turns[b]
         if last:
             taken[c, s] = 0
-            ready = done + latency[b]
             for k in range(n_channel):
                 if channels[b, k] > 0:
-                    channel_free[k] = max(done + latency[b], channel_free[k]) + channels[b, k]
-                    ready = max(ready, channel_free[k])
+                    channel_free[k] = max(done, channel_free[k]) + channels[b, k]
+                    served[k] += channels[b, k]
+                    if loads[b]:
+                        busy_part = min(served[k] / max(done + longest_wait, 1.0), MOST_BUSY)
+                        queued = channel_free[k] - done
+                        queued += queue[k] * busy_part / (2 * (1 - busy_part))
+                        arrival[c, s] = max(arrival[c, s], done + used[b, k] * queued)
+            ready = (max(done, arrival[c, s]) if waits[b] else done) + latency[
+                b, _drawn(c, s, at[c, s], latency.shape[1])
+            ]
             times[1, event[c, s]], times[2, event[c, s]] = done, ready
             ended += 1
             at[c, s] += 1
@@ -157,11 +220,17 @@ def _run(blocks, state, tlp, rounds, issuers, times, idle):  # type: ignore[no-u
                     other = arrived_ids[c, g, k]
                     free[c, other] = latest
                     if at[c, other] < rounds * length[other % tlp]:
-                        order[c, runnable[c]] = other
+                        if following[c, other] == 0:
+                            age[c, other] = n_begun[c]
+                        _insert(order[c], runnable[c], age[c], other)
                         runnable[c] += 1
                         wanted[c, longest[path[other % tlp, following[c, other]]]] += 1
+                n_begun[c] += 1
         elif at[c, s] < rounds * length[s % tlp]:
-            order[c, runnable[c]] = s
+            if last and following[c, s] == 0:
+                age[c, s] = n_begun[c]
+                n_begun[c] += 1
+            _insert(order[c], runnable[c], age[c], s)
             runnable[c] += 1
             wanted[c, longest[path[s % tlp, following[c, s]]]] += 1
         soonest = np.inf  # no turn begins before
@@ -184,69 +253,55 @@ def _run(blocks, state, tlp, rounds, issuers, times, idle):  # type: ignore[no-u
 
 
 def run(
-    units: Floats,
-    latency: Floats,
-    channels: Floats,
-    barrier: npt.NDArray[np.bool_],
-    *,
-    tlp: int,
-    blp: int,
-    cores: int,
-    rounds: int,
-    alone: Floats,
-    paths: Sequence[Sequence[int]],
-    turns: Integers,
+    simulated: Simulated, *, tlp: int, blp: int, cores: int, rounds: int
 ) -> tuple[npt.NDArray[np.int64], Floats, list[Floats]]:
     """Runs the simulation; see calib.prediction.event_simulation.events.
-
-    units : (n, n_unit);  latency, barrier, alone : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
-
-    paths : (tlp,) the blocks of each sub-group;  turns : (n,) in which units serve a block
 
     Returns (core, sub-group, block, step) and (start of issue, end of issue, arrival of data) of every event,
     (4, n_event) and (3, n_event), and for each core (n, 2) when no unit of it begins to work, and when one does.
     """
-    n_channel = channels.shape[1]
+    n_channel, n_unit = simulated.channels.shape[1], simulated.units.shape[1]
     n_subgroup = tlp * blp
-    length = np.array([len(one) for one in paths])
-    path = np.zeros((tlp, int(length.max())), np.int64)
-    for k, one in enumerate(paths):
-        path[k, : len(one)] = one
-    n_event = cores * blp * rounds * int(length.sum())
+    n_event = cores * blp * rounds * int(simulated.length.sum())
     issuers = np.empty((4, n_event), np.int64)
     times = np.empty((3, n_event))
-    n_turn = blp * rounds * sum(int(turns[list(one)].sum()) for one in paths)
+    turns = simulated.turns
+    n_turn = (
+        blp
+        * rounds
+        * sum(
+            int(turns[one[:length]].sum())
+            for one, length in zip(simulated.path, simulated.length, strict=True)
+        )
+    )
     idle = np.empty((cores, n_turn, 2))
     state = _State(
         channel_free=np.zeros(n_channel),
-        unit_free=np.zeros((cores, units.shape[1])),
+        served=np.zeros(n_channel),
+        unit_free=np.zeros((cores, n_unit)),
         free=np.zeros((cores, n_subgroup)),
+        arrival=np.zeros((cores, n_subgroup)),
         at=np.zeros((cores, n_subgroup), np.int64),
         following=np.zeros((cores, n_subgroup), np.int64),
         taken=np.zeros((cores, n_subgroup), np.int64),
         event=np.zeros((cores, n_subgroup), np.int64),
         order=np.tile(np.arange(n_subgroup), (cores, 1)),
         runnable=np.full(cores, n_subgroup),
+        age=np.tile(np.arange(n_subgroup) // tlp, (cores, 1)),
+        n_begun=np.full(cores, blp),
         arrived=np.zeros((cores, blp), np.int64),
         arrived_ids=np.zeros((cores, blp, tlp), np.int64),
         next_time=np.zeros(cores),
         next_place=np.zeros(cores, np.int64),
-        wanted=np.zeros((cores, units.shape[1]), np.int64),
+        wanted=np.zeros((cores, n_unit), np.int64),
         busy=np.zeros(cores),
         n_idle=np.zeros(cores, np.int64),
     )
-    blocks = _Blocks(
-        units=units / turns[:, None],
-        turns=turns,
-        longest=units.argmax(axis=1),
-        alone=alone / turns,
-        latency=latency,
-        channels=channels,
-        barrier=barrier,
-        path=path,
-        length=length,
-    )
-    first, times_first = np.unique(blocks.longest[path[:, 0]], return_counts=True)
+    first, times_first = np.unique(simulated.longest[simulated.path[:, 0]], return_counts=True)
     state.wanted[:, first] = blp * times_first
-    _run(blocks, state, tlp, rounds, issuers, times, idle)
+    of_turn = simulated._replace(
+        units=simulated.units / turns[:, None], alone=simulated.alone / turns
+    )
+    longest_wait = float(simulated.latency.max())
+    _run(of_turn, state, longest_wait, tlp, rounds, issuers, times, idle)
     return issuers, times, [idle[c, :n] for c, n in enumerate(state.n_idle)]

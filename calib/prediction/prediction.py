@@ -228,7 +228,7 @@ def _prediction(
 
     def inputs_with(replay: Replay) -> tuple[AccessCosts, Inputs]:
         costs = access_costs(traces, replay, machine, of_trace)
-        inputs = simulated_inputs(program, costs, machine, latency=options.latency)
+        inputs = simulated_inputs(program, costs, machine, resident, latency=options.latency)
         inputs = dataclasses.replace(inputs, once_s={DRAM: _first_read_s(replay, machine)})
         return costs, inputs if with_latency else inputs.without_latency()
 

@@ -5,13 +5,14 @@
     La_i   latency until the data arrive that the block waits for, from the replay's hit ratios: that of
            the slowest access, or the largest of the expected latencies X. A last block that stores
            waits for its store on machines whose groups do so
-    Bw_i   bytes that each level below L1 moves for the block, divided by its bandwidth per core; and the
-           time of missed address translations, where the machine file specifies it
+    Bw_i   bytes that each level below L1 moves for the block, divided by its bandwidth per core, and look-ups in
+           the level below L1; where the machine file specifies how long they take, also missed address
+           translations, starts of groups, and atomic operations on one line
 
 Two solvers combine them. `events` simulates the sub-groups of a few cores
 (calib.prediction.event_simulation): each level is a channel that these cores share, the units of a core
-work for different sub-groups at once, and a group starts when the resources of an earlier one are freed. `equation` is the paper's equation in its corrected form:
-all sub-groups are in one block, and Bw_i is that of the slowest channel. Both respect the lower bounds
+work for different sub-groups at once, and a group starts when the resources of an earlier one are freed.
+`equation` is the paper's equation in its corrected form: all sub-groups are in one block, and Bw_i is that of the slowest channel. Both respect the lower bounds
 that no schedule can beat: the bytes that each level must move, and the instructions that must be issued.
 In mode `paper` there is one latency and one bandwidth, caches are ignored, and the time is that of
 the equation.
@@ -30,7 +31,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from calib.prediction.basic_blocks import Block, Program
-from calib.prediction.costs import DRAM, AccessCosts
+from calib.prediction.costs import BELOW, DRAM, N_QUANTILES, AccessCosts
 from calib.prediction.event_simulation import Events, events
 from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_factor, round_cycles
 from calib.prediction.machine_pipes import (
@@ -45,7 +46,7 @@ from calib.prediction.options import Latency, Mode, Solver
 from calib.prediction.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy
-from memsim.report import DEPENDENT, IN_TURN, TRANSLATION
+from memsim.report import DEPENDENT, HOT_LINE, IN_TURN, REQUESTS, STARTS, TRANSLATION
 from memsim.statistics import GROUPS, ONE_PLACE, PAST, Estimate, Places, describe
 from memsim.trace import Launch
 
@@ -78,6 +79,12 @@ class Inputs:
     latency_cycles : (n_trial, n_block)
     channel_cycles : (n_trial, n_block, n_channel)
     channels : names;  barrier : (n_block,) whether the block ends with a barrier
+    spread : (n_trial, n_block, n_quantile) latencies of equally many executions each, over their mean; all alike if
+        empty
+    loads, waits : (n_block,) whether the block loads, and whether a sub-group waits after it for what it has loaded;
+        all do if empty
+    channel_used : (n_trial, n_block, n_channel) probability that the block's loads use a channel at all; 1 if empty
+    queue_cycles : (n_channel,) see calib.prediction.event_simulation.Options
     stalled_cycles : (n_block,) in which a sub-group's own instructions wait for each other, or () if unknown
     schedulers : of a core; a sub-group stays on one of them. 0 where only operations are known
     idle_during_l1 : part of L1's cycles in which DRAM delivers nothing
@@ -97,6 +104,11 @@ class Inputs:
     schedulers: int = 0
     idle_during_l1: float = 0.0
     once_s: Mapping[str, float] = field(default_factory=dict)
+    spread: Floats = field(default_factory=lambda: np.zeros(0))
+    loads: tuple[bool, ...] = ()
+    waits: tuple[bool, ...] = ()
+    channel_used: Floats = field(default_factory=lambda: np.zeros(0))
+    queue_cycles: tuple[float, ...] = ()
 
     @property
     def arithmetic_cycles(self) -> Floats:
@@ -131,6 +143,11 @@ class Inputs:
         results."""
         own = np.maximum(self.alone_cycles - self.issue_cycles, 0.0)
         return np.asarray(self.latency_cycles + own)
+
+    def latencies_cycles(self, trial: int) -> Floats:
+        """(n_block, n_quantile) of equally many executions each."""
+        cycles = self.latency_cycles[trial][:, None]
+        return np.asarray(cycles * self.spread[trial] if self.spread.size else cycles)
 
     def without_latency(self) -> Inputs:
         """Data are not waited for; groups start as late as they do."""
@@ -244,7 +261,12 @@ class Timing:
 
 
 def simulated_inputs(
-    program: Program, costs: AccessCosts, machine: Machine, *, latency: Latency = "slowest"
+    program: Program,
+    costs: AccessCosts,
+    machine: Machine,
+    resident: Residents,
+    *,
+    latency: Latency = "slowest",
 ) -> Inputs:
     """The cycles of blocks whose accesses were replayed.
 
@@ -256,22 +278,33 @@ def simulated_inputs(
     index = {name: k for k, name in enumerate(costs.sites)}
     started = program.with_first(Block())
     scale = _executions_ratio(program, costs)
-    per_execution, channels = _channel_cycles(costs)
-    n_trial, n_channel = costs.n_trials, len(channels)
+    per_execution, channels = _channel_cycles(costs, machine)
+    n_trial = costs.n_trials
     units, occupied, local = _issue(program, machine)
     pipe = [0.0]
     waits = [np.full(n_trial, machine.group_start_cycles)]
-    moved = [np.zeros((n_trial, n_channel))]
+    moved = [np.tile(_start_cycles(machine, resident, channels), (n_trial, 1))]
+    loads, is_awaited = [True], [True]
+    used = [np.ones((n_trial, len(channels)))]
+    spread = [np.ones((n_trial, N_QUANTILES))]
     for number, block in enumerate(program.blocks, 1):
         accesses = [index[name] for name in block.accesses]
         waited = [index[name] for name in block.waits_for if costs.loads[index[name]]]
         pipe.append(local[number] + float((scale * costs.pipe_cycles)[accesses].sum()))
+        quantiles = costs.slowest_quantiles_cycles(waited)
+        mean = quantiles.mean(axis=1, keepdims=True)
+        spread.append(quantiles / np.where(mean > 0, mean, 1))
         wait_cycles = costs.slowest_cycles if latency == "slowest" else costs.mean_cycles
         waits.append(wait_cycles(waited))
         moved.append((scale * per_execution)[:, :, accesses].sum(2))
-    for last in program.last_blocks:
+        loads.append(bool(costs.loads[accesses].any()))
+        used.append(_used([n for n in accesses if costs.loads[n]], costs, channels))
+        is_awaited.append(bool(waited))
+    for last in program.last_blocks if machine.store_wait_cycles else ():
         if any(not costs.loads[index[name]] for name in program.blocks[last].accesses):
             waits[last + 1] = np.maximum(waits[last + 1], machine.store_wait_cycles)
+            loads[last + 1] = is_awaited[last + 1] = True
+            spread[last + 1][:] = 1.0
     return Inputs(
         program=started,
         unit_cycles=occupied,
@@ -281,6 +314,11 @@ def simulated_inputs(
         latency_cycles=np.stack(waits, axis=1),
         channel_cycles=np.stack(moved, axis=1),
         channels=channels,
+        channel_used=np.stack(used, axis=1),
+        spread=np.stack(spread, axis=1),
+        queue_cycles=tuple(machine.dram.queue_cycles * (name == DRAM) for name in channels),
+        loads=tuple(loads),
+        waits=tuple(is_awaited),
         barrier=_barriers(started),
         stalled_cycles=_stalled(program),
         schedulers=machine.n_schedulers if _is_compiled(program) else 0,
@@ -373,6 +411,8 @@ def mean_of_trials(inputs: Inputs, places: Places = ONE_PLACE) -> Inputs:
         inputs,
         latency_cycles=mean(inputs.latency_cycles),
         channel_cycles=mean(inputs.channel_cycles),
+        spread=mean(inputs.spread) if inputs.spread.size else inputs.spread,
+        channel_used=mean(inputs.channel_used) if inputs.channel_used.size else inputs.channel_used,
     )
 
 
@@ -427,20 +467,53 @@ def timeline(
     turns : iterations of each loop that are simulated; the others are omitted
     """
     paths, _ = _paths(inputs, turns)
-    return _run(inputs, paths, resident, _costs(mean_of_trials(inputs), 0), rounds)
+    return _run(mean_of_trials(inputs), paths, resident, 0, rounds)
 
 
-def _channel_cycles(costs: AccessCosts) -> tuple[Floats, tuple[str, ...]]:
+def _channel_cycles(costs: AccessCosts, machine: Machine) -> tuple[Floats, tuple[str, ...]]:
     """(n_trial, n_channel, n_site) cycles that an execution occupies each channel, and their names.
 
-    Address translation is a channel where the machine specifies how long a miss takes: requests to all
-    levels below the first pass through it.
+    Beside the bytes of each level, look-ups in the level below the first take time, and so do translations of
+    addresses and starts of groups where the machine specifies how much; no access starts a group.
     """
-    cycles = costs.channel_bytes / costs.channel_bytes_per_cycle[:, None]
-    if costs.translation_cycles is None:
-        return cycles, costs.channels
-    busy = costs.missed_translations * costs.translation_cycles
-    return np.concatenate([cycles, busy[:, None, :]], axis=1), (*costs.channels, TRANSLATION)
+    named = dict(
+        zip(
+            costs.channels,
+            (costs.channel_bytes / costs.channel_bytes_per_cycle[:, None]).swapaxes(0, 1),
+            strict=True,
+        )
+    )
+    if len(machine.levels) > BELOW:
+        named[machine.levels[BELOW].name + REQUESTS] = costs.look_ups / costs.look_ups_per_cycle
+    if costs.hot_line_cycles.any():
+        of_core = costs.hot_line_cycles * machine.n_cores  # which all cores use
+        named[HOT_LINE] = np.tile(of_core, (costs.n_trials, 1))
+    if costs.translation_cycles is not None:
+        named[TRANSLATION] = costs.missed_translations * costs.translation_cycles
+    if machine.group_starts_per_cycle:
+        named[STARTS] = np.zeros_like(costs.look_ups)
+    return np.stack(list(named.values()), axis=1), tuple(named)
+
+
+def _used(sites: Sequence[int], costs: AccessCosts, channels: Sequence[str]) -> Floats:
+    """(n_trial, n_channel) probability that loads use a channel at all."""
+    used = np.ones((costs.n_trials, len(channels)))
+    levels = costs.served.shape[1]
+    if not levels or not sites:
+        return used
+    missed = 1 - np.prod(costs.served[:, :, sites] ** costs.lines[sites], axis=2)
+    for k, name in enumerate(channels):
+        used[:, k] = missed[:, levels - 1 if name == DRAM else 0]
+    return used
+
+
+def _start_cycles(machine: Machine, resident: Residents, channels: Sequence[str]) -> Floats:
+    """(n_channel,) cycles that the start of a group takes of each channel, a sub-group's share."""
+    cycles = np.zeros(len(channels))
+    if STARTS in channels:
+        each = machine.n_cores / machine.group_starts_per_cycle
+        cycles[channels.index(STARTS)] = each / resident.subgroups_per_group
+    return cycles
 
 
 def _is_compiled(program: Program) -> bool:
@@ -553,30 +626,22 @@ def _steady(
     trial: int,
 ) -> float:
     """Cycles of a round in the steady state, including the iterations that were cut."""
-    values = _costs(inputs, trial)
-    total = _slope(inputs, paths, resident, values)
+    total = _slope(inputs, paths, resident, trial)
     for turn, missing in cut:
         if turn and missing:
-            total += missing * _slope(inputs, [turn], resident, values)
+            total += missing * _slope(inputs, [turn], resident, trial)
     return total
 
 
-def _costs(inputs: Inputs, trial: int) -> tuple[Floats, Floats]:
-    """Latencies and cycles of the channels, of each block in a trial."""
-    return inputs.latency_cycles[trial], inputs.channel_cycles[trial]
-
-
-def _slope(
-    inputs: Inputs, paths: Paths, resident: Residents, values: tuple[Floats, Floats]
-) -> float:
+def _slope(inputs: Inputs, paths: Paths, resident: Residents, trial: int) -> float:
     """Cycles between the ends of consecutive rounds, the mean over cores."""
-    issued = _run(inputs, paths, resident, values, ROUNDS, CORES)
+    issued = _run(inputs, paths, resident, trial, ROUNDS, CORES)
     last = issued.step == _lengths(paths, issued) - 1
     spans = []
     for core in range(CORES):
         ends = np.sort(issued.ready_cycles[last & (issued.core == core)]).reshape(ROUNDS, -1)
         # A round ends when as many sub-groups have ended as are resident.
-        spans.append(ends[-2].max() - ends[FIRST_ROUND - 1].max())
+        spans.append(ends[-2].mean() - ends[FIRST_ROUND - 1].mean())
     return float(np.mean(spans)) / (ROUNDS - 1 - FIRST_ROUND)
 
 
@@ -586,25 +651,23 @@ def _lengths(paths: Paths, issued: Events) -> npt.NDArray[np.int64]:
 
 
 def _run(
-    inputs: Inputs,
-    paths: Paths,
-    resident: Residents,
-    values: tuple[Floats, Floats],
-    rounds: int,
-    cores: int = 1,
+    inputs: Inputs, paths: Paths, resident: Residents, trial: int, rounds: int, cores: int = 1
 ) -> Events:
-    latency, channels = values
     tlp = resident.subgroups_per_group
     return events(
         inputs.occupied_cycles,
-        latency.tolist(),
-        channels,
+        inputs.latencies_cycles(trial),
+        inputs.channel_cycles[trial],
         inputs.barrier.tolist(),
         tlp=tlp,
         blp=resident.groups_per_core,
         rounds=rounds,
         cores=cores,
         alone_cycles=inputs.alone_cycles.tolist(),
+        loads=inputs.loads,
+        waits=inputs.waits,
+        channel_used=inputs.channel_used[trial] if inputs.channel_used.size else (),
+        queue_cycles=inputs.queue_cycles,
         turn_cycles=TURN_CYCLES if inputs.at_once else math.inf,
         paths=paths if len(paths) == tlp else list(paths) * tlp,
     )
@@ -646,7 +709,7 @@ def _exposed(inputs: Inputs, resident: Residents) -> Floats:
 def _idle(inputs: Inputs, resident: Residents) -> Floats:
     """(n_block,) part of the waits for each block's data in which the core issues nothing, in the first trial."""
     paths, _ = _paths(inputs, MOST_TURNS)
-    issued = _run(inputs, paths, resident, _costs(inputs, 0), ROUNDS, CORES)
+    issued = _run(inputs, paths, resident, 0, ROUNDS, CORES)
     waited, idle = (np.zeros(len(inputs.program.blocks)) for _ in range(2))
     blocks, lengths = issued.block, _lengths(paths, issued)
     for core in range(CORES):

@@ -36,7 +36,7 @@ def predicted_ms(shape: Triple, machine: Machine) -> float:
     replayed = replay_costs(
         compiled_star(shape, machine, points_workload()), machine, [POSITION], 1, SNAPSHOT
     )
-    inputs = simulated_inputs(replayed.program, replayed.costs, machine)
+    inputs = simulated_inputs(replayed.program, replayed.costs, machine, replayed.resident)
     return 1e3 * time_of(inputs, replayed.resident, machine).estimate.mean
 
 

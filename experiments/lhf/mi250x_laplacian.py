@@ -40,7 +40,7 @@ def predicted(variant: Variant) -> Timing:
             SNAPSHOT,
             per_load=OPERATIONS,
         )
-    inputs = simulated_inputs(replayed.program, replayed.costs, machine)
+    inputs = simulated_inputs(replayed.program, replayed.costs, machine, replayed.resident)
     return time_of(inputs, replayed.resident, machine)
 
 

@@ -77,7 +77,7 @@ def bandwidth_gbs(name: str, machine: Machine, block_size: int, groups_per_core:
         deviation=False,
         per_load={"fp64_fma": 1.0},
     )
-    inputs = simulated_inputs(replayed.program, replayed.costs, machine)
+    inputs = simulated_inputs(replayed.program, replayed.costs, machine, replayed.resident)
     timing = time_of(inputs, replayed.resident, machine)
     moved = sum(KERNELS[name]) * 8 * kernel.n_groups * block_size
     return moved / float(timing.seconds.mean()) / 1e9

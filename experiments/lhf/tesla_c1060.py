@@ -193,7 +193,9 @@ def gflops(result: Analysed, n: int) -> dict[str, float]:
         "paper print": time_of(printed, resident, machine, mode="paper"),
         "paper": time_of(printed, resident, machine, solver="equation"),
         "simulated": time_of(
-            simulated_inputs(program, _steady(result.costs, program), machine), resident, machine
+            simulated_inputs(program, _steady(result.costs, program), machine, resident),
+            resident,
+            machine,
         ),
     }
     return {name: 2 * n**3 / float(timing.seconds.mean()) / 1e9 for name, timing in seconds.items()}

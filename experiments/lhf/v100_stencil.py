@@ -94,8 +94,8 @@ def replayed_kernel(
 def predictions(replayed: ReplayedKernel, machine: Machine) -> dict[str, npt.NDArray[np.float64]]:
     """Variant of the model -> (n_trial,) seconds."""
     program = replayed.program
-    slow = simulated_inputs(program, replayed.costs, machine)
-    mean = simulated_inputs(program, replayed.costs, machine, latency="expected")
+    slow = simulated_inputs(program, replayed.costs, machine, replayed.resident)
+    mean = simulated_inputs(program, replayed.costs, machine, replayed.resident, latency="expected")
     printed = paper_inputs(source_program(), machine)
     resident = replayed.resident
     return {
@@ -120,7 +120,7 @@ def with_translation(
     """Seconds by solver if each missed translation occupies a core's translation for `cycles`;
     None: no misses."""
     costs = dataclasses.replace(replayed.costs, translation_cycles=cycles)
-    inputs = simulated_inputs(replayed.program, costs, machine)
+    inputs = simulated_inputs(replayed.program, costs, machine, replayed.resident)
     return {
         solver: float(time_of(inputs, replayed.resident, machine, solver=solver).seconds.mean())
         for solver in get_args(Solver)

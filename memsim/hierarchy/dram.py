@@ -26,15 +26,20 @@ from memsim.machine.parts import Dram
 N_BATCHES = 64
 """Batches sampled per trial: 42,000 requests on a machine of 80 cores, a millisecond of work."""
 DOMINANT_SHARE = 0.5
+QUEUED = 64
+"""Requests that a channel has queued, as Accel-Sim configuration SM7_QV100 (frfcfs_dram_sched_queue_size)."""
+N_WINDOWS = 8
 _BIN_CYCLES = 16.0
 
 
 @dataclass(frozen=True)
 class DramSample:
-    """Latencies of sampled reads (n,) float32 in core clocks, and the share of row-buffer hits."""
+    """Latencies of sampled reads (n,) float32 in core clocks, the share of row-buffer hits, and the bytes that are
+    transferred for every row that is opened if a channel serves what it has queued row by row."""
 
     latency_cycles: npt.NDArray[np.float32]
     row_hit_ratio: float
+    bytes_per_row: float = float("nan")
 
     @property
     def mean_cycles(self) -> float:
@@ -201,6 +206,36 @@ def merged_positions(
     return out
 
 
+def _channel_and_row(
+    dram: Dram, address_bytes: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """(n,) the channel of each address, and the number of its row among those of the channel's banks."""
+    block = address_bytes // dram.interleave_bytes
+    channel = FUNCTIONS[dram.channel_index](block, dram.n_channels)
+    local = block // dram.n_channels * dram.interleave_bytes + address_bytes % dram.interleave_bytes
+    return channel, local // dram.row_bytes
+
+
+def windows(dram: Dram, n_request: int) -> npt.NDArray[np.int64]:
+    """(n_window, n) positions in a queue of what the channels have queued at a few times, evenly spread."""
+    length = min(dram.n_channels * QUEUED, n_request)
+    begins = np.linspace(0, n_request - length, N_WINDOWS if n_request > length else 1)
+    return begins.astype(np.int64)[:, None] + np.arange(length)
+
+
+def bytes_per_row(
+    dram: Dram, address_bytes: npt.NDArray[np.int64], size_bytes: npt.NDArray[np.int64]
+) -> float:
+    """Bytes for every row that is opened, of windows of requests: (n_window, n) each.
+
+    A controller serves what is queued for an open row first (Rixner et al., Memory Access Scheduling, ISCA 2000), so
+    in a window no row is opened twice.
+    """
+    channel, row = _channel_and_row(dram, address_bytes)
+    rows = sum(len(np.unique(one)) for one in row * dram.n_channels + channel)
+    return float(size_bytes.sum()) / rows
+
+
 def sample_latencies(
     dram: Dram,
     *,
@@ -215,10 +250,7 @@ def sample_latencies(
     address_bytes, size_bytes, is_read : (n,); batch_offset : (n_batch + 1,) int64
     generator : draws the times of refreshes; without it there are none
     """
-    block = address_bytes // dram.interleave_bytes
-    channel = FUNCTIONS[dram.channel_index](block, dram.n_channels)
-    local = block // dram.n_channels * dram.interleave_bytes + address_bytes % dram.interleave_bytes
-    row = local // dram.row_bytes
+    channel, row = _channel_and_row(dram, address_bytes)
     bank = FUNCTIONS["xor"](row, dram.n_banks)
     latency = np.empty(len(address_bytes), np.float32)
     refreshing = generator is not None and dram.refresh_cycles > 0

@@ -197,7 +197,7 @@ def plan_level(
         partitions=level.n_partitions,
         in_partitions=True if level.n_partitions > 1 else None,
         on_fill=True if level.allocate == "on_fill" else None,
-        completes=True if level.partial_write_back_percent else None,
+        completes=True if level.completes_sectors else None,
         completion_probability_x65536=round(level.partial_write_back_percent / 100 * 65536),
     )
     tables = mask_tables(

@@ -61,5 +61,15 @@ def at_clock(machine: Machine, clock_hz: float) -> Machine:
     )
 
 
-_TIMES = ("row_miss_cycles", "row_conflict_cycles", "refresh_interval_cycles", "refresh_cycles")
-_RATES = ("bandwidth_bytes_per_cycle", "sustained_bandwidth_bytes_per_cycle")
+_TIMES = (
+    "row_miss_cycles",
+    "row_conflict_cycles",
+    "queue_cycles",
+    "refresh_interval_cycles",
+    "refresh_cycles",
+)
+_RATES = (
+    "bandwidth_bytes_per_cycle",
+    "sustained_bandwidth_bytes_per_cycle",
+    "row_activations_per_cycle",
+)

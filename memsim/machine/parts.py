@@ -63,9 +63,10 @@ class Level:
         allocate on fill, like GPGPU-Sim's streaming caches
     partial_write_back_percent : for `lazy_fetch_on_read` in the second level. When a store reaches a
         sector that a store of another core has written in part, this is the probability that the
-        sector was completed from below and written back in the meantime. If it is positive, every
-        sector that is evicted incomplete is completed first. If it is 0, none is: incomplete sectors
-        are written back under their byte mask
+        sector was completed from below and written back in the meantime
+    completes_sectors : for `lazy_fetch_on_read`. Whether a sector that is evicted incomplete is completed from below
+        first, as memory with error correction needs it; else it is written back under its byte mask. It is where
+        partial_write_back_percent is positive
     n_partitions : partitions of an instance, each attached to an equal share of its cores. The slice
         of a line determines its home partition; the others keep copies (see
         memsim.hierarchy.partitions). The L2 of the A100, and of the data-centre GPUs of NVIDIA after it,
@@ -81,6 +82,10 @@ class Level:
     latency_cycles : latency of a hit, in core clocks
     bandwidth_bytes_per_cycle : of one instance, in core clocks
     tags_per_cycle : distinct lines that one instance can look up in a cycle, in as many banks of tags
+    store_look_ups, atomic_look_ups : as many look-ups of loads take as long as one line of a store, or one sector
+        of an atomic operation, in a level that cores share
+    line_atomic_cycles, line_float_atomic_cycles : of an atomic operation on integers, or on floating-point numbers,
+        that another one on the same line follows; 0 if not measured
     """
 
     name: str
@@ -103,6 +108,7 @@ class Level:
     store_hits_only_written: bool = False
     allocate: Literal["on_miss", "on_fill"] = "on_miss"
     partial_write_back_percent: float = 0.0
+    completes_sectors: bool = False
     n_partitions: int = 1
     far_latency_cycles: float = 0.0
     pending_requests: int = 256
@@ -111,10 +117,16 @@ class Level:
     carveout_takes: Literal["ways", "sets"] = "ways"
     bank_bytes: int = 0
     tags_per_cycle: float = 1.0
+    store_look_ups: float = 1.0
+    atomic_look_ups: float = 1.0
+    line_atomic_cycles: float = 0.0
+    line_float_atomic_cycles: float = 0.0
 
     def __post_init__(self) -> None:
         if self.storage_bytes and not self.bank_bytes:
             object.__setattr__(self, "bank_bytes", _LOCAL_BANK_BYTES)
+        if self.partial_write_back_percent:
+            object.__setattr__(self, "completes_sectors", True)
 
     @property
     def capacity_lines(self) -> int:
@@ -182,6 +194,10 @@ class Dram:
     sustained_bandwidth_bytes_per_cycle : what a stream achieves of it, 0 if not measured
     sustained_row_hits_percent : row-buffer hits of that stream in a replay; 0 if not known, and the
         bandwidth of all kernels is then that of the stream
+    row_activations_per_cycle : rows that all channels together can open in a cycle, 0 if not known
+    queue_cycles : service time of the queues in which requests wait that arrive at random: as in a queue with constant
+        service time (M/D/1), a request waits queue_cycles r / (2 (1 - r)) where the part r of the bandwidth is used.
+        0 if not known
     refresh_cycles : time for which a channel serves nothing every refresh_interval_cycles; 0 for
         memory that never refreshes
     """
@@ -200,19 +216,29 @@ class Dram:
     refresh_cycles: float = 0.0
     sustained_bandwidth_bytes_per_cycle: float = 0.0
     sustained_row_hits_percent: float = 0.0
+    row_activations_per_cycle: float = 0.0
+    queue_cycles: float = 0.0
 
     @property
     def usable_bandwidth_bytes_per_cycle(self) -> float:
         """The sustained bandwidth; the peak bandwidth if the sustained one was not measured."""
         return self.sustained_bandwidth_bytes_per_cycle or self.bandwidth_bytes_per_cycle
 
-    def bandwidth_at(self, row_hit_ratio: float) -> float:
+    def bandwidth_at(self, row_hit_ratio: float, bytes_per_row: float = math.inf) -> float:
         """The bandwidth in bytes per cycle that a kernel achieves whose requests hit open rows so often.
 
         What a stream loses of the peak bandwidth it loses by its row misses, and a kernel with more of them
         loses as much more. It is the usable bandwidth where the stream's row misses are not known, and
-        where row_hit_ratio is NaN.
+        where row_hit_ratio is NaN. No more rows are opened than the channels can open.
+
+        bytes_per_row : that are transferred for every row that is opened
         """
+        hits = self._bandwidth_of_rows(row_hit_ratio)
+        if not self.row_activations_per_cycle or math.isnan(bytes_per_row):
+            return hits
+        return min(hits, self.row_activations_per_cycle * bytes_per_row)
+
+    def _bandwidth_of_rows(self, row_hit_ratio: float) -> float:
         usable, peak = self.usable_bandwidth_bytes_per_cycle, self.bandwidth_bytes_per_cycle
         missed = 1 - self.sustained_row_hits_percent / 100
         if missed in (0.0, 1.0) or usable >= peak or math.isnan(row_hit_ratio):

@@ -61,6 +61,11 @@ _MAY_BE_ZERO = frozenset(
         "store_wait_cycles",
         "dram_idle_during_l1_percent",
         "sustained_row_hits_percent",
+        "row_activations_per_cycle",
+        "line_atomic_cycles",
+        "line_float_atomic_cycles",
+        "queue_cycles",
+        "group_starts_per_cycle",
         "model_error_points",
         "year",
     }
@@ -277,6 +282,12 @@ def _policy_rules(level: Level) -> Iterator[Rule]:
             level.write_policy == "write_back" and level.write_allocate == "lazy_fetch_on_read",
             key,
             "be given only with write_back and lazy_fetch_on_read",
+        )
+    if level.completes_sectors:
+        yield Rule(
+            level.write_policy == "write_back" and level.write_allocate == "lazy_fetch_on_read",
+            "completes_sectors",
+            "be true only with write_back and lazy_fetch_on_read",
         )
     if level.allocate == "on_fill":
         yield Rule(

@@ -14,6 +14,9 @@ from memsim.machine.parts import Level
 _UNITS = (
     ("_bytes_per_cycle", "bytes/cycle"),
     ("tags_per_cycle", "lines/cycle"),
+    ("row_activations_per_cycle", "rows/cycle"),
+    ("group_starts_per_cycle", "groups/cycle"),
+    ("_look_ups", "look-ups"),
     ("_bytes", "bytes"),
     ("_cycles", "cycles"),
     ("cycles_per_turn", "cycles"),

@@ -327,6 +327,7 @@ def dataset(
         "dram_read_bytes": ("trial", [result.dram_read_bytes for result in results]),
         "dram_write_bytes": ("trial", [result.dram_write_bytes for result in results]),
         "dram_row_hit_ratio": ("trial", [result.dram.row_hit_ratio for result in results]),
+        "dram_bytes_per_row": ("trial", [result.dram.bytes_per_row for result in results]),
     }
     if any(level.n_partitions > 1 for level in plan.machine.levels):
         variables["far_hits"] = (per_trial, counts[..., FAR])

@@ -40,6 +40,8 @@ Per trial:
     dram_dominant_cycles         (trial,) float64: the mode if one latency dominates, else NaN
     dram_read_bytes, dram_write_bytes   (trial,) int64
     dram_row_hit_ratio           (trial,) float64
+    dram_bytes_per_row           (trial,) float64: transferred for every row that is opened if the channels serve
+                                 what they have queued row by row; NaN where no level merges the cores' requests
 Per level and site, from one replay with the same ordering (trial 0):
     cold_misses, capacity_misses, conflict_misses   (level, site) int64
 Per site, from the trace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -483,25 +483,39 @@ def _dram_stage(
     position, batch_offset = dram.sample_positions(
         generator, n, plan.machine.n_cores, plan.machine.subgroup_size
     )
-    if len(waiting) > 1:  # no shared level has merged the cores' queues
-        at = dram.merged_positions(generator, position, batch_offset, queued.warm, waiting)
-    else:
+    is_merged = len(waiting) == 1  # else no shared level has merged the cores' queues
+    if is_merged:
         at = int(queued.warm[0]) + position
-    line, mask, _, _, kind, _ = unpack_many(queued.queue.record[at])
+    else:
+        at = dram.merged_positions(generator, position, batch_offset, queued.warm, waiting)
+    address, size, kind = _requests(plan, level, queued.queue.record[at], offsets)
+    sample = dram.sample_latencies(
+        plan.machine.dram,
+        address_bytes=address,
+        size_bytes=size,
+        is_read=kind == cache.LOAD,
+        batch_offset=batch_offset,
+        generator=generator,
+    )
+    if not is_merged:
+        return sample
+    together = int(queued.warm[0]) + dram.windows(plan.machine.dram, n)
+    address, size, _ = _requests(plan, level, queued.queue.record[together], offsets)
+    return replace(sample, bytes_per_row=dram.bytes_per_row(plan.machine.dram, address, size))
+
+
+def _requests(
+    plan: Plan, level: LevelPlan, record: npt.NDArray[np.uint64], offsets: ChunkOffsets
+) -> tuple[npt.NDArray[np.int64], ...]:
+    """Address and size in bytes, and kind, of records of the queue to memory."""
+    line, mask, _, _, kind, _ = unpack_many(record)
     lowest = np.array([(m & -m).bit_length() - 1 if m else 0 for m in range(256)])[mask]
     dense = line * level.geometry.granules_per_line + lowest
     granule = plan.space.true_granule(dense)
     if offsets.physical is not None:  # the placement of pages determines channels and banks too
         granule = granule + offsets.physical[dense // CHUNK_GRANULES] * CHUNK_GRANULES
     size = level.tables.n_granules[mask].astype(np.int64) * GRANULE_BYTES
-    return dram.sample_latencies(
-        plan.machine.dram,
-        address_bytes=granule * GRANULE_BYTES,
-        size_bytes=size,
-        is_read=kind == cache.LOAD,
-        batch_offset=batch_offset,
-        generator=generator,
-    )
+    return granule * GRANULE_BYTES, size, kind
 
 
 def unpack_many(record: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], ...]:

@@ -448,7 +448,7 @@ class ReferenceCache:
         line = self._find(number, instance)
         present: set[int] = set()
         if line is not None:
-            if level.partial_write_back_percent:
+            if level.completes_sectors:
                 self._complete_early(part, line, need)
             present = need & (line.valid | line.partial.keys())
             hit = present & line.stored if level.store_hits_only_written else present
@@ -581,7 +581,7 @@ class ReferenceCache:
 
     def _write_back(self, part: Request, line: Line) -> None:
         """Write dirty sectors back on behalf of the site that wrote last; whole sectors are counted."""
-        if self.level.partial_write_back_percent and line.partial:
+        if self.level.completes_sectors and line.partial:
             self._complete(part, line, sorted({g // self.sector for g in line.partial}))
         written = {g: line.partial.get(g, ALL_BYTES) for g in sorted(line.dirty)}
         written = {g: bytes_ for g, bytes_ in written.items() if bytes_}

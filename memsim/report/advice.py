@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memsim.latency import DRAM
-from memsim.report.launch_time import TRANSLATION
+from memsim.report.launch_time import REQUESTS, TRANSLATION
 from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.text import byte_size, fixed, percent
@@ -150,7 +150,13 @@ class SlowLoad:
         addresses, and time that nothing hides."""
         names = [level.name for level in self.site.levels]
         translated = {TRANSLATION} if name == self.first_level else set()
-        return {*names[names.index(name) + 1 :], DRAM} | translated | self.wait
+        asked = self.requests if name == self.first_level else set()
+        return {*names[names.index(name) + 1 :], DRAM} | asked | translated | self.wait
+
+    @property
+    def requests(self) -> set[str]:
+        """The look-ups of the level below the first."""
+        return {level.name + REQUESTS for level in self.site.levels[1:2]}
 
     @property
     def wait(self) -> set[str]:
@@ -272,6 +278,7 @@ RULES: tuple[Rule, ...] = (
         lambda load: is_poorly_coalesced(load.site),
         lambda load: (
             {load.first_level}
+            | load.requests
             | (load.below(load.first_level) if load.fetches_unused_bytes else set())
         ),
         lambda _: NEIGHBOURS,

@@ -12,7 +12,7 @@ import math
 from memsim.latency import DRAM
 from memsim.report.advice import is_poorly_coalesced
 from memsim.report.launch_advice import UNITS, has_idle_cores, is_mostly_local, not_alone
-from memsim.report.launch_time import DEPENDENT, LaunchTime
+from memsim.report.launch_time import DEPENDENT, HOT_LINE, REQUESTS, STARTS, LaunchTime
 from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.order_sensitivity import in_headline
@@ -25,6 +25,8 @@ _BOUND = {
     "barriers": "Barrier",
     "group start": "Group-start",
     DEPENDENT: "Dependence",
+    STARTS: "Group-start",
+    HOT_LINE: "Atomic",
 }
 """What limits a launch, where the word before `-bound` is not the resource's name."""
 READ_AGAIN = 1.15
@@ -42,7 +44,8 @@ def bound(time: LaunchTime) -> str:
     """What limits a launch and how long it takes; empty where nothing is known of either."""
     if time.seconds is None:
         return f"At least {seconds(time.floor_s)}, for {time.floor_name}" if time.floor_s else ""
-    what = _BOUND.get(time.binds, time.binds[:1].upper() + time.binds[1:])
+    resource = time.binds.removesuffix("s") if time.binds.endswith(REQUESTS) else time.binds
+    what = _BOUND.get(time.binds, resource[:1].upper() + resource[1:])
     least = f", at least {seconds(time.floor_s)} for {time.floor_name}" if time.floor_s else ""
     return f"{what}-bound: {seconds_plus_minus(time.seconds)}{least}"
 
@@ -64,7 +67,9 @@ def _cause(summary: Summary) -> str:
         return f"the unit for {UNITS[summary.time.busiest_unit]} is busiest"
     if is_mostly_local(summary):
         return f"{percent(summary.time.local_share, 0)} of that is local memory"
-    if binds in summary.level_names or binds.endswith(" stores"):
+    if binds == STARTS:
+        return f"{summary.of_groups:,} groups begin one after another"
+    if binds in summary.level_names or binds.endswith((" stores", REQUESTS)):
         return _most_requests(summary)
     return ""
 

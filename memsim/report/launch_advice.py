@@ -13,7 +13,7 @@ from memsim.report.advice import (
     Advice,
     is_poorly_coalesced,
 )
-from memsim.report.launch_time import DEPENDENT, LaunchTime
+from memsim.report.launch_time import DEPENDENT, HOT_LINE, REQUESTS, STARTS, LaunchTime
 from memsim.report.numbers import Summary
 from memsim.report.residency import idle_cores, limiter_text, occupancy_of
 from memsim.report.text import count, fixed, number_of, percent, seconds
@@ -118,12 +118,34 @@ def _barriers(summary: Summary) -> Advice | None:
 
 
 def _group_starts(summary: Summary) -> Advice | None:
-    return _waiting(
-        summary,
-        "group start",
+    name, how = (
         "Start fewer groups",
         "groups are short. Let each work-item compute several elements.",
     )
+    if summary.time.binds == STARTS:
+        return _easing(summary, name, how)
+    return _waiting(summary, "group start", name, how)
+
+
+def _hot_line(summary: Summary) -> Advice | None:
+    if summary.time.binds != HOT_LINE:
+        return None
+    return _easing(
+        summary,
+        "Have fewer atomics on one place",
+        "one line of memory takes them one after another. Add up in registers and in local memory, and let each group"
+        " add its sum once; or give groups places of their own, at least a line apart.",
+    )
+
+
+def _easing(summary: Summary, name: str, how: str) -> Advice | None:
+    """Advice on a resource that binds, if easing it is worth it."""
+    binds = summary.time.binds
+    saves = summary.time.saved_at_most([binds]) or 0.0
+    if saves < WORTH:
+        return None
+    text = f"Half as many {binds} would save {percent(saves, 0)}."
+    return Advice(name, how, text, saves)
 
 
 def _dependences(summary: Summary) -> Advice | None:
@@ -167,6 +189,7 @@ LAUNCH_RULES = (
     _latency,
     _barriers,
     _group_starts,
+    _hot_line,
     _dependences,
     _instructions,
 )
@@ -188,8 +211,8 @@ UNITS = {
 def has_idle_cores(summary: Summary) -> bool:
     """Whether many cores have no group, where what binds is not shared by all cores."""
     shared = {level.name for level in summary.machine.levels if level.cores_per_instance > 1}
-    binds = summary.time.binds.removesuffix(" stores")
-    is_shared = binds in shared or binds == "DRAM"
+    binds = summary.time.binds.removesuffix(" stores").removesuffix(REQUESTS)
+    is_shared = binds in shared or binds in (DRAM, STARTS, HOT_LINE)
     return not is_shared and idle_cores(summary) >= MANY_IDLE * summary.machine.n_cores
 
 

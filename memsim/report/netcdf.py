@@ -53,6 +53,7 @@ _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
     "dram_mean_cycles": (("trial",), "f"),
     "dram_dominant_cycles": (("trial",), "f"),
     "dram_row_hit_ratio": (("trial",), "f"),
+    "dram_bytes_per_row": (("trial",), "f"),
     "dram_read_bytes": (("trial",), "i"),
     "dram_write_bytes": (("trial",), "i"),
 }
@@ -61,7 +62,7 @@ _DIRTIED = ("dirtied_bytes", "open_dirtied_bytes", "likely_dirtied_bytes")
 _DIRTY = ("dirtied_bytes", "dirty_bytes", "unfilled_bytes")
 _OPTIONAL = (
     *("far_hits", "open", "likely", "doubtful", "missed_translations", "site_lookups"),
-    *(*_DIRTIED, "dirty_bytes", "unfilled_bytes"),
+    *(*_DIRTIED, "dirty_bytes", "unfilled_bytes", "dram_bytes_per_row"),
 )
 _COORDINATES: dict[str, tuple[str, str]] = {
     "level": ("level", "U"),

@@ -51,6 +51,7 @@ class AccessSite:
     depends_on : names of the sites whose loaded values determine this one's index
     bypasses_l1 : True for a load that the first level neither serves nor keeps (CUDA's volatile and
         `.STRONG.GPU` loads)
+    floating : True for an atomic operation on floating-point numbers, as far as machine code tells it
     scalar : True for a load that a scalar unit performs once for the sub-group (AMD's `s_load`); it does
         not occupy the pipe of the lanes' loads
     """
@@ -63,6 +64,7 @@ class AccessSite:
     source: SourceLocation = field(default_factory=SourceLocation)
     depends_on: tuple[str, ...] = ()
     bypasses_l1: bool = False
+    floating: bool = False
     scalar: bool = False
 
     def __post_init__(self) -> None:

@@ -138,6 +138,9 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
             if not first and (write_policy, allocate) == ("write_back", "lazy_fetch_on_read")
             else 0.0
         ),
+        completes_sectors=not first
+        and (write_policy, allocate) == ("write_back", "lazy_fetch_on_read")
+        and draw(st.booleans()),
         write_hit=draw(st.sampled_from(["update", "update", "evict"])),
         caches_loads=draw(st.sampled_from([True, True, True, False])),
         store_hits_only_written=draw(st.booleans()),

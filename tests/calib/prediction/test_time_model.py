@@ -271,7 +271,9 @@ def test_uncertain_hits_make_an_uncertain_time() -> None:
         2.0687 * waits.std(ddof=1) / math.sqrt(24) / V100.clock_hz, rel=1e-3
     )  # Student's t at 23 degrees of freedom
     hidden = time_of(inputs([0, 8, 8], latency, [[0], [0], [0]]), resident(1, 64), V100)
-    assert np.ptp(hidden.seconds) == pytest.approx(0, abs=1e-12)
+    # A core ends its groups in another order then.
+    assert np.ptp(hidden.seconds) < 0.02 * hidden.seconds.mean()
+    assert np.ptp(timing.seconds) > 0.2 * timing.seconds.mean()
 
 
 def test_the_mean_of_trials_weighs_places_as_estimates_do() -> None:
@@ -323,6 +325,10 @@ def costs(**changes: Any) -> AccessCosts:
         "channel_bytes": np.array([[[64.0, 256.0, 128.0], [0.0, 256.0, 128.0]]]),
         "channels": ("L2", DRAM),
         "channel_bytes_per_cycle": np.array([16.0, 8.0]),
+        "dram_quantiles_cycles": np.full((1, 64), 432.0),
+        "look_ups": np.array([[1.0, 2.0, 1.0]]),
+        "look_ups_per_cycle": 0.5,
+        "hot_line_cycles": np.zeros(3),
         "missed_translations": np.zeros((1, 3)),
     }
     return AccessCosts(**{**fields, **changes})
@@ -339,13 +345,16 @@ def known_program() -> Program:
 
 
 def test_inputs_are_those_of_the_replay() -> None:
-    result = simulated_inputs(known_program(), costs(), V100)
+    result = simulated_inputs(known_program(), costs(), V100, resident(2, 3))
     # 32 lanes / 32 fp64 a cycle: one cycle an instruction; L1's pipe beside it.
     np.testing.assert_allclose(result.issue_cycles, [0, 2 + 4, 4 + 2, 1 + 1])
     # y never hits, so block 1 waits for DRAM; x alone is half in L1 and half in L2.
     np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
-    # L2: (64 + 256) / 16, 64 / 16, 128 / 16; DRAM: 256 / 8, 0, 128 / 8.
-    np.testing.assert_allclose(result.channel_cycles[0], [[0, 0], [20, 32], [4, 0], [8, 16]])
+    # L2: (64 + 256) / 16, 64 / 16, 128 / 16; DRAM: 256 / 8, 0, 128 / 8; look-ups: (1 + 2) / 0.5, 1 / 0.5, 1 / 0.5.
+    expected = [[0, 0, 0], [20, 32, 6], [4, 0, 2], [8, 16, 2]]
+    np.testing.assert_allclose(result.channel_cycles[0], expected)
+    assert result.channels == ("L2", DRAM, "L2 requests")
+    assert result.loads == (True, True, True, False) and result.waits == (True, True, True, False)
     assert result.idle_during_l1 == V100.dram_idle_during_l1_percent / 100 > 0
     floors = floors_cycles(result, resident(2, 3))
     assert {name: float(value[0]) for name, value in floors.items()} == {
@@ -353,15 +362,16 @@ def test_inputs_are_those_of_the_replay() -> None:
         "L1": 6 * 9,
         "L2": 6 * 32,
         DRAM: 6 * 48,
+        "L2 requests": 6 * 10,
     }
 
 
 def test_a_group_that_ends_in_a_store_waits_for_it_where_the_machine_does() -> None:
     waiting = V100.replace(store_wait_cycles=364.0)
-    result = simulated_inputs(known_program(), costs(), waiting)
+    result = simulated_inputs(known_program(), costs(), waiting, resident(2, 3))
     np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, 364]])
     stored_before = Program(blocks=known_program().blocks, steps=(2, 0, 1))
-    result = simulated_inputs(stored_before, costs(), waiting)
+    result = simulated_inputs(stored_before, costs(), waiting, resident(2, 3))
     np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
 
 
@@ -369,17 +379,19 @@ def test_the_slowest_of_several_accesses_is_waited_for() -> None:
     """Of x (one line, half in L1) and y' (two lines, each 3 times in 4 in L1, all in L2):
     all three lines are in L1 with 0.5 x 0.75^2."""
     served = np.array([[[0.5, 0.75, 0.0], [1.0, 1.0, 0.0]]])
-    result = simulated_inputs(known_program(), costs(served=served), V100)
+    result = simulated_inputs(known_program(), costs(served=served), V100, resident(2, 3))
     inside = 0.5 * 0.75**2
     assert result.latency_cycles[0, 1] == pytest.approx(28 * inside + 212 * (1 - inside))
-    alone = simulated_inputs(known_program(), costs(served=served), V100, latency="expected")
+    alone = simulated_inputs(
+        known_program(), costs(served=served), V100, resident(2, 3), latency="expected"
+    )
     assert alone.latency_cycles[0, 1] == 432  # the larger X of the two, as in the replay
 
 
 def test_accesses_that_were_left_out_cost_as_much_less() -> None:
     """The program accesses x twice, the trace once per sub-group: the costs are halved."""
     rarer = costs(per_subgroup=np.array([1.0, 1.0, 1.0]))
-    result = simulated_inputs(known_program(), rarer, V100)
+    result = simulated_inputs(known_program(), rarer, V100, resident(2, 3))
     np.testing.assert_allclose(result.channel_cycles[0, :, 0], [0, (32 + 256) / 16, 32 / 16, 8])
     np.testing.assert_allclose(result.pipe_cycles, [0, 1 + 4, 1, 1])
 
@@ -434,7 +446,7 @@ def test_all_missing_throughputs_are_named_together() -> None:
     ):
         issue_cycles(poor, operations)
     with pytest.raises(ThroughputError, match="no throughput of fp64_fma"):
-        simulated_inputs(known_program(), costs(), poor)
+        simulated_inputs(known_program(), costs(), poor, resident(2, 3))
     assert issue_cycles(V100, {"fp64_add": 3.0, "fp32_add": 2.0}) == 3 + 1
 
 

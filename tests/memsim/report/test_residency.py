@@ -13,7 +13,7 @@ import xarray as xr
 from memsim.report import launch_advice, replay_page
 from memsim.report.finding import headline
 from memsim.report.launch_advice import LAUNCH_RULES, advise_launch
-from memsim.report.launch_time import keep_time
+from memsim.report.launch_time import HOT_LINE, STARTS, keep_time
 from memsim.report.residency import groups_text, limiter_text, waves_text
 from memsim.report.summary import summarise
 from memsim.report.verdict import first_advice
@@ -128,6 +128,15 @@ def test_a_wait_that_binds_is_advised_about(binds: str, name: str, words: str) -
     assert not list(advise_launch(summarise(launched(8192, **other))))
 
 
+def test_starts_that_bind_are_advised_about_as_the_start_of_a_group_is() -> None:
+    summary = summarise(faster(STARTS, STARTS, 0.3))
+    (advice,) = advise_launch(summary)
+    assert advice.name == "Start fewer groups"
+    assert advice.gain == "Half as many starts of groups would save 30 %."
+    assert headline(summary).startswith("Group-start-bound: ")
+    assert "8,192 groups begin one after another" in headline(summary)
+
+
 def test_a_full_core_is_not_to_have_more_work_items() -> None:
     summary = summarise(launched(8192, **without("latency", 0.3)))
     for occupancy in (1.0, 0.5):
@@ -218,6 +227,9 @@ CASES = {
     "Start fewer groups": (
         launched(8192, **without("group start", 0.06)),
         launched(8192, **without("group start", 0.04)),
+    ),
+    "Have fewer atomics on one place": (
+        faster(HOT_LINE, HOT_LINE, 0.06), faster(HOT_LINE, HOT_LINE, 0.04),
     ),
     "Have independent instructions": (
         launched(8192, **without("dependent instructions", 0.06)),

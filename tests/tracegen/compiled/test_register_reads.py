@@ -13,12 +13,12 @@ from tracegen.compiled.nvidia.sass import read_sass
 TOP = '\t.section\t.text.k,"ax"\n'
 
 
-def cycles(*texts: str, since_volta: bool = True) -> list[int]:
+def cycles(*texts: str, capability: int = 70) -> list[int]:
     """Of instructions that follow one another in a listing."""
     lines = "".join(
         f"        /*{16 * k:04x}*/                   {t} ;\n" for k, t in enumerate(texts)
     )
-    blocks, _ = read_sass(f"{TOP}{lines}        /*fff0*/ EXIT ;\n", "k", since_volta)
+    blocks, _ = read_sass(f"{TOP}{lines}        /*fff0*/ EXIT ;\n", "k", capability)
     return [one.read_cycles for block in blocks for one in block.instructions][: len(texts)]
 
 
@@ -41,7 +41,7 @@ def cycles(*texts: str, since_volta: bool = True) -> list[int]:
 )
 def test_each_bank_delivers_a_register_in_a_cycle(text: str, expected: int) -> None:
     assert cycles(text) == [expected]
-    assert cycles(text, since_volta=False) == [1]
+    assert cycles(text, capability=61) == [1]
 
 
 @pytest.mark.parametrize(

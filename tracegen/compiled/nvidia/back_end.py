@@ -136,8 +136,7 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
     usage = read_usage(texts["log"])
     names = {request.kernel: request.pointer_names} if request.pointer_names else None
     _, origins = number_instructions(texts["ptx"], names, request.source_name)
-    since_volta = number(request.target) >= VOLTA
-    blocks, notes = read_sass(texts["encoded"], request.kernel, since_volta)
+    blocks, notes = read_sass(texts["encoded"], request.kernel, number(request.target))
     return MachineCode(
         kernel=request.kernel,
         target=request.target,

@@ -18,9 +18,11 @@ from memsim.errors import KernelError
 from tracegen.compiled.block_graph import Line, basic_blocks, call_notes
 from tracegen.compiled.model import BasicBlock, Direction, Instruction, MemoryOperation, Pipe, Space
 from tracegen.compiled.nvidia.register_reads import RegisterReads
+from tracegen.compiled.nvidia.result_waits import ResultWaits
 from tracegen.compiled.nvidia.sass_opcodes import BULK_COPIES, PIPE_OF, words
 from tracegen.compiled.nvidia.sass_operands import access_bytes, registers
 
+VOLTA = 70
 _SECTION = re.compile(r"^\s*\.section\s+([^,\s]+)")
 _ORIGIN = re.compile(r'^\s*//## File "[^"]*", line (\d+)')
 _FUNCTION = re.compile(r"^\s*\.type\s+([^,\s]+),\s*@function")
@@ -31,7 +33,6 @@ _INSTRUCTION = re.compile(
 )
 _ENCODING = re.compile(r"[ \t]*/\* 0x[0-9a-f]{16} \*/")
 _UPPER_HALF = re.compile(r"^\s+/\* 0x([0-9a-f]{16}) \*/\s*$")
-_STALL_BIT = 105 - 64
 _TABLE = re.compile(r"BRANCH_TARGETS ([^\"]*)")
 _REMARK = re.compile(r'\(\*"[^"]*"\*\)|\s[&?]\S+')
 _TARGET = re.compile(r"`\(([^)]+)\)")
@@ -49,18 +50,20 @@ _TABLE_JUMPS = words("BRX BRXU JMX JMXU")
 
 
 def read_sass(
-    text: str, kernel: str, since_volta: bool = True
+    text: str, kernel: str, capability: int = VOLTA
 ) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
     """The blocks of a kernel and the functions that it calls, and notes on what is approximate.
 
     Code that cannot be reached is left out. A call goes on in the called function, and that function
     returns to all its calls. Generic accesses (`LD`, `ST`, `ATOM`) count as global.
 
-    since_volta : whether encodings have the stall cycles, and registers lie in two banks
+    capability : compute capability times ten. From Volta on, encodings have cycles and barriers, and registers lie in
+        two banks
 
     Raises KernelError if the listing has no such kernel.
     """
-    reader = _SassReader(since_volta)
+    since_volta = capability >= VOLTA
+    reader = _SassReader(capability, ResultWaits(capability))
     for line, following in itertools.pairwise([*_section(text, kernel), ""]):
         reader.read(line, following if since_volta else "")
     if not reader.lines:
@@ -88,7 +91,8 @@ def _section(text: str, kernel: str) -> Iterator[str]:
 class _SassReader:
     """Collects instructions line by line."""
 
-    since_volta: bool
+    capability: int
+    waits: ResultWaits
     operands: RegisterReads = field(default_factory=RegisterReads)
     lines: list[Line] = field(default_factory=list)
     function: str = ""
@@ -104,7 +108,7 @@ class _SassReader:
             if not self.origin_is_fresh:
                 self.origin, self.origin_is_fresh = int(match[1]), True
         elif match := _INSTRUCTION.match(line):
-            self._add(match, _stall_cycles(following))
+            self._add(match, _upper_half(following))
         elif match := _LABEL.match(line):
             self.labels.append(match[1])
             self.operands = RegisterReads()
@@ -113,16 +117,20 @@ class _SassReader:
         elif match := _FUNCTION.match(line):
             self.functions.add(match[1])
 
-    def _add(self, match: re.Match[str], stall_cycles: int) -> None:
+    def _add(self, match: re.Match[str], upper_half: int | None) -> None:
         table = _TABLE.search(match["operands"])
         listed = _REMARK.sub("", match["operands"])
         operands = [part.strip() for part in _OPERAND.findall(listed) if part.strip()]
         is_spill = "SpillRefill" in match["operands"]
-        registers_read = self.operands if self.since_volta else None
+        registers_read = self.operands if self.capability >= VOLTA else None
         instruction = _instruction(
             *(match["guard"] or "", match["opcode"], operands, self.origin),
-            *(is_spill, stall_cycles, registers_read),
+            *(is_spill, registers_read),
         )
+        if upper_half is not None:
+            base, pipe = instruction.opcode.partition(".")[0], instruction.pipe
+            cycles = self.waits.cycles(base, pipe, instruction.memory, upper_half)
+            instruction = replace(instruction, stall_cycles=cycles)
         named = table[1].split(",") if table else _TARGET.findall(listed)[-1:]
         if match["opcode"].startswith("CALL") and named and named[0].startswith(".L"):
             # A far jump: functions have names of their own.
@@ -167,7 +175,6 @@ def _instruction(
     operands: Sequence[str],
     origin: int | None,
     is_spill: bool,
-    stall_cycles: int,
     registers_read: RegisterReads | None,
 ) -> Instruction:
     base = opcode.partition(".")[0]
@@ -185,15 +192,14 @@ def _instruction(
         writes=writes,
         memory=None if never else _memory(base, opcode, is_spill),
         origin=origin,
-        stall_cycles=stall_cycles,
         read_cycles=registers_read.cycles(pipe, reads, operands) if registers_read else 1,
     )
 
 
-def _stall_cycles(upper_half: str) -> int:
-    """From the line with the upper half of an encoding; 0 if it is another line."""
-    match = _UPPER_HALF.match(upper_half)
-    return max(int(match[1], 16) >> _STALL_BIT & 15, 1) if match else 0
+def _upper_half(line: str) -> int | None:
+    """The upper half of an encoding; None if the line has none."""
+    match = _UPPER_HALF.match(line)
+    return int(match[1], 16) if match else None
 
 
 def _pipe(base: str, never: bool) -> Pipe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +44,7 @@ from tracegen.recording.machine_order import Rearranged
 from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, SiteMap
 
 PRIVATE_MEMORY = "private memory"
+_FLOATING = re.compile(r"[._]B?F(16|32|64)", re.IGNORECASE)
 MOST_UNROLLED = 4096
 """Further positions that code without loops may need."""
 MOST_NAMED = 4
@@ -342,6 +344,10 @@ class CompiledLaunch:
         number[own] = table[position[first[own]]]
         number[~own] = private_table[-1 - first[~own]]
         widths = self._widths(matching)
+        for cover, instruction in zip(matching.covers, traced_instructions(self.code), strict=True):
+            if cover and _FLOATING.search(instruction.opcode):
+                k = self.sites.site_of[cover[0]]
+                sites[k] = replace(sites[k], floating=sites[k].direction == "atomic")
         scalar_site_of = {}
         for k in range(len(self.sites.sites)):
             by_lanes, by_scalar_unit = widths[k, False], widths[k, True]
