@@ -125,14 +125,15 @@ def rearranged(
 ) -> Rearranged:
     """The launch's trace, from the (position, granule) of each access of each sub-group.
 
-    -1 stands for a barrier. Each access takes one whole granule.
+    A negative number stands for a barrier (see `tracegen.recording.machine_order`). Each access takes one whole
+    granule.
     """
     flat = [entry for stream in streams for entry in stream]
     position = [entry if isinstance(entry, int) else entry[0] for entry in flat]
     granule = [entry[1] for entry in flat if not isinstance(entry, int)]
     n = [not isinstance(entry, int) for entry in flat]
     columns = {
-        "site": np.array([BARRIER_SITE if p < 0 else p for p in position], np.int32),
+        "site": np.array(position, np.int32),
         "starts_sequence": np.zeros(len(flat), np.bool_),
         "waits": np.full(len(flat), -1, np.int32),
         "lanes": np.where(n, 32, 0).astype(np.uint8),

@@ -15,6 +15,7 @@ from tracegen.compiled.programs import include_options
 from tracegen.compiled.request import LocalMemoryError
 from tracegen.cuda import CudaLaunch, PreparedCuda
 from tracegen.local_memory.accesses import local_accesses
+from tracegen.local_memory.banks import Conflicts
 from tracegen.options import Compiler
 from tracegen.recording.launch import BoundLaunch, Prepared
 
@@ -53,14 +54,15 @@ def compiled_launch(
     if isinstance(launch, CudaLaunch):
         conflicts = functools.partial(_conflicts, launch)
     return CompiledLaunch(
-        code, text, launch.program.probes, sites, loops, conflicts, prepared.user_place
+        *(code, text, launch.program.probes, sites, loops, conflicts, prepared.user_place),
+        group_items=launch.group_items,
     )
 
 
-def _conflicts(launch: CudaLaunch, size_bytes: int) -> dict[Location, float]:
+def _conflicts(launch: CudaLaunch, size_bytes: int) -> dict[Location, Conflicts]:
     return {
-        Location(place.line, place.column): passes
-        for place, passes in launch.bank_conflicts(size_bytes).items()
+        Location(place.line, place.column): found
+        for place, found in launch.bank_conflicts(size_bytes).items()
     }
 
 

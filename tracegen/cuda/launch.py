@@ -22,6 +22,7 @@ from tracegen.cuda.probing import Probed
 from tracegen.cuda.program import CudaProgram
 from tracegen.cuda.shared_memory import Notes, conflicts_at_one_address
 from tracegen.cuda.variables import Variable
+from tracegen.local_memory.banks import Conflicts
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording.launch import BoundLaunch, Layout
 from tracegen.recording.sites import FIRST_BASE_BYTES, StaticAccess, allocate, site_map, tables
@@ -122,7 +123,7 @@ class CudaLaunch(BoundLaunch):
             if parameter.kind in ("i", "u") and value is not None
         }
 
-    def bank_conflicts(self, size_bytes: int) -> dict[Place, float]:
+    def bank_conflicts(self, size_bytes: int) -> dict[Place, Conflicts]:
         """See `Notes`; of the last run that recorded, and of accesses with a constant address."""
         alike = dict.fromkeys(self.probed.uniform, conflicts_at_one_address(self.warp, size_bytes))
         noted = self.notes.bank_conflicts(self.warp, size_bytes) if self.notes is not None else {}

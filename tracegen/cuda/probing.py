@@ -194,7 +194,8 @@ class _Probing:
                 )  # fmt: skip
             elif isinstance(event, Instruction):
                 needs = feeds.control_needs(label)
-                probes.append(Probe("barrier", feeds=needs))
+                place = self.program.place(self.module.chain(event.debug))
+                probes.append(Probe("barrier", line=place.line if place else 0, feeds=needs))
             else:
                 number = self.pointers.number(event.pointer)
                 varying = self.pointers.varying.get(number, frozenset())

@@ -11,7 +11,13 @@ import numpy.typing as npt
 
 from tracegen.cuda.ir import Place
 from tracegen.cuda.library import shared
-from tracegen.local_memory.banks import BANKS, added_passes, words_a_lane
+from tracegen.local_memory.banks import (
+    BANKS,
+    Conflicts,
+    added_passes,
+    words_a_lane,
+    would_access,
+)
 
 MOST_TIMES = 16
 """Executions of an access by a thread that are noted, in one group."""
@@ -32,7 +38,8 @@ class Noted(Protocol):
 class Notes:
     """The accesses of one group to memory that is not traced.
 
-    noted : (n_check, n_time, n_thread) 1 + the byte of the array, 0 where a thread made none
+    noted : (n_check, n_time, n_thread) 1 + the byte of the array, 0 where a thread made none. Times begin anew
+        behind each barrier, after the latest of any thread
     times : (n_check, n_thread) how many of them were noted
     """
 
@@ -47,26 +54,26 @@ class Notes:
             self.noted = shared(4 * int(np.prod(shape))).view(np.uint32).reshape(shape)
             self.times = shared(n * n_threads).reshape(n, n_threads)
 
-    def bank_conflicts(self, lanes: int, size_bytes: int) -> dict[Place, float]:
-        """Place -> the passes that conflicts add to an access there, each of 4 bytes a lane; the mean over
-        the accesses of sub-groups that were noted.
+    def bank_conflicts(self, lanes: int, size_bytes: int) -> dict[Place, Conflicts]:
+        """Place -> the conflicts of an access there, by what was noted.
 
         lanes : of a sub-group;  size_bytes : that an instruction accesses of each
         """
-        found: dict[Place, list[float]] = defaultdict(list)
+        found: dict[Place, list[tuple[float, float]]] = defaultdict(list)
         words = words_a_lane(size_bytes)
         buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64)
         for check, noted in zip(self.checks, self.noted, strict=False):
             if check.is_shared and check.place is not None:
                 added, accesses = added_passes(noted, words, lanes, *buffers)
                 if accesses:
-                    found[check.place].append(added * BANKS / lanes / accesses)
-        return {place: float(np.mean(passes)) for place, passes in found.items()}
+                    passes = added * BANKS / lanes / accesses
+                    found[check.place].append((passes, accesses / would_access(noted, lanes)))
+        return {place: Conflicts(*np.mean(of, axis=0).tolist()) for place, of in found.items()}
 
 
-def conflicts_at_one_address(lanes: int, size_bytes: int) -> float:
-    """The passes that are added where all lanes of a sub-group access the same bytes, each of 4 bytes a lane."""
+def conflicts_at_one_address(lanes: int, size_bytes: int) -> Conflicts:
+    """Where all lanes of a sub-group access the same bytes."""
     buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64)
     noted = np.ones((1, lanes), np.uint32)
     added, accesses = added_passes(noted, words_a_lane(size_bytes), lanes, *buffers)
-    return float(added * BANKS / lanes / accesses)
+    return Conflicts(float(added * BANKS / lanes / accesses))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracegen.c_source.expressions import Unreadable
+from tracegen.local_memory.banks import Conflicts
 from tracegen.local_memory.evaluation import TooLong
 from tracegen.local_memory.executions import Executions
 from tracegen.local_memory.text import Text
@@ -21,8 +22,8 @@ class LocalAccess:
     """An access to local memory in the text.
 
     at, start, end : offsets of the access, and of the statement or header around it
-    passes : bytes that an instruction accesses of each work-item -> the passes that conflicts add, of
-        4 bytes a lane each: the mean over executions, None if the addresses are unknown
+    conflicts : bytes that an instruction accesses of each work-item -> its conflicts, None if the addresses are
+        unknown
     """
 
     array: str
@@ -30,7 +31,7 @@ class LocalAccess:
     at: int
     start: int
     end: int
-    passes: Callable[[int], float | None]
+    conflicts: Callable[[int], Conflicts | None]
 
 
 def local_accesses(
@@ -50,7 +51,7 @@ def local_accesses(
         Group(Text(text), grid, group_shape, executions).run(kernel, values)
     return [
         LocalAccess(
-            *access, *executed.around, functools.partial(executions.passes, access, lanes=lanes)
+            *access, *executed.around, functools.partial(executions.conflicts, access, lanes=lanes)
         )
         for access, executed in executions.of.items()
     ]

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tracegen.c_source.statements import Span
-from tracegen.local_memory.banks import BANKS, WORD_BYTES, added_passes, words_a_lane
+from tracegen.local_memory.banks import (
+    BANKS,
+    WORD_BYTES,
+    Conflicts,
+    added_passes,
+    words_a_lane,
+    would_access,
+)
 from tracegen.local_memory.values import Integer, Mask
 
 MOST_TIMES = 16
@@ -35,7 +42,7 @@ class Executions:
     def __init__(self) -> None:
         self.of: dict[Access, Executed] = {}
         self.met = self.new = 0
-        self._known: dict[tuple[bytes, int, int], tuple[int, int]] = {}
+        self._known: dict[tuple[bytes, int, int], tuple[int, int, int]] = {}
         self._buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64)
 
     def add(self, access: Access, around: Span, byte: Integer, mask: Mask) -> None:
@@ -48,22 +55,23 @@ class Executions:
             self.new += 1
             executed.patterns[_pattern(byte, mask)] += 1
 
-    def passes(self, access: Access, size_bytes: int, lanes: int) -> float | None:
-        """The passes that conflicts add to an access of so many bytes a work-item, each of 4 bytes a lane.
-
-        The mean over the accesses of sub-groups; None if they are not known.
-        """
+    def conflicts(self, access: Access, size_bytes: int, lanes: int) -> Conflicts | None:
+        """Those of an access of so many bytes a work-item; None if they are not known."""
         executed = self.of[access]
         words = words_a_lane(size_bytes)
-        added = accesses = 0
+        added = accesses = would = 0
         for pattern, times in executed.patterns.items():
             key = pattern, words, lanes
             if key not in self._known:
                 noted = np.frombuffer(pattern, np.uint32)[None]
-                self._known[key] = added_passes(noted, words, lanes, *self._buffers)
+                passes, some = added_passes(noted, words, lanes, *self._buffers)
+                self._known[key] = passes, some, would_access(noted, lanes)
             added += times * self._known[key][0]
             accesses += times * self._known[key][1]
-        return added * BANKS / lanes / accesses if executed.is_known and accesses else None
+            would += times * self._known[key][2]
+        if not executed.is_known or not accesses:
+            return None
+        return Conflicts(added * BANKS / lanes / accesses, accesses / would)
 
 
 def _pattern(byte: Integer, mask: Mask) -> bytes:

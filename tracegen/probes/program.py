@@ -17,7 +17,7 @@ class Probe:
     index : C text of the subscript without probes; of a back-edge, the loop's variable
     part : the field of a struct that is accessed, "" for a whole element
     gathers : whether the index itself reads memory
-    line : 1-based, in the plain code
+    line : 1-based, in the plain code; 0 if it is unknown
     span : where the access begins and ends in the plain code; None if it is not a piece of it
     first, last : of a back-edge, the positions of the loop's body
     assigned : of a back-edge, the variables that the loop's body assigns

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from memsim.trace import AccessSite, ArrayExtent
+from memsim.trace import BARRIER_SITE, AccessSite, ArrayExtent
 from tracegen.probes.program import Probe
 from tracegen.recording.launch import Layout
 from tracegen.recording.sequences import ragged
@@ -47,7 +47,8 @@ class MachineOrder(Protocol):
     ) -> Rearranged:
         """The accesses of the machine code.
 
-        columns : of a trace whose `site` is the position of each access, without `workgroup`
+        columns : of a trace whose `site` is the position of each access, without `workgroup`; of a barrier it is
+            -2 - position, or BARRIER_SITE where that is not known
         slots : (n_subgroup,) the number of the place on the machine where each sub-group is resident
         """
 
@@ -56,12 +57,14 @@ class MachineOrder(Protocol):
 
 
 def by_position(layout: Layout, probes: Sequence[Probe]) -> Layout:
-    """A layout whose tables take every position for a site of its own."""
+    """A layout whose tables take every position for a site of its own; that of a barrier is -2 - position."""
     offset, feed = ragged([sorted(probe.feeds) for probe in probes])
     site = np.arange(len(probes), dtype=np.int32)
     is_access = np.array([number >= 0 for number in layout.sites.site_of], np.bool_)
+    is_barrier = np.array([probe.kind == "barrier" for probe in probes], np.bool_)
+    others = np.where(is_barrier, BARRIER_SITE - 1 - site, BARRIER_SITE)
     tables = layout.tables._replace(
-        site=np.where(is_access, site, np.int32(-1)).astype(np.int32),
+        site=np.where(is_access, site, others).astype(np.int32),
         feed_offset=offset,
         feed=feed,
         n_site=len(probes),

@@ -19,6 +19,7 @@ from tracegen.compiled import program_of
 from tracegen.compiled.counting.conflicts import with_conflicts
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode, MemoryOperation
 from tracegen.cuda.host_code import device_code
+from tracegen.local_memory.banks import Conflicts
 from tracegen.options import TraceOptions
 from tracegen.tools import precompiled, process
 from tracegen.tools.toolchain import find_library
@@ -210,8 +211,9 @@ def test_conflicts_of_a_line() -> None:
         kernel="k", target="t", blocks=(block,), registers_per_item=1, tools={"nvrtc": "12.9"}
     )
     passes = {
-        4: {Location(3, 5): 0.0, Location(3, 20): 3.0},
-        16: {Location(3, 5): 0.0, Location(3, 20): 28.0},
+        4: {Location(3, 5): Conflicts(0.0), Location(3, 20): Conflicts(3.0, 0.5)},
+        16: {Location(3, 5): Conflicts(0.0), Location(3, 20): Conflicts(28.0)},
     }
     found = with_conflicts(code, lambda size: passes[size]).blocks[0].instructions
     assert [one.memory.conflict_passes for one in found if one.memory] == [1.5, 1.5, 0.0]
+    assert [one.memory.active_share for one in found if one.memory] == [0.75, 0.75, 1.0]

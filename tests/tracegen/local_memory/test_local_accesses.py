@@ -30,7 +30,9 @@ def passes(
 ) -> list[float | None]:
     """The passes that conflicts add to each access, in the order in which they are met."""
     text = before + KERNEL % {"type": kind, "body": body}
-    return [one.passes(size) for one in local_accesses(text, "k", (4, 4), shape, lanes, values)]
+    accesses = local_accesses(text, "k", (4, 4), shape, lanes, values)
+    found = [one.conflicts(size) for one in accesses]
+    return [one and one.passes for one in found]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tracegen.compiled.model import Instruction, Location, MachineCode
 from tracegen.local_memory.accesses import LocalAccess
+from tracegen.local_memory.banks import Conflicts
 
 _TWO_PLACES = re.compile(r"ds_(?:read|write)2(?:st64)?_|ds_(?:load|store)_2addr_")
 """AMD's instructions that access two places of local memory."""
+
+_NONE = Conflicts(0.0)
 
 MOST_LINES = 3
 """Lines that a sentence names."""
@@ -22,27 +25,27 @@ def has_local_accesses(code: MachineCode) -> bool:
 
 
 def with_conflicts(
-    code: MachineCode, conflicts: Callable[[int], Mapping[Location, float]]
+    code: MachineCode, conflicts: Callable[[int], Mapping[Location, Conflicts]]
 ) -> MachineCode:
-    """The code, whose accesses to local memory know the passes that conflicts at their places add.
+    """The code, whose accesses to local memory know the conflicts at their places.
 
-    conflicts : bytes that an instruction accesses of each work-item -> the passes by place
+    conflicts : bytes that an instruction accesses of each work-item -> its conflicts by place
     """
     by_place = functools.cache(conflicts)
     if "nvrtc" in code.tools:
         return _known(code, _by_line(code, by_place))
 
-    def passes(instruction: Instruction, size_bytes: int) -> float:
+    def found(instruction: Instruction, size_bytes: int) -> Conflicts:
         location = instruction.location
-        return 0.0 if location is None else by_place(size_bytes).get(location, 0.0)
+        return _NONE if location is None else by_place(size_bytes).get(location, _NONE)
 
-    return _known(code, passes)
+    return _known(code, found)
 
 
 def _by_line(
-    code: MachineCode, by_place: Callable[[int], Mapping[Location, float]]
-) -> Callable[[Instruction, int], float]:
-    """The passes of an instruction of which only the line is known: the mean of its line's accesses. One that is
+    code: MachineCode, by_place: Callable[[int], Mapping[Location, Conflicts]]
+) -> Callable[[Instruction, int], Conflicts]:
+    """The conflicts of an instruction of which only the line is known: the mean of its line's accesses. One that is
     wider than others of its line was merged from neighbours, which are those with fewest."""
     narrowest: dict[int, int] = {}
     for one in (one for block in code.blocks for one in block.instructions if _is_local(one)):
@@ -50,16 +53,17 @@ def _by_line(
             size = narrowest.get(one.location.line, one.memory.bytes_per_item)
             narrowest[one.location.line] = min(size, one.memory.bytes_per_item)
 
-    def passes(instruction: Instruction, size_bytes: int) -> float:
-        if instruction.location is None:
-            return 0.0
-        line = instruction.location.line
-        found = [passes for place, passes in by_place(size_bytes).items() if place.line == line]
+    def of_line(instruction: Instruction, size_bytes: int) -> Conflicts:
+        line = 0 if instruction.location is None else instruction.location.line
+        found = [one for place, one in by_place(size_bytes).items() if place.line == line]
+        if not found:
+            return _NONE
         if size_bytes > narrowest.get(line, size_bytes):
-            return min(found, default=0.0)
-        return sum(found) / max(len(found), 1)
+            return min(found)
+        passes, shares = zip(*found, strict=True)
+        return Conflicts(sum(passes) / len(found), sum(shares) / len(found))
 
-    return passes
+    return of_line
 
 
 def with_conflicts_of_text(
@@ -74,14 +78,14 @@ def with_conflicts_of_text(
         starts.append(starts[-1] + len(line))
     unknown: dict[str, None] = {}
 
-    def passes(instruction: Instruction, size_bytes: int) -> float:
+    def found(instruction: Instruction, size_bytes: int) -> Conflicts:
         access = _nearest(instruction, starts, accesses)
-        known = None if access is None else access.passes(size_bytes)
+        known = None if access is None else access.conflicts(size_bytes)
         if known is None:
             unknown["some local memory" if access is None else access.array] = None
-        return known or 0.0
+        return known or _NONE
 
-    known = _known(code, passes)
+    known = _known(code, found)
     if not unknown:
         return known
     note = (
@@ -103,17 +107,17 @@ def _nearest(
     return min(same, key=lambda access: abs(access.at - at), default=None)
 
 
-def _known(code: MachineCode, passes_of: Callable[[Instruction, int], float]) -> MachineCode:
-    """passes_of : instruction, bytes of each place that it accesses -> the passes added for each"""
+def _known(code: MachineCode, found: Callable[[Instruction, int], Conflicts]) -> MachineCode:
+    """found : instruction, bytes of each place that it accesses -> the conflicts of each"""
 
     def known(one: Instruction) -> Instruction:
         if one.memory is None or not _is_local(one):
             return one
         places = 2 if _TWO_PLACES.match(one.opcode) else 1
-        passes = places * passes_of(one, one.memory.bytes_per_item // places)
-        if passes == one.memory.conflict_passes:
-            return one
-        memory = dataclasses.replace(one.memory, conflict_passes=passes)
+        passes, share = found(one, one.memory.bytes_per_item // places)
+        memory = dataclasses.replace(
+            one.memory, conflict_passes=places * passes, active_share=share
+        )
         return dataclasses.replace(one, memory=memory)
 
     blocks = (

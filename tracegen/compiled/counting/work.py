@@ -73,10 +73,10 @@ def counted(instructions: Iterable[Instruction]) -> Counts:
 
 
 class WorkTable:
-    """Rows of counts; equal rows share a number."""
+    """Rows of counts; equal rows share a number. n_kind : columns, those of KINDS and further ones"""
 
-    def __init__(self) -> None:
-        self.rows: list[Counts] = [np.zeros(len(KINDS))]
+    def __init__(self, n_kind: int = len(KINDS)) -> None:
+        self.rows: list[Counts] = [np.zeros(n_kind)]
         self._number = {self.rows[0].tobytes(): 0}
 
     def add(self, counts: Counts) -> int:

@@ -44,6 +44,7 @@ class Stream(NamedTuple):
     first_byte, lanes : (n_access,) the address of its first byte, and how many lanes are active
     left_out : (n_access,) accesses that the compiler dropped
     kept : (n_position + 1,) positions that no station has
+    barrier_line : (n_access,) the line of the text of a barrier, 0 of others and where it is unknown
     """
 
     offset: npt.NDArray[np.int64]
@@ -53,6 +54,7 @@ class Stream(NamedTuple):
     lanes: npt.NDArray[np.uint8]
     left_out: npt.NDArray[np.bool_]
     kept: npt.NDArray[np.bool_]
+    barrier_line: npt.NDArray[np.int32]
 
 
 class Ordered(NamedTuple):
@@ -414,6 +416,8 @@ def _fit(
             if high == n:
                 missing += 1
                 continue
+            line = stream.barrier_line[scratch.entry[high]]
+            missing += line > 0 and line != stations.number[event]
             low = high
             high = _after(high, scratch, n)
             far = max(far, low)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from memsim.trace import BARRIER_SITE, AccessSite, ArrayExtent
 from tracegen.compiled.counting.conflicts import conflict_notes, with_conflicts
+from tracegen.compiled.counting.idle import IdleSubgroups
 from tracegen.compiled.counting.quiet_code import Executions, executions
 from tracegen.compiled.counting.source_loops import SourceLoop
 from tracegen.compiled.counting.work import KINDS
@@ -38,7 +39,13 @@ from tracegen.compiled.ordering.matching import (
 )
 from tracegen.compiled.ordering.missing import missing
 from tracegen.compiled.ordering.order import Stream, in_machine_order
-from tracegen.compiled.ordering.stations import PrivateAccess, private_accesses, stations
+from tracegen.compiled.ordering.stations import (
+    PrivateAccess,
+    barrier_lines,
+    private_accesses,
+    stations,
+)
+from tracegen.local_memory.banks import Conflicts
 from tracegen.probes.program import Probe
 from tracegen.recording.machine_order import Rearranged
 from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, SiteMap
@@ -61,6 +68,7 @@ class CompiledLaunch:
     loops : those of the text
     conflicts : as of `with_conflicts`, where they are known only when the launch has run
     user_place : as of Prepared
+    group_items : work-items of a group
     """
 
     code: MachineCode
@@ -68,8 +76,9 @@ class CompiledLaunch:
     probes: Sequence[Probe]
     sites: SiteMap
     loops: Sequence[SourceLoop] = ()
-    conflicts: Callable[[int], Mapping[Location, float]] | None = None
+    conflicts: Callable[[int], Mapping[Location, Conflicts]] | None = None
     user_place: Callable[[int], str] | None = None
+    group_items: int = 1
 
     @cached_property
     def executions(self) -> Executions:
@@ -180,7 +189,7 @@ class CompiledLaunch:
         source's loops may have ordered these as it likes.
         """
         n_position = len(self.probes)
-        position = np.where(site == BARRIER_SITE, n_position, site).astype(np.int32)
+        position = np.where(site < 0, n_position, site).astype(np.int32)
         times = occurrences(position, offset, n_position)
         most = np.zeros(n_position + 1, np.int64)
         np.maximum.at(most, position, times)
@@ -201,7 +210,7 @@ class CompiledLaunch:
         )
         probes = [*self.probes, *(self.probes[at] for at in source)]
         unrolled = replace(self, probes=probes, sites=extended)
-        return unrolled, np.where(site == BARRIER_SITE, site, copy).astype(np.int32)
+        return unrolled, np.where(site < 0, site, copy).astype(np.int32)
 
     def _rearranged(
         self,
@@ -215,7 +224,7 @@ class CompiledLaunch:
             **{name: columns.get(name, np.empty(0, np.uint8)) for name in Source._fields}
         )
         site = columns["site"]
-        position = np.where(site == BARRIER_SITE, n_position, site).astype(np.int32)
+        position = np.where(site < 0, n_position, site).astype(np.int32)
         offset = columns["subgroup_offset"]
         is_store = np.array([probe.kind == "store" for probe in self.probes], np.bool_)
         first_byte = first_bytes(source)
@@ -224,6 +233,8 @@ class CompiledLaunch:
         joined = np.arange(n_position + 1, dtype=np.int32)
         joined[list(matching.joined)] = list(matching.joined.values())
         position = joined[position]
+        idle = IdleSubgroups(self.code)
+        barrier_line = self._barrier_lines(site)
         left_out = np.zeros(len(site), np.bool_)
         moved = self._moved(matching)
         if moved.any():
@@ -242,15 +253,16 @@ class CompiledLaunch:
                 lanes=columns["lanes"],
                 left_out=left_out | dropped[position],
                 kept=kept,
+                barrier_line=barrier_line,
             )
-            return in_machine_order(
-                stream, stations(self.code, matching, self.executions), n_position
-            )
+            made = stations(self.code, matching, self.executions, idle)
+            return in_machine_order(stream, made, n_position)
 
         ordered, work_table, unmatched = walked(matching)
         if repeats := self._too_often(matching, position, ordered["part"]):
             matching = without(matching, repeats)
             ordered, work_table, unmatched = walked(matching)
+        n_subgroup = -(-self.group_items // subgroup_size)
         arrays, private = self._private(arrays, subgroup_size, slots)
         made: dict[str, Any] = gathered(
             source, ordered["end"], ordered["part_end"], ordered["part"], private, subgroup_size
@@ -263,7 +275,7 @@ class CompiledLaunch:
             "starts_sequence": ordered["starts"],
             "waits": ordered["waits"],
             "work": ordered["work"],
-            "work_table": work_table,
+            "work_table": idle.settled(work_table, ordered["work"], ordered["end"], n_subgroup),
             "work_kinds": KINDS,
             "subgroup_offset": np.concatenate([[0], ordered["end"]]).astype(np.int64),
         }
@@ -273,6 +285,14 @@ class CompiledLaunch:
         alone = {self.sites.site_of[at] for at in np.unique(own_position) if at in matching.kept}
         code["unmatched"] = [self.sites.sites[k].name for k in sorted(alone)]
         return Rearranged(sites, arrays, made, unmatched / max(len(site), 1), code)
+
+    def _barrier_lines(self, site: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """(n_access,) the lines of barriers; 0 of accesses, and where code and text know barriers by different lines."""
+        line = np.array([probe.line for probe in self.probes] + [0], np.int32)
+        in_text = {probe.line for probe in self.probes if probe.kind == "barrier"}
+        if in_text != set(barrier_lines(self.code)) or 0 in in_text:
+            return np.zeros(len(site), np.int32)
+        return np.where(site < BARRIER_SITE, line[BARRIER_SITE - 1 - np.minimum(site, -1)], 0)
 
     def _too_often(
         self, matching: Match, position: npt.NDArray[np.int32], part: npt.NDArray[np.int64]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tracegen.compiled.counting.idle import IdleSubgroups
 from tracegen.compiled.counting.quiet_code import (
     Executions,
     between,
@@ -23,7 +24,7 @@ from tracegen.compiled.counting.quiet_code import (
     shortest,
     with_new_lines,
 )
-from tracegen.compiled.counting.work import KINDS, WorkTable, counted
+from tracegen.compiled.counting.work import WorkTable
 from tracegen.compiled.loops import flow
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.compiled.ordering.matching import Match, address, places, traced_instructions
@@ -42,7 +43,8 @@ class Event(NamedTuple):
     """One event.
 
     number : of an access: index of its instruction among those of global memory (`Match.covers`), or
-        among those of private memory; of a count: how many accesses may be outstanding
+        among those of private memory; of a count: how many accesses may be outstanding; of a barrier: its line in
+        the text, 0 if unknown
     loads : of a use: the accesses, by number, whose values are awaited
     optional : whether a predicate may switch the access off
     is_load : of an access; loads may be issued before barriers that they follow in the source
@@ -95,7 +97,7 @@ class Stations(NamedTuple):
         register, as an unrolled loop's are; -1 for one that is alone
     apart_offset, apart : of each family, how many bytes its accesses may be apart, ascending
 
-    work : (n_row, n_kind) instructions by kind (tracegen.compiled.counting.work.KINDS)
+    work : (n_row, n_kind) instructions by kind (tracegen.compiled.counting.work.KINDS, then IdleSubgroups)
     before : (n_event,) row of work: the instructions since the previous event of the station
     behind : (n_station + 1,) row: those behind the last event;  to_end : from there to the kernel's end
     on_way : (n_arrow,) row: those between the two stations
@@ -148,10 +150,16 @@ def _slot(text: str) -> int:
     return abs(int(place.group(1), 16)) if place.group(1) else int(place.group(2))
 
 
-def stations(code: MachineCode, match: Match, executions: Executions | None = None) -> Stations:
+def stations(
+    code: MachineCode,
+    match: Match,
+    executions: Executions | None = None,
+    idle: IdleSubgroups | None = None,
+) -> Stations:
     """The stations of matched machine code.
 
     executions : how often blocks between stations run; by default once
+    idle : which accesses to local memory have a column of their own in the rows of work
     """
     pieces = _cut(code)
     first_of = {piece.block: k for k, piece in reversed(list(enumerate(pieces)))}
@@ -180,7 +188,8 @@ def stations(code: MachineCode, match: Match, executions: Executions | None = No
         return reached
 
     leads = [arrows(following(k)) for k in standing] + [arrows([0])]
-    work = _Work(code, pieces, standing, executions or Executions([1.0] * len(code.blocks)))
+    times = executions or Executions([1.0] * len(code.blocks))
+    work = _Work(code, pieces, standing, times, idle or IdleSubgroups(code))
     return _arrays([pieces[k].events for k in standing], leads, match, work, _families(code, match))
 
 
@@ -232,7 +241,7 @@ def _events(instruction: Instruction, loads: tuple[int, ...], number: int, at: i
     if instruction.outstanding is not None:
         events.append(Event(COUNT, instruction.outstanding, end=at))
     if instruction.pipe == "barrier":
-        events.append(Event(BARRIER, end=at + 1))
+        events.append(Event(BARRIER, _line(instruction), end=at + 1))
     memory = instruction.memory
     if memory is not None and number >= 0:
         kind = PRIVATE if memory.space == "private" else ACCESS
@@ -241,6 +250,16 @@ def _events(instruction: Instruction, loads: tuple[int, ...], number: int, at: i
         optional = instruction.predicated
         events.append(Event(kind, number, optional=optional, is_load=is_load, end=at + 1))
     return events
+
+
+def barrier_lines(code: MachineCode) -> list[int]:
+    """The line of each barrier, 0 if unknown."""
+    instructions = (one for block in code.blocks for one in block.instructions)
+    return [_line(one) for one in instructions if one.pipe == "barrier"]
+
+
+def _line(instruction: Instruction) -> int:
+    return instruction.location.line if instruction.location is not None else 0
 
 
 class _Work:
@@ -255,9 +274,10 @@ class _Work:
         pieces: Sequence[_Station],
         standing: Sequence[int],
         executions: Executions,
+        idle: IdleSubgroups,
     ) -> None:
-        self.pieces, self.standing = pieces, standing
-        self.table = WorkTable()
+        self.pieces, self.standing, self.idle = pieces, standing, idle
+        self.table = WorkTable(idle.n_kind)
         first_of = {piece.block: k for k, piece in reversed(list(enumerate(pieces)))}
         self.graph = [
             [first_of[block] for block in flow(code.blocks, piece.block)] if piece.last else [k + 1]
@@ -271,17 +291,18 @@ class _Work:
 
     def before(self, station: int) -> list[int]:
         """A row for each event of a station."""
-        instructions = self.pieces[self.standing[station]].instructions
-        ends = [event.end for event in self.pieces[self.standing[station]].events]
+        piece = self.pieces[self.standing[station]]
+        ends = [event.end for event in piece.events]
         return [
-            self.table.add(counted(instructions[begin:end]))
+            self.table.add(self.idle.counted(piece.block, piece.instructions[begin:end]))
             for begin, end in zip([0, *ends], ends, strict=False)
         ]
 
     def behind(self, station: int) -> int:
         """The row of what follows the last event of a station."""
         piece = self.pieces[self.standing[station]]
-        return self.table.add(counted(piece.instructions[piece.events[-1].end :]))
+        behind = piece.instructions[piece.events[-1].end :]
+        return self.table.add(self.idle.counted(piece.block, behind))
 
     def on_way(self, station: int, target: int) -> int:
         """The row of what lies between two stations; from the last one, the entry."""
@@ -308,9 +329,10 @@ class _Work:
             way = ends & frozenset(starts)
         loops = self.looped & inside
         passed = loops | with_new_lines(self.lines, way | loops, inside - loops, seen)
-        total = np.zeros(len(KINDS))
-        for piece in passed:
-            total += self.times[piece] * counted(self.pieces[piece].instructions)
+        total = np.zeros(self.idle.n_kind)
+        for k in passed:
+            piece = self.pieces[k]
+            total += self.times[k] * self.idle.counted(piece.block, piece.instructions)
         return self.table.add(total)
 
 

@@ -261,6 +261,17 @@ COLD void memsim_look(word number, word offset) {
     launch->noted[(number * launch->most_times + (*times)++) * n_threads + current()] = (uint32_t)offset + 1;
 }
 
+/* What threads `first` to `end` access from now on is noted behind all that any of them has accessed: they have waited
+   for each other. */
+static void align_times(uint32_t first, uint32_t end) {
+  for (word check = 0; true_limits && check < launch->n_checks; ++check) {
+    uint8_t *times = launch->times + check * n_threads, latest = 0;
+    for (uint32_t k = first; k < end; ++k)
+      latest = times[k] > latest ? times[k] : latest;
+    memset(times + first, latest, end - first);
+  }
+}
+
 void memsim_barrier(void) { give_way(AT_BARRIER); }
 
 int memsim_barrier_votes(int vote, int *n) {
@@ -314,6 +325,8 @@ static void release_warp(uint32_t warp) {
   for (uint32_t k = first; k < end; ++k)
     if (chosen >> (k - first) & 1)
       given[row][k - first] = waits_for[k].value, threads[k].state = READY;
+  if (chosen == alive)
+    align_times(first, end);
 }
 
 static void run_thread(void) {
@@ -361,6 +374,7 @@ static void run_block(void) {
       if (threads[k].state == AT_BARRIER)
         threads[k].state = READY, ++alive;
     last_votes = votes, last_threads = alive, votes = 0;
+    align_times(0, n_threads);
   }
 }
 
