@@ -40,6 +40,7 @@ def two_loops(first: int, second: int) -> MachineCode:
 def arithmetic(code: MachineCode, barriers: list[int]) -> float:
     result = rearranged(compiled(code, TEXT, PROBES), [[*barriers, (2, 7)]])
     columns = result.columns
+    assert columns["site"].tolist() == [BARRIER_SITE] * len(barriers) + [0]
     return float(columns["work_table"][columns["work"], KINDS.index("alu")].sum())
 
 

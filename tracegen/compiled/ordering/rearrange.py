@@ -268,7 +268,8 @@ class CompiledLaunch:
             source, ordered["end"], ordered["part_end"], ordered["part"], private, subgroup_size
         )
         sites, number, scalar_site_of = self._numbered(
-            matching, site, ordered["part_end"], ordered["part"], ordered["scalar"]
+            *(matching, np.maximum(site, BARRIER_SITE)),
+            *(ordered["part_end"], ordered["part"], ordered["scalar"]),
         )
         made |= {
             "site": number,
