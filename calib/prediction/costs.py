@@ -19,8 +19,7 @@ import xarray as xr
 from calib.prediction.hot_lines import hot_line_cycles
 from calib.prediction.l1_cycles import Touched, blocks_touched, pipe_cycles
 from memsim.latency import dram_latency_cycles, expected_latency_cycles, level_latencies_cycles
-from memsim.machine import Machine
-from memsim.machine.parts import Dram
+from memsim.machine import Dram, Machine
 from memsim.montecarlo import Replay
 from memsim.statistics import MIN_TRIALS, student_t
 from memsim.trace import BARRIER_SITE, GRANULE_BYTES, Direction, Trace

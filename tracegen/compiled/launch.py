@@ -8,7 +8,7 @@ from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen.compiled.compile import compile_cuda, compile_kernel
 from tracegen.compiled.counting.conflicts import has_local_accesses, with_conflicts_of_text
-from tracegen.compiled.counting.source_loops import defined, source_loops
+from tracegen.compiled.counting.source_loops import Counted, Position, defined, source_loops
 from tracegen.compiled.model import Location, MachineCode
 from tracegen.compiled.ordering.rearrange import CompiledLaunch
 from tracegen.compiled.programs import include_options
@@ -50,12 +50,13 @@ def compiled_launch(
             launch.settings,
         )
         code = with_conflicts_of_text(code, text, accesses)
-    sites, conflicts = launch.layout.sites, None
+    sites, conflicts, turns = launch.layout.sites, None, None
     if isinstance(launch, CudaLaunch):
-        conflicts = functools.partial(_conflicts, launch)
+        conflicts, turns = functools.partial(_conflicts, launch), functools.partial(_turns, launch)
     return CompiledLaunch(
         *(code, text, launch.program.probes, sites, loops, conflicts, prepared.user_place),
         group_items=launch.group_items,
+        turns=turns,
     )
 
 
@@ -64,6 +65,10 @@ def _conflicts(launch: CudaLaunch, size_bytes: int) -> dict[Location, Conflicts]
         Location(place.line, place.column): found
         for place, found in launch.bank_conflicts(size_bytes).items()
     }
+
+
+def _turns(launch: CudaLaunch) -> dict[Position, Counted]:
+    return {at: Counted(turns.mean, turns.nest) for at, turns in launch.turns.items()}
 
 
 def _compiled(

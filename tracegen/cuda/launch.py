@@ -20,6 +20,7 @@ from tracegen.cuda.library import MOST_THREADS, MOST_TURNS, Library
 from tracegen.cuda.memory import Memory, content
 from tracegen.cuda.probing import Probed
 from tracegen.cuda.program import CudaProgram
+from tracegen.cuda.quiet_loops import Position, Turns
 from tracegen.cuda.shared_memory import Notes, conflicts_at_one_address
 from tracegen.cuda.variables import Variable
 from tracegen.local_memory.banks import Conflicts
@@ -38,6 +39,7 @@ class CudaLaunch(BoundLaunch):
 
     shared_bytes : dynamic shared memory of a block
     warp : lanes of a warp
+    turns : of loops without accesses, where they have been counted
     """
 
     front_end = "numpy"
@@ -58,6 +60,7 @@ class CudaLaunch(BoundLaunch):
         self.index = 0
         self.name, self.program = program.kernel, probed.program
         self.notes: Notes | None = None
+        self.turns: Mapping[Position, Turns] = {}
         self.memory = Memory(arguments, self.extents)
         self._read_variables()
 

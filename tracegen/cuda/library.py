@@ -51,6 +51,9 @@ class _Launch(ctypes.Structure):
         ("most_times", ctypes.c_uint32),
         ("noted_group", ctypes.c_uint32),
         ("n_checks", _WORD),
+        ("nests", ctypes.c_void_p),
+        ("counted", ctypes.c_void_p),
+        ("n_loops", _WORD),
     )
 
 
@@ -98,8 +101,9 @@ class Library:
         arrays : `regions` (n, 3) and `untraced` (n, 3) base, size and place; `groups`; `places`,
             `tokens` and `counts` as in tracegen.probes.tokens, both empty where a run only counts;
             `reached` by position; `noted` (n_check, most_times, n_thread) and `times` (n_check,
-            n_thread) of the group in the middle of `groups`, empty where nothing is noted. What the run
-            writes lies in shared memory
+            n_thread) of the group in the middle of `groups`, empty where nothing is noted; `nests` by loop
+            without accesses, and `counted` (n_loop, 2) its turns and how often its nest was reached, empty
+            where these are not counted. What the run writes lies in shared memory
         """
         fault = shared(FAULT_WORDS * 8).view(np.int64)
         data = {name: array.ctypes.data for name, array in arrays.items()}
@@ -130,6 +134,9 @@ class Library:
             if len(arrays["groups"])
             else 0,
             n_checks=len(arrays["noted"]),
+            nests=data["nests"],
+            counted=data["counted"] if arrays["counted"].size else None,
+            n_loops=len(arrays["nests"]),
         )
         self._in_own_process(lambda: self.library.memsim_run(ctypes.byref(launch)))
         return fault

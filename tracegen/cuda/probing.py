@@ -17,6 +17,7 @@ from tracegen.cuda.flow_graph import FlowGraph, Loop
 from tracegen.cuda.ir import RESTRICTED, VALUE, Block, Function, Instruction, Module, Place
 from tracegen.cuda.pointers import STACK, UNKNOWN, Roots, is_private, pointers
 from tracegen.cuda.program import HEADERS, CudaProgram
+from tracegen.cuda.quiet_loops import QuietLoop, behind_phis, first_turn, quiet_loops
 from tracegen.cuda.variables import Variable, variables
 from tracegen.probes.program import Probe, Program
 
@@ -55,6 +56,7 @@ class Probed:
     others : those in shared and then constant memory; several functions may have one of the same name
     waits : whether threads wait for each other
     uniform : places of accesses to shared memory whose address is constant
+    loops : those without accesses, whose turns a run can count
     shared_bytes : of static shared memory
     """
 
@@ -63,6 +65,7 @@ class Probed:
     accesses: tuple[Access, ...]
     checks: tuple[Check, ...]
     uniform: tuple[Place, ...]
+    loops: tuple[QuietLoop, ...]
     arrays: tuple[str, ...]
     variables: Mapping[str, Variable]
     others: tuple[Variable, ...]
@@ -121,6 +124,8 @@ class _Probing:
         if len(self.events) > MAX_POSITIONS:
             raise KernelError(f"kernel {self.kernel} has more than {MAX_POSITIONS} accesses")
         self.local = local
+        loud = {label for label, event in self.events if not isinstance(event, Loop)}
+        self.loops = quiet_loops(self.module, function, graph, loud, self.program.place)
         probes = self._probes(function, graph)
         self._insert(function, graph, found)
         marked = tuple(event for _, event in self.events if isinstance(event, Access))
@@ -131,6 +136,7 @@ class _Probing:
             accesses=marked,
             checks=tuple(self.checks),
             uniform=tuple(self.uniform),
+            loops=self.loops,
             arrays=self.arrays,
             variables=self.in_global,
             others=tuple(self._others),
@@ -284,6 +290,7 @@ class _Probing:
                 self._probe_access(position, event)
             elif isinstance(event, Instruction):
                 self._add(event.line, f"call void @memsim_token(i64 {position << 48})")
+        self._count_turns(function)
         closed = set(self._closes().values())
         numbers = {
             event.header: position
@@ -301,6 +308,18 @@ class _Probing:
                     self._add(ends[latch].line, f"call void @memsim_token(i64 {number << 48})")
         for access in found.checks:
             self._check(access)
+
+    def _count_turns(self, function: Function) -> None:
+        """Counts the turns of loops without accesses, and how often their nests are reached."""
+        blocks = {block.label: block for block in function.blocks}
+        for number, quiet in enumerate(self.loops):
+            header = blocks[quiet.loop.header]
+            if quiet.nest == number:
+                first = self._new(header.instructions[0].line, first_turn(function, quiet.loop))
+                call = f"call void @memsim_nest(i64 {number}, i64 {first})"
+                self._add(behind_phis(header).line, call)
+            for latch in quiet.loop.latches:
+                self._add(blocks[latch].terminator.line, f"call void @memsim_repeat(i64 {number})")
 
     def _probe_access(self, position: int, access: Access) -> None:
         line = access.instructions[0].line

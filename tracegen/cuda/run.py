@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from tracegen.cuda.launch import CudaLaunch
 from tracegen.cuda.library import MOST_THREADS, Library, shared
 from tracegen.cuda.probing import Probed, probe
 from tracegen.cuda.program import CudaProgram, read_program
+from tracegen.cuda.quiet_loops import turns_by_place
 from tracegen.cuda.shared_memory import Notes
 from tracegen.cuda.variables import variables
 from tracegen.options import DEFAULT_SUBGROUP_SIZE
@@ -35,6 +36,8 @@ from tracegen.workloads.cuda import CudaWorkload
 Shape = tuple[tuple[int, ...], tuple[int, ...]]
 WORTH_A_SAMPLE, SAMPLED_GROUPS = 12, 3
 """So many groups are recorded with the room that a few of them need."""
+COUNTED_GROUPS = 256
+"""Groups of a launch in which turns of loops without accesses are counted."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,7 @@ class CudaRun(LaunchRun):
         super().__init__(*arguments)
         self.arrays: dict[str, npt.NDArray[Any]] = {}
         self.reached = shared(8 * max(len(self.launch.program.probes), 1)).view(np.uint64)
+        self.turned = np.zeros((0, 2), np.uint64)
 
     def _reserve(self, name: str, size_bytes: int) -> None:
         have = self.arrays.get(name)
@@ -198,7 +202,7 @@ class CudaRun(LaunchRun):
             self.arrays.pop(name, None)
             self.arrays[name] = shared(max(size_bytes, 64))
 
-    @contextmanager
+    @contextlib.contextmanager
     def _mapped(self, name: str, count: int, dtype: Any) -> Iterator[npt.NDArray[Any]]:
         size = count * np.dtype(dtype).itemsize
         yield self.arrays[name][:size].view(dtype)
@@ -226,6 +230,8 @@ class CudaRun(LaunchRun):
                 "reached": self.reached,
                 "noted": notes.noted,
                 "times": notes.times,
+                "nests": np.array([loop.nest for loop in launch.probed.loops], np.uint32),
+                "counted": self.turned,
             },
         )
         if fault[0]:
@@ -276,7 +282,25 @@ class CudaRun(LaunchRun):
 
     def traces(self, n_snapshots: int = 1, groups_of: GroupsOf | None = None) -> list[Trace]:
         """Accesses of unclear origin are named after the arrays that they reached in any snapshot."""
+        self.count_turns()
         return [self._named(trace) for trace in super().traces(n_snapshots, groups_of)]
+
+    def count_turns(self) -> None:
+        """Counts the turns of loops that neither accesses nor the text determine, in groups from all over the launch."""
+        loops, n_groups = self.launch.probed.loops, self.launch.n_groups
+        if isinstance(self.compiled, str) or not self.compiled.unknown_loops & {
+            loop.at for loop in loops
+        }:
+            return
+        chosen = np.arange(min(n_groups, COUNTED_GROUPS), dtype=np.int64)
+        if n_groups > COUNTED_GROUPS:
+            chosen = np.unique((chosen * snapshot.GOLDEN % 1 * n_groups).astype(np.int64))
+        self.turned = shared(16 * len(loops)).view(np.uint64).reshape(-1, 2)
+        self._from_start()
+        with contextlib.suppress(KernelError):  # what is wrong here is wrong where it is recorded
+            self._count(chosen)
+            self.launch.turns = turns_by_place(loops, self.turned.tolist())
+        self.turned = self.turned[:0]
 
     def _named(self, trace: Trace) -> Trace:
         sites = self.layout.sites

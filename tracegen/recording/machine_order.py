@@ -38,6 +38,10 @@ class MachineOrder(Protocol):
     @property
     def registers_per_item(self) -> int: ...
 
+    @property
+    def unknown_loops(self) -> frozenset[tuple[int, int]]:
+        """Line and column of the loops whose turns the text does not determine."""
+
     def rearranged(
         self,
         columns: dict[str, Any],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.machine_code import compiled, instruction, machine_code, probe, rearranged
 from tracegen.compiled.counting.quiet_code import executions
-from tracegen.compiled.counting.source_loops import defined, source_loops
+from tracegen.compiled.counting.source_loops import Counted, defined, source_loops, with_counted
 from tracegen.compiled.counting.work import KINDS, kind_of
 from tracegen.compiled.model import Instruction, Location, MemoryOperation
 from tracegen.compiled.ordering.rearrange import CompiledLaunch, Rearranged
@@ -98,6 +98,61 @@ def test_an_unrolled_loop_without_accesses_runs_as_often_as_its_source(
     assert counts_of(rearranged(launch, stream)) == [[0, 0, 1 + n + 1]]
 
 
+@pytest.mark.parametrize(("mean", "main", "rest"), [(16, 4, 0), (18.5, 4, 2.5), (0.5, 0, 0.5)])
+def test_an_unrolled_loop_runs_as_often_as_a_run_counted(
+    mean: float, main: float, rest: float
+) -> None:
+    launch = with_loops(unrolled(4, 1))
+    assert launch.unknown_loops == {(2, 1)}
+    counted = replace(
+        launch, turns=lambda: {(2, 1): Counted(mean, (2, 1)), (9, 1): Counted(7, (9, 1))}
+    )
+    result = rearranged(counted, [[(0, 1), (1, 2), (2, 3)]])
+    assert counts_of(result) == [[0, 0, 1 + mean + 1]]
+    (note,) = counted.provenance(result)["notes"]
+    assert note.startswith(f"{mean:.3g} iterations are taken of the loop in line 2 ")
+    known = replace(launch, loops=with_counted(launch.loops, counted.turns()))
+    assert known.executions.times == [1, main, rest, 1]
+
+
+NESTED = "c[0] = a[0];\nOUTER\n INNER { x = x * s; }\n\nb[0] = x;\n"
+THRICE, ALWAYS = "for (int t = 0; t < 3; ++t)", "while (f(x))"
+
+
+def nested(outer: str, inner: str, counted: dict[Any, Counted]) -> CompiledLaunch:
+    """The loop of `unrolled`, four times, in another one."""
+    text = NESTED.replace("OUTER", outer).replace("INNER", inner)
+    return replace(unrolled(4, 1), text=text, loops=with_counted(source_loops(text, {}), counted))
+
+
+@pytest.mark.parametrize(
+    ("outer", "nest", "iterations"),
+    [
+        (THRICE, (2, 1), 5),
+        (THRICE, (3, 2), 3 * 5),
+        (THRICE, (9, 1), 5),
+        (ALWAYS, (3, 2), 5),
+        (ALWAYS, (2, 1), 5),
+    ],
+)
+def test_what_is_counted_of_a_nest_is_its_whole(
+    outer: str, nest: tuple[int, int], iterations: float
+) -> None:
+    """A loop that was counted in a loop around it, by itself, or in one of a caller."""
+    launch = nested(outer, "while (x < n)", {(3, 2): Counted(5.0, nest)})
+    _, main, rest, _ = launch.executions.times
+    assert 4 * main + rest == iterations
+
+
+def test_a_known_loop_in_a_counted_one() -> None:
+    """8 iterations for each of 2.5."""
+    inner = "for (int i = 0; i < 8; ++i)"
+    launch = nested(ALWAYS, inner, {(2, 1): Counted(2.5, (2, 1))})
+    assert launch.executions.times == [1, 5, 0, 1]
+    assert launch.unknown_loops == {(2, 1)}
+    assert nested(ALWAYS, inner, {}).executions.times == [1, 2, 0, 1]
+
+
 def repeated(main: list[int], rest: list[int]) -> list[float]:
     """How often the blocks of `unrolled` run with n = 18, if places of the loops occur so often."""
     launch = unrolled(4, 1)
@@ -173,6 +228,10 @@ SQUARES = "#define N0 9\n" + "".join(f"#define N{k + 1} N{k} * N{k}\n" for k in 
         ("const int k = 3 * n;\nfor (i = 0; i != k; i++) {\n}", {"n": 2}, 6),
         ("for (int i = 0; i < m; ++i) {\n}", {"n": 7}, None),
         ("while (x < 3) {\n}", {}, None),
+        ("do {\n} while (x < 3);", {}, None),
+        ("do {\n} while (0);", {}, 1),
+        ("do {\n} while (false);", {}, 1),
+        ("do {\n} while (n);", {"n": 0}, None),
         ("for (int i = 5; i < 3; i++) {\n}", {}, 0),
         ("# define N (4 * M) // of rows\nfor (int i = 0; i < N; i++) {\n}", {"M": 2}, 8),
         ("#define N 16\nfor (int i = 0; i < N; i++) {\n}", {"N": 5}, 5),
@@ -220,6 +279,16 @@ for (int i = 0; i < n /* ) */; i++) { // }
 """
     (loop,) = source_loops(text, {})
     assert (loop.line, loop.first_line, loop.last_line, loop.trips) == (4, 5, 6, 3)
+
+
+def test_the_test_behind_a_loop_is_a_part_of_it() -> None:
+    text = "do {\n x();\n do y(); while (z);\n} while (\n f());\nwhile (g()) ;\nint redo = 1, do_ = 2;\n"
+    loops = source_loops(text, {})
+    assert [(loop.at, loop.first_line, loop.last_line, loop.trips) for loop in loops] == [
+        ((1, 1), 2, 5, None),
+        ((3, 2), 3, 3, None),
+        ((6, 1), 6, 6, None),
+    ]
 
 
 def test_macros_of_the_command_line() -> None:

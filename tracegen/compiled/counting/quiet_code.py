@@ -6,6 +6,8 @@ from:
 
     iterations of the machine loop = iterations of the source loop / copies of the body (unrolling)
 
+Where neither a loop's header nor a run says how often it iterates, it does so once.
+
 The copies are how often one place of the text and opcode occurs in the body. NVRTC knows a place by its line, which
 may do the same several times, so they may be a divisor of that. The loop with most copies takes as many iterations
 as fit; its remainder takes the rest.
@@ -22,7 +24,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tracegen.compiled.counting.source_loops import SourceLoop
+from tracegen.compiled.counting.source_loops import Position, SourceLoop
 from tracegen.compiled.loops import Loop, loops
 from tracegen.compiled.model import Instruction, MachineCode
 
@@ -33,11 +35,13 @@ class Executions:
 
     times : (n_block,) each time that the outermost quiet loop around a block is reached; 1 outside
     looped : the blocks in a machine loop that implements one of the source
-    notes : what is unknown, one sentence each
+    unknown : where those of the source begin whose headers do not determine their iterations
+    notes : what is unknown or a mean, one sentence each
     """
 
     times: list[float]
     looped: frozenset[int] = frozenset()
+    unknown: frozenset[Position] = frozenset()
     notes: list[str] = field(default_factory=list)
 
 
@@ -154,17 +158,12 @@ class _Executions:
         if source is None:  # the slow path of a function
             return
         self.result.looped |= frozenset().union(*(loop.blocks for loop, _, _ in members))
+        outer, left = self._outside(source), self._total(source)
+        self.result.unknown |= {loop.at for loop in (*outer, source) if loop.trips is None}
         if source.trips is None:
-            place = self.user_place(source.line) if self.user_place is not None else ""
-            where = f"at {place}" if place else f"in line {source.line} of the compiled text"
-            self.result.notes.append(
-                f"one iteration is assumed of the loop {where},"
-                " whose header does not determine how often it runs"
-            )
-            return
-        outer = [loop for loop in self.of_source if loop is not source and loop.holds(source.line)]
-        around = math.prod(loop.trips or 1.0 for loop in outer)
-        left = source.trips * around
+            self.result.notes.append(self._note(source))
+            if source.counted is None:
+                return
         repeats = _repeats(max((copies for _, _, copies in members), key=_usual))
         sized = sorted(
             ((max(1, _usual(copies) // repeats), len(body), body) for _, body, copies in members),
@@ -181,6 +180,37 @@ class _Executions:
             previous = copies
             for block in body:
                 self.result.times[block] = turns
+
+    def _note(self, source: SourceLoop) -> str:
+        """Of a loop whose header does not determine how often it runs."""
+        place = self.user_place(source.line) if self.user_place is not None else ""
+        where = f"at {place}" if place else f"in line {source.line} of the compiled text"
+        if source.counted is None:
+            return (
+                f"one iteration is assumed of the loop {where},"
+                " whose header does not determine how often it runs"
+            )
+        return (
+            f"{source.counted.mean:.3g} iterations are taken of the loop {where}, as counted when it ran:"
+            " the mean over sub-groups, which wait for their slowest lane"
+        )
+
+    def _outside(self, source: SourceLoop) -> list[SourceLoop]:
+        """The source loops around one, outer loops first."""
+        before = self.of_source[: self.of_source.index(source)]
+        return [loop for loop in before if loop.holds(source.line)]
+
+    def _total(self, source: SourceLoop) -> float:
+        """Iterations of a source loop each time that the outermost one around it is reached."""
+        outside = self._outside(source)
+        own = source.trips
+        if own is None and source.counted is not None:
+            own, nest = source.counted.mean, source.counted.nest
+            # What is counted includes the loops of its nest; those of a caller are all of them.
+            places = [*(loop.at for loop in outside), source.at]
+            outside = outside[: places.index(nest)] if nest in places else []
+        around = self._total(outside[-1]) if outside else 1.0
+        return around if own is None else own * around
 
 
 def _usual(copies: Counter[int]) -> int:

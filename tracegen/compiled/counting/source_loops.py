@@ -1,4 +1,4 @@
-"""The loops of a kernel's text, and how often each iterates where its header determines it."""
+"""The loops of a kernel's text, and how often each iterates: as its header says, or as a run has counted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import operator
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracegen.c_source.expressions import Node, Unreadable, integer, parse
 from tracegen.c_source.statements import closing, loop_header, skip
 
-_LOOP = re.compile(r"\b(for|while)\s*(?=\()")
+_LOOP = re.compile(r"\b(?:(for|while)\s*(?=\()|(do)\b)")
+_TEST = re.compile(r"while\s*(?=\()")
 _CONSTANT = re.compile(
     r"\b(?:const|constexpr)\s+(?:unsigned\s+)?\w+\s+(\w+)\s*=\s*([^;,]+);"
     r"|^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+)",
@@ -44,18 +45,42 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 _UNREADABLE = (Unreadable, RecursionError)
 
 
+Position = tuple[int, int]
+"""Line and column of the word that begins a loop, 1-based."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Iterations that a run has counted.
+
+    mean : each time that a sub-group reaches the outermost loop without accesses around the loop, or the loop
+        itself; lanes wait for the slowest one, so they are its iterations
+    nest : where that outermost loop begins
+    """
+
+    mean: float
+    nest: Position
+
+
 @dataclass(frozen=True)
 class SourceLoop:
     """A loop of the text.
 
-    line : of its header;  first_line, last_line : of its body, 1-based
+    line, column : where it begins;  first_line, last_line : of its body, 1-based
     trips : iterations each time that it is reached; None if its header does not determine them
+    counted : those of a run, where they are known only so
     """
 
     line: int
+    column: int
     first_line: int
     last_line: int
     trips: float | None
+    counted: Counted | None = None
+
+    @property
+    def at(self) -> Position:
+        return self.line, self.column
 
     def holds(self, line: int) -> bool:
         """Whether a line belongs to the body."""
@@ -72,13 +97,23 @@ def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]
     known = _with_constants(text, values)
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     loops = []
+    tests: set[int] = set()
     for match in _LOOP.finditer(text):
+        if match.start() in tests:  # it ends a loop that begins with `do`
+            continue
         try:
-            end = closing(text, match.end())
+            end = match.end() - 1 if match[2] else closing(text, match.end())
             body = skip(text, end + 1)
             last = closing(text, body) if text[body] == "{" else text.index(";", body)
             header = text[match.end() + 1 : end]
             trips = _trips(header, known) if match[1] == "for" else None
+            if match[2]:
+                test = _TEST.match(text, skip(text, last + 1))
+                if test is None:
+                    continue
+                tests.add(test.start())
+                last = closing(text, test.end())
+                trips = 1.0 if _never(text[test.end() + 1 : last]) else None
         except (AssertionError, IndexError, ValueError):
             continue
         line, first, final = (bisect_right(starts, at) for at in (match.start(), body, last))
@@ -86,12 +121,23 @@ def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]
         loops.append(
             SourceLoop(
                 line,
+                match.start() - starts[line - 1] + 1,
                 max(first, line + 1) if final > line else line,
                 final,
                 trips,
             )
         )
     return tuple(loops)
+
+
+def with_counted(
+    loops: Sequence[SourceLoop], counted: Mapping[Position, Counted]
+) -> tuple[SourceLoop, ...]:
+    """The loops, those that headers do not determine with what a run has counted."""
+    return tuple(
+        loop if loop.trips is not None else replace(loop, counted=counted.get(loop.at))
+        for loop in loops
+    )
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -134,6 +180,11 @@ def _trips(header: str, values: Mapping[str, int]) -> float | None:
     if wrong or (sign == "!=" and distance % step):
         return None
     return float(max(0, -(-distance // step)))
+
+
+def _never(test: str) -> bool:
+    """Whether a condition is written as false."""
+    return test.strip() == "false" or _value(test, {}) == 0
 
 
 def _step(update: str, counter: str, values: Mapping[str, int]) -> int | None:

@@ -16,7 +16,7 @@ from memsim.trace import BARRIER_SITE, AccessSite, ArrayExtent
 from tracegen.compiled.counting.conflicts import conflict_notes, with_conflicts
 from tracegen.compiled.counting.idle import IdleSubgroups
 from tracegen.compiled.counting.quiet_code import Executions, executions
-from tracegen.compiled.counting.source_loops import SourceLoop
+from tracegen.compiled.counting.source_loops import Counted, Position, SourceLoop, with_counted
 from tracegen.compiled.counting.work import KINDS
 from tracegen.compiled.loops import depths
 from tracegen.compiled.model import Location, MachineCode
@@ -69,6 +69,7 @@ class CompiledLaunch:
     conflicts : as of `with_conflicts`, where they are known only when the launch has run
     user_place : as of Prepared
     group_items : work-items of a group
+    turns : iterations of loops by where they begin, which are known only when the launch has run
     """
 
     code: MachineCode
@@ -79,6 +80,7 @@ class CompiledLaunch:
     conflicts: Callable[[int], Mapping[Location, Conflicts]] | None = None
     user_place: Callable[[int], str] | None = None
     group_items: int = 1
+    turns: Callable[[], Mapping[Position, Counted]] | None = None
 
     @cached_property
     def executions(self) -> Executions:
@@ -87,6 +89,20 @@ class CompiledLaunch:
     @property
     def registers_per_item(self) -> int:
         return self.code.registers_per_item
+
+    @cached_property
+    def unknown_loops(self) -> frozenset[Position]:
+        return self.executions.unknown
+
+    @property
+    def _known(self) -> CompiledLaunch:
+        """The launch with what was learnt when it ran."""
+        code, loops = self.code, self.loops
+        if self.conflicts is not None:
+            code = with_conflicts(code, self.conflicts)
+        if self.turns is not None:
+            loops = with_counted(loops, self.turns())
+        return replace(self, code=code, loops=loops, conflicts=None, turns=None)
 
     def matched(self, sample: Sample, missed: frozenset[int] = frozenset()) -> Match:
         """The match of the code, where a sub-group's accesses are known; missed : see `match`."""
@@ -152,15 +168,19 @@ class CompiledLaunch:
         )
 
     def provenance(self, made: Rearranged) -> dict[str, Any]:
-        conflicts: list[str] = []
-        if self.conflicts is not None:
-            conflicts = conflict_notes(with_conflicts(self.code, self.conflicts))
+        known = self._known
+        conflicts = conflict_notes(known.code) if self.conflicts is not None else []
         return {
             "target": self.code.target,
             **self.code.tools,
             "registers_per_item": self.code.registers_per_item,
             "unmatched_percent": round(100 * made.unmatched, 2),
-            "notes": [*self.code.notes, *self.executions.notes, *conflicts, *_unmatched_note(made)],
+            "notes": [
+                *self.code.notes,
+                *known.executions.notes,
+                *conflicts,
+                *_unmatched_note(made),
+            ],
             "code": made.code,
         }
 
@@ -171,10 +191,8 @@ class CompiledLaunch:
         subgroup_size: int,
         slots: npt.NDArray[np.int64],
     ) -> Rearranged:
-        if self.conflicts is not None:
-            code = with_conflicts(self.code, self.conflicts)
-            known = replace(self, code=code, conflicts=None)
-            return known.rearranged(columns, arrays, subgroup_size, slots)
+        if self.conflicts is not None or self.turns is not None:
+            return self._known.rearranged(columns, arrays, subgroup_size, slots)
         if not any(depths(self.code)):
             unrolled, site = self._unrolled(columns["site"], columns["subgroup_offset"])
             return unrolled._rearranged(columns | {"site": site}, arrays, subgroup_size, slots)

@@ -40,6 +40,9 @@ struct launch {
   uint8_t *times;  /* by check and thread */
   uint32_t most_times, noted_group;
   word n_checks;
+  const uint32_t *nests; /* by loop without accesses: the number of the outermost one around it */
+  word *counted;         /* by loop: turns, and how often its nest was reached; see quiet_loops.py */
+  word n_loops;
 };
 
 enum { FAULT = 1, MISALIGNED = 1, OUTSIDE = 0 };
@@ -48,7 +51,7 @@ enum state { READY, AT_BARRIER, AT_WARP, ENDED };
 
 /* One line of the cache: a switch from thread to thread touches no more. */
 struct thread {
-  word *next, *end, turns; /* as in probes.h */
+  word *next, *end, turns, *repeats; /* as in probes.h */
   word *begin;             /* of the tokens that `next` is behind */
   void *stack;
   uint32_t x, y, z;
@@ -82,6 +85,12 @@ enum { STAGED = 16, WORTH_STAGES = 64, TURN = 128, ALONE = 1 << 20 };
 static word staged[MOST_THREADS][STAGED] __attribute__((aligned(64))), spare[TURN];
 static struct record records[MOST_THREADS];
 static word *true_limits; /* while one group's accesses are noted, `memsim_limits` are 0 */
+/* Turns of loops without accesses: of those of one warp that reach a nest for the same time, the most; of
+   all times from NEST_TIMES on, of their sum. */
+enum { NEST_TIMES = 32 };
+static word *repeats, *reached; /* by thread and loop: as in probes.h; how often a nest was reached */
+static word *most_repeats;      /* by warp, loop and time */
+static word loops_bytes, most_bytes;
 static word given[WARPS * 2][LANES]; /* what the lanes of each warp gave, twice in turn */
 static word came[WARPS * 2];
 static uint32_t turn_of[WARPS];
@@ -272,6 +281,44 @@ static void align_times(uint32_t first, uint32_t end) {
   }
 }
 
+/* Takes what a thread has repeated a loop since it last reached the nest, for the n-th time. */
+static void take_repeats(uint32_t thread, word loop, word n) {
+  word row = thread / launch->warp * launch->n_loops + loop;
+  word *mine = &repeats[thread * launch->n_loops + loop];
+  if (n) {
+    word *most = &most_repeats[row * NEST_TIMES + least(n, NEST_TIMES) - 1];
+    *most = *mine > *most ? *mine : *most;
+  }
+  *mine = 0;
+}
+
+COLD void memsim_begin_nest(word nest) {
+  if (!launch->counted)
+    return;
+  word *n = &reached[current() * launch->n_loops + nest];
+  for (word loop = nest; *n < NEST_TIMES && loop < launch->n_loops && launch->nests[loop] == nest; ++loop)
+    take_repeats(current(), loop, *n);
+  ++*n;
+}
+
+/* Adds what the warps of a group have repeated. */
+static void count_repeats(void) {
+  word n_loops = launch->n_loops;
+  for (uint32_t first = 0; first < n_threads; first += launch->warp)
+    for (word loop = 0; loop < n_loops; ++loop) {
+      word times = 0, *most = most_repeats + (first / launch->warp * n_loops + loop) * NEST_TIMES;
+      for (uint32_t k = first; k < n_threads && k < first + launch->warp; ++k) {
+        word n = reached[k * n_loops + launch->nests[loop]];
+        take_repeats(k, loop, n);
+        times = n > times ? n : times;
+      }
+      for (word k = 0; k < least(times, NEST_TIMES); ++k)
+        launch->counted[2 * loop] += most[k], most[k] = 0;
+      launch->counted[2 * loop + 1] += times;
+    }
+  memset(reached, 0, 8 * n_threads * n_loops);
+}
+
 void memsim_barrier(void) { give_way(AT_BARRIER); }
 
 int memsim_barrier_votes(int vote, int *n) {
@@ -428,6 +475,7 @@ static void number_threads(word first) {
         const int64_t *place = launch->places + 2 * (first + k);
         self->x = x, self->y = y, self->z = z;
         self->turns = launch->most_turns;
+        self->repeats = repeats + (launch->counted ? k * launch->n_loops : 0);
         *record = (struct record){0};
         if (launch->tokens)
           *record = (struct record){launch->tokens + place[0], (word)place[1], (word)(place[2] - place[0]), 0};
@@ -457,6 +505,8 @@ static void run_group(word number) {
       take(threads + k);
     launch->counts[first + k] = (uint32_t)records[k].taken;
   }
+  if (launch->counted)
+    count_repeats();
 }
 
 /* Calls of other kernels of the program, which have no probes. */
@@ -482,12 +532,16 @@ int memsim_run(struct launch *what) {
   stacks = mapped(stacks_bytes);
   threads_bytes = sizeof(struct thread) * n_threads;
   threads = mapped(threads_bytes);
-  if (!stacks || !threads)
+  loops_bytes = 8 * (word)n_threads * what->n_loops + 8;
+  most_bytes = 8 * (word)((n_threads - 1) / what->warp + 1) * what->n_loops * NEST_TIMES + 8;
+  repeats = mapped(loops_bytes), reached = mapped(loops_bytes), most_repeats = mapped(most_bytes);
+  if (!stacks || !threads || !repeats || !reached || !most_repeats)
     return -1;
   memcpy(memsim_regions, what->regions, what->n_regions * sizeof(struct region));
   for (word k = 0; k < what->n_groups && !what->fault[0]; ++k)
     run_group(k);
   munmap(stacks, stacks_bytes);
   munmap(threads, threads_bytes);
+  munmap(repeats, loops_bytes), munmap(reached, loops_bytes), munmap(most_repeats, most_bytes);
   return 0;
 }

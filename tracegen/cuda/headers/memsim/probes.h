@@ -11,6 +11,7 @@ struct memsim_region {
 struct memsim_tokens { // of a thread
   unsigned long *next, *end;
   unsigned long turns; // of its loops that are left
+  unsigned long *repeats; // of each loop without accesses, since its nest was reached
 };
 #define MEMSIM_COLD __device__ __attribute__((preserve_most))
 extern "C" {
@@ -20,6 +21,7 @@ __device__ __attribute__((noreturn)) void memsim_outside(const volatile void *ad
 __device__ __attribute__((noreturn)) void memsim_beyond(unsigned long number, unsigned long offset);
 MEMSIM_COLD void memsim_full();
 __device__ __attribute__((noreturn)) void memsim_endless(unsigned long line);
+MEMSIM_COLD void memsim_begin_nest(unsigned long loop);
 extern __device__ unsigned long memsim_limits[]; // the first byte that an access may not begin at
 MEMSIM_COLD void memsim_look(unsigned long number, unsigned long offset);
 __device__ void memsim_reach(const volatile void *address, unsigned long position, unsigned long bytes,
@@ -61,5 +63,11 @@ MEMSIM_PROBE void memsim_somewhere(unsigned long is_inside, unsigned long number
 MEMSIM_PROBE void memsim_turn(unsigned long line) {
   if (__builtin_expect(--memsim_thread->turns == 0, 0))
     memsim_endless(line);
+}
+// The same of a loop without accesses, and the header of one that lies in no other.
+MEMSIM_PROBE void memsim_repeat(unsigned long loop) { ++memsim_thread->repeats[loop]; }
+MEMSIM_PROBE void memsim_nest(unsigned long loop, unsigned long is_first) {
+  if (__builtin_expect(is_first, 0))
+    memsim_begin_nest(loop);
 }
 }
