@@ -354,7 +354,8 @@ def test_inputs_are_those_of_the_replay() -> None:
     expected = [[0, 0, 0], [20, 32, 6], [4, 0, 2], [8, 16, 2]]
     np.testing.assert_allclose(result.channel_cycles[0], expected)
     assert result.channels == ("L2", DRAM, "L2 requests")
-    assert result.loads == (True, True, True, False) and result.waits == (True, True, True, False)
+    assert result.loads == (True, True, True, False)
+    assert result.waits == (True, True, True, False)
     assert result.idle_during_l1 == V100.dram_idle_during_l1_percent / 100 > 0
     floors = floors_cycles(result, resident(2, 3))
     assert {name: float(value[0]) for name, value in floors.items()} == {
