@@ -10,11 +10,15 @@ import pytest
 
 from memsim.hierarchy.dram import (
     N_BATCHES,
+    N_WINDOWS,
+    QUEUED,
     DramSample,
+    bytes_per_row,
     dominant,
     merged_positions,
     sample_latencies,
     sample_positions,
+    windows,
 )
 from memsim.machine.parts import Dram
 from tests.support.small_machines import dram
@@ -206,3 +210,22 @@ def test_queues_side_by_side_are_drawn_by_what_waits() -> None:
     assert batch[batch < 1000][0] == 500
     assert batch[batch >= 1000][0] == 1000 + 4000
     assert (np.diff(batch[batch >= 1000]) == 1).all()
+
+
+def test_bytes_of_every_row_that_is_opened() -> None:
+    """Rows of 1 KiB: a stream uses 1 KiB of each, whatever its order; single bursts of as many rows use 64 bytes."""
+    stream = np.arange(0, 8192, 64).reshape(2, -1)
+    size = np.full(stream.shape, 64)
+    shuffled = np.random.default_rng(3).permuted(stream, axis=1)
+    assert bytes_per_row(memory(), stream, size) == bytes_per_row(memory(), shuffled, size) == 1024
+    assert bytes_per_row(memory(), 2048 * np.arange(32)[None], size[:1, :32]) == 64
+    # In windows that are served one after another, each opens its rows again.
+    assert bytes_per_row(memory(), stream.reshape(32, 4), size.reshape(32, 4)) == 256
+
+
+def test_windows_are_what_the_channels_have_queued() -> None:
+    length = 2 * QUEUED
+    assert windows(memory(), 100).tolist() == [list(range(100))]
+    positions = windows(memory(), 10 * length)
+    assert positions.shape == (N_WINDOWS, length)
+    assert (positions[0, 0], positions[-1, -1]) == (0, 10 * length - 1)

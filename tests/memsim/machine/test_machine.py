@@ -590,6 +590,18 @@ def test_a_kernel_loses_bandwidth_by_its_row_misses() -> None:
     assert unmeasured.bandwidth_at(0.2) == 60.0
 
 
+def test_rows_that_can_be_opened_limit_single_bursts() -> None:
+    """A row in two cycles: with 64 bytes of each 32 bytes a cycle, and with 128 as many as the stream."""
+    dram = dataclasses.replace(
+        load_machine("v100").dram,
+        sustained_bandwidth_bytes_per_cycle=50.0,
+        sustained_row_hits_percent=0.0,
+        row_activations_per_cycle=0.5,
+    )
+    at = {n: dram.bandwidth_at(0.0, bytes_per_row=n) for n in (64.0, 128.0, math.inf, math.nan)}
+    assert list(at.values()) == [32.0, 50.0, 50.0, 50.0]
+
+
 @pytest.mark.parametrize("name", machine_names())
 def test_a_row_conflict_closes_and_opens_a_row(name: str) -> None:
     """Closing takes as long as opening, within the rounding of the files; the C1060's RP is shorter than its RCD."""

@@ -1,0 +1,65 @@
+"""Atomic operations on one line, counted by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from calib.prediction.hot_lines import hot_line_cycles
+from memsim.machine import Machine, load_machine
+from memsim.trace import Trace
+from tests.support.traces import make_trace
+
+H200 = load_machine("h200")
+FLOATS, INTEGERS = 3.524, 1.494
+
+
+def atomics(
+    groups: list[list[list[tuple[int, list[int]]]]], hits: int, *, floating: bool = True
+) -> Trace:
+    """Every granule is accessed by as many lanes, all at its first word."""
+    words = [
+        [[(site, granules, True, [0xF] * len(granules)) for site, granules in one] for one in group]
+        for group in groups
+    ]
+    made = make_trace(words, ("atomic", "atomic"))
+    sites = tuple(dataclasses.replace(site, floating=floating) for site in made.sites)
+    return made.replace(sites=sites, lane_hits=np.full(made.n_granule, hits, np.uint8))
+
+
+def cycles(trace: Trace, machine: Machine = H200) -> list[float]:
+    return hot_line_cycles(trace, machine, trace.n_access).tolist()
+
+
+@pytest.mark.parametrize("hits", [1, 32])
+def test_all_on_one_word_wait_for_one_another(hits: int) -> None:
+    one_word = atomics([[[(0, [5])]]] * 8, hits)
+    assert cycles(one_word) == pytest.approx([hits * FLOATS, 0])
+    integers = atomics([[[(0, [5])]]] * 8, hits, floating=False)
+    assert cycles(integers) == pytest.approx([hits * INTEGERS, 0])
+
+
+def test_words_of_a_line_are_served_together() -> None:
+    """Four granules of one line in each access; in two lines, each has half of them, and one is waited for."""
+    assert cycles(atomics([[[(0, [4, 5, 6, 7])]]] * 8, 1)) == pytest.approx([FLOATS, 0])
+    assert cycles(atomics([[[(0, [2, 3, 4, 5])]]] * 8, 1)) == pytest.approx([FLOATS, 0])
+
+
+def test_sites_share_the_line() -> None:
+    """The second site is on it in every other execution."""
+    groups = [[[(0, [5]), (1, [6]), (1, [50 + 4 * g])]] for g in range(8)]
+    assert cycles(atomics(groups, 1)) == pytest.approx([FLOATS, FLOATS / 2])
+
+
+def test_lines_of_their_own_are_no_hot_line() -> None:
+    """The negative control: the line that half of the groups use most is not used by the others."""
+    assert cycles(atomics([[[(0, [4 * g])]] for g in range(8)], 1)) == [0, 0]
+
+
+def test_nothing_is_known_without_rates_or_without_atomics() -> None:
+    one_word = atomics([[[(0, [5])]]] * 8, 1)
+    assert cycles(one_word, load_machine("v100")) == [0, 0]
+    assert cycles(make_trace([[[(0, [5])]]] * 8)) == [0]
+    assert cycles(atomics([[[(0, [5])]]], 1)) == [0, 0]  # of one group, nothing else shows the line
