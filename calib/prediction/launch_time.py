@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from calib.prediction.inputs import Inputs, mean_of_trials, occurrences
 from calib.prediction.machine_pipes import load_store_cycles
 from calib.prediction.prediction import Prediction, as_json, predict_replayed
-from calib.prediction.time_model import Inputs, mean_of_trials, occurrences, seconds_of
+from calib.prediction.time_model import seconds_of
 from calib.prediction.timeline import timeline_data
 from memsim.bounds import places_of
 from memsim.machine import Machine

@@ -14,19 +14,10 @@ from typing import Any
 from calib.prediction.basic_blocks import BlockError, Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace
 from calib.prediction.costs import DRAM, AccessCosts, access_costs, pipe_half_width, trace_costs
+from calib.prediction.inputs import Inputs, mean_of_trials, paper_inputs, simulated_inputs
 from calib.prediction.options import Mode, PredictOptions
-from calib.prediction.time_model import (
-    NOTABLE_PART,
-    Inputs,
-    Residents,
-    Timing,
-    mean_of_trials,
-    paper_inputs,
-    residents,
-    seconds_of,
-    simulated_inputs,
-    time_of,
-)
+from calib.prediction.residents import Residents, residents
+from calib.prediction.time_model import NOTABLE_PART, Timing, seconds_of, time_of
 from calib.prediction.what_if import Changes, without_barriers
 from memsim.bounds import is_open, places_of, with_open_hits
 from memsim.machine import Machine

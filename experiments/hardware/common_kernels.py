@@ -110,7 +110,9 @@ def common_times(out: Path, quick: bool) -> Figure:
 
 def time_finding(cases: Sequence[Case]) -> str:
     """The errors of the times, and how many are within 20 %."""
-    off = np.array([abs(case.ours / case.reference - 1) for case in cases if case.ours is not None])
+    off = np.array(
+        [abs(case.ours / case.reference - 1) for case in cases if case.ours and case.reference]
+    )
     return f"time: {errors(cases, 'time')}; {np.count_nonzero(off <= 0.2)} within 20 %"
 
 

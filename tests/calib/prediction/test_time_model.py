@@ -11,8 +11,16 @@ import pytest
 
 from calib.prediction.basic_blocks import Block, Program, Repeat
 from calib.prediction.costs import DRAM, AccessCosts, core_bandwidth
+from calib.prediction.inputs import (
+    Inputs,
+    mean_of_trials,
+    occurrences,
+    paper_inputs,
+    simulated_inputs,
+)
 from calib.prediction.latency_hiding import LatencyHidingError
 from calib.prediction.machine_pipes import READS
+from calib.prediction.residents import Residents, residents
 from calib.prediction.throughputs import (
     ThroughputError,
     cycles_of,
@@ -20,19 +28,7 @@ from calib.prediction.throughputs import (
     missing,
     takes_local_operand,
 )
-from calib.prediction.time_model import (
-    Inputs,
-    Residents,
-    blocks_of,
-    floors_cycles,
-    mean_of_trials,
-    occurrences,
-    paper_inputs,
-    residents,
-    simulated_inputs,
-    time_of,
-    timeline,
-)
+from calib.prediction.time_model import blocks_of, floors_cycles, time_of, timeline
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import resident_groups

@@ -18,12 +18,15 @@ from calib.prediction.costs import (
     channel_names,
     pipe_half_width,
 )
-from calib.prediction.time_model import TRANSLATION, floors_cycles, residents, simulated_inputs
+from calib.prediction.inputs import simulated_inputs
+from calib.prediction.residents import residents
+from calib.prediction.time_model import floors_cycles
 from memsim.errors import SnapshotWarning
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import resident_groups
 from memsim.montecarlo.one_launch import replay
+from memsim.report import TRANSLATION
 from memsim.trace.model import Trace
 from tests.support.traces import make_trace
 

@@ -1,0 +1,49 @@
+"""How many groups of a launch are resident on a core, and in how many rounds they run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from memsim.machine import Machine
+from memsim.montecarlo import Occupancy
+from memsim.trace import Launch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residents:
+    """The residency of a launch: the paper's TLP, BLP, NB and NSM.
+
+    subgroups_per_group : TLP
+    groups_per_core : BLP, at most the launch's groups divided by the cores
+    n_groups : NB;  n_cores : NSM
+    work : requests of the launch's mean group over those of the mean traced one
+    work_half_width : what is open of it, as part of the time
+    """
+
+    subgroups_per_group: int
+    groups_per_core: int
+    n_groups: int
+    n_cores: int
+    work: float = 1.0
+    work_half_width: float = 0.0
+
+    @property
+    def rounds(self) -> float:
+        """RepNum, rounds of resident groups like the traced ones; fractional where the last is not full."""
+        return max(1.0, self.work * self.n_groups / (self.groups_per_core * self.n_cores))
+
+    @property
+    def subgroups(self) -> int:
+        return self.subgroups_per_group * self.groups_per_core
+
+
+def residents(machine: Machine, launch: Launch, occupancy: Occupancy) -> Residents:
+    """The residency of a launch; BLP is lower than the occupancy allows where groups are too few."""
+    available = math.ceil(launch.n_groups / machine.n_cores)
+    return Residents(
+        subgroups_per_group=-(-launch.group_items // machine.subgroup_size),
+        groups_per_core=max(1, min(occupancy.groups_per_core, available)),
+        n_groups=launch.n_groups,
+        n_cores=machine.n_cores,
+    )
