@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -88,7 +89,8 @@ def test_bounds_name_each_level_that_could_keep_an_array() -> None:
         try_change(workload, prediction, bounds[f"b resident in L{k}"].alter, start).seconds.mean()
         for k in (1, 2, 3)
     ]
-    assert times == sorted(times)
+    # Groups end in another order with other latencies, which changes a time by less than 1 %.
+    assert all(further > 0.99 * nearer for nearer, further in itertools.pairwise(times))
     assert times[2] < 0.7 * prediction.timing.seconds.mean()
 
 
