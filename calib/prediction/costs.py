@@ -21,12 +21,12 @@ from calib.prediction.l1_cycles import Touched, blocks_touched, pipe_cycles
 from memsim.latency import dram_latency_cycles, expected_latency_cycles, level_latencies_cycles
 from memsim.machine import Dram, Machine
 from memsim.montecarlo import Replay
+from memsim.report import STORES
 from memsim.statistics import MIN_TRIALS, student_t
 from memsim.trace import BARRIER_SITE, GRANULE_BYTES, Direction, Trace
 
 Floats = npt.NDArray[np.float64]
 DRAM = "DRAM"
-STORES = " stores"
 BELOW = 1
 """The level that the misses of the first reach."""
 N_QUANTILES = 64

@@ -9,6 +9,7 @@ from .launch_time import HOT_LINE as HOT_LINE
 from .launch_time import IN_TURN as IN_TURN
 from .launch_time import REQUESTS as REQUESTS
 from .launch_time import STARTS as STARTS
+from .launch_time import STORES as STORES
 from .launch_time import TRANSLATION as TRANSLATION
 from .launch_time import TWICE_AS_FAST as TWICE_AS_FAST
 from .launch_time import WAIT as WAIT

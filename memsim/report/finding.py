@@ -12,7 +12,7 @@ import math
 from memsim.latency import DRAM
 from memsim.report.advice import is_poorly_coalesced
 from memsim.report.launch_advice import UNITS, has_idle_cores, is_mostly_local, not_alone
-from memsim.report.launch_time import DEPENDENT, HOT_LINE, REQUESTS, STARTS, LaunchTime
+from memsim.report.launch_time import DEPENDENT, HOT_LINE, REQUESTS, STARTS, STORES, LaunchTime
 from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.order_sensitivity import in_headline
@@ -69,7 +69,7 @@ def _cause(summary: Summary) -> str:
         return f"{percent(summary.time.local_share, 0)} of that is local memory"
     if binds == STARTS:
         return f"{summary.of_groups:,} groups begin one after another"
-    if binds in summary.level_names or binds.endswith((" stores", REQUESTS)):
+    if binds in summary.level_names or binds.endswith((STORES, REQUESTS)):
         return _most_requests(summary)
     return ""
 

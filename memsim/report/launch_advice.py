@@ -13,10 +13,10 @@ from memsim.report.advice import (
     Advice,
     is_poorly_coalesced,
 )
-from memsim.report.launch_time import DEPENDENT, HOT_LINE, REQUESTS, STARTS, LaunchTime
+from memsim.report.launch_time import DEPENDENT, HOT_LINE, REQUESTS, STARTS, STORES, LaunchTime
 from memsim.report.numbers import Summary
 from memsim.report.residency import idle_cores, limiter_text, occupancy_of
-from memsim.report.text import count, fixed, number_of, percent, seconds
+from memsim.report.text import count, fixed, number_of, percent, seconds, shortened
 
 MANY_IDLE = 0.1
 """Of the cores: fewer without a group are not worth a change."""
@@ -90,6 +90,25 @@ def _many_loads(summary: Summary) -> Advice | None:
         f" bytes. {NEIGHBOURS[:1].upper()}{NEIGHBOURS[1:]}",
         f"Full coalescing requests {percent(1 - ideal / sectors, 0)} fewer sectors.",
         saves or 0.0,
+    )
+
+
+def _store(summary: Summary) -> Advice | None:
+    """Advice on a store that is poorly coalesced and makes most requests, where these bind."""
+    time = summary.time
+    saves = time.saved_at_most([time.binds]) or 0.0
+    if not time.binds.endswith((STORES, REQUESTS)) or saves < WORTH:
+        return None
+    most = max(summary.sites, key=lambda site: site.sectors)
+    if most.direction != "store" or not is_poorly_coalesced(most):
+        return None
+    return Advice(
+        "Coalesce the store",
+        f"{shortened(most.name)} requests {fixed(most.sectors_per_access, 1)} sectors per access where"
+        f" {fixed(most.ideal_sectors_per_access, 1)} could carry its bytes."
+        f" {NEIGHBOURS[:1].upper()}{NEIGHBOURS[1:]}",
+        f"Half as many {time.binds} would save {percent(saves, 0)}.",
+        saves,
     )
 
 
@@ -186,6 +205,7 @@ LAUNCH_RULES = (
     _idle_cores,
     _local_memory,
     _many_loads,
+    _store,
     _latency,
     _barriers,
     _group_starts,
@@ -211,7 +231,7 @@ UNITS = {
 def has_idle_cores(summary: Summary) -> bool:
     """Whether many cores have no group, where what binds is not shared by all cores."""
     shared = {level.name for level in summary.machine.levels if level.cores_per_instance > 1}
-    binds = summary.time.binds.removesuffix(" stores").removesuffix(REQUESTS)
+    binds = summary.time.binds.removesuffix(STORES).removesuffix(REQUESTS)
     is_shared = binds in shared or binds in (DRAM, STARTS, HOT_LINE)
     return not is_shared and idle_cores(summary) >= MANY_IDLE * summary.machine.n_cores
 

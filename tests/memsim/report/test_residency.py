@@ -196,6 +196,25 @@ def unrolled(part: float, site: int = 2) -> xr.Dataset:
     return keep_time(dataset, {**PREDICTED, "binds": "L1", "what_if": twice})
 
 
+def scattered(part: float, ideal: float = 4.0) -> xr.Dataset:
+    """A store of 32 sectors an access, where its bytes are in as many; half as many requests to L2 save a part."""
+    name, array, direction, *others = SITES[-1]
+    sites = ((name, array, direction, *others[:-2], 32.0, ideal),)
+    dataset = fake_dataset(n_trials=4, sites=sites, occupancy_json=json.dumps(OCCUPANCY))
+    dataset = dataset.assign_attrs(of_groups=8192, traced_groups=8192)
+    twice = [{"changes": "L2 requests twice as fast", "time_s": (1 - part) * 718e-6, "binds": ""}]
+    return keep_time(dataset, {**PREDICTED, "binds": "L2 requests", "what_if": twice})
+
+
+def test_a_store_that_makes_most_requests_is_to_be_coalesced() -> None:
+    summary = summarise(scattered(0.4))
+    (advice,) = advise_launch(summary)
+    assert advice.how.startswith("y[i] requests 32.0 sectors per access where 4.0 could carry its")
+    assert advice.gain == "Half as many L2 requests would save 40 %."
+    assert headline(summary).startswith("L2 request-bound: ")
+    assert not list(advise_launch(summarise(scattered(0.4, ideal=32.0))))
+
+
 def test_loads_that_are_small_alone_are_advised_about_together() -> None:
     summary = summarise(unrolled(0.06))
     (advice,) = advise_launch(summary)
@@ -218,6 +237,7 @@ CASES = {
         faster("L1", "L1", 0.06, **LOCAL), faster("L1", "L1", 0.04, **LOCAL),
     ),
     "Coalesce": (unrolled(0.06), unrolled(0.04)),
+    "Coalesce the store": (scattered(0.06), scattered(0.04)),
     "Have more loads in flight": (
         launched(8192, **without("latency", 0.06)), launched(8192, **without("latency", 0.04)),
     ),
