@@ -56,7 +56,7 @@ class AccessCosts:
     channels : names
     channel_bytes_per_cycle : (n_channel,) one core's equal share
     look_ups : (n_trial, n_site) of lines in the level below the first, per execution
-    look_ups_per_cycle : one core's equal share
+    look_ups_per_cycle : one core's equal share; 0 where it is not known
     hot_line_cycles : (n_site,) per execution, of the machine's busiest line of atomic operations
     missed_translations : (n_trial, n_site) per execution
     translation_cycles : cycles that a miss occupies a core's address translation; None where the machine
@@ -222,7 +222,7 @@ def access_costs(
             [core_bandwidth(machine, channel, row_hits, bytes_per_row) for channel in channels]
         ),
         look_ups=looked_up,
-        look_ups_per_cycle=_look_ups_per_cycle(machine),
+        look_ups_per_cycle=look_ups_per_cycle(machine),
         hot_line_cycles=hot_line,
         missed_translations=missed,
         translation_cycles=machine.translation.miss_cycles if machine.translation else None,
@@ -347,9 +347,10 @@ def _look_ups(
     return np.asarray(part * [each[direction][k] for k, direction in enumerate(directions)])
 
 
-def _look_ups_per_cycle(machine: Machine) -> float:
+def look_ups_per_cycle(machine: Machine) -> float:
+    """Lines that each core can look up in the level below the first; 0 where that is not known, or there is none."""
     if len(machine.levels) < BELOW + 1:
-        return math.inf
+        return 0.0
     level = machine.levels[BELOW]
     return level.tags_per_cycle / min(level.cores_per_instance, machine.n_cores)
 

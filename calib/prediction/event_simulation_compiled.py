@@ -55,8 +55,8 @@ class _State(NamedTuple):
     arrival : (n_core, n_subgroup) when all that it has loaded so far has arrived
     following : (n_core, n_subgroup) the step of its path that it issues next;  taken : turns that it has had of it;
         event : the event that describes it
-    order : (n_core, n_subgroup) runnable sub-groups, the oldest groups first, and of a group the longest without a turn;  runnable : (n_core,)
-        how many they are
+    order : (n_core, n_subgroup) runnable sub-groups, the oldest groups first, and of a group the longest without a
+        turn;  runnable : (n_core,) how many they are
     age : (n_core, n_subgroup) how many runs of the program began on the core before the sub-group's;  n_begun :
         (n_core,) such runs so far
     arrived : (n_core, n_group) sub-groups at the group's barrier;  arrived_ids : which

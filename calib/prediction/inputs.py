@@ -159,13 +159,16 @@ def simulated_inputs(
     loads, is_awaited = [True], [True]
     used = [np.ones((n_trial, len(channels)))]
     spread = [np.ones((n_trial, N_QUANTILES))]
+    spreads: dict[tuple[int, ...], Floats] = {}  # many blocks wait for the same accesses
     for number, block in enumerate(program.blocks, 1):
         accesses = [index[name] for name in block.accesses]
         waited = [index[name] for name in block.waits_for if costs.loads[index[name]]]
         pipe.append(local[number] + float((scale * costs.pipe_cycles)[accesses].sum()))
-        quantiles = costs.slowest_quantiles_cycles(waited)
-        mean = quantiles.mean(axis=1, keepdims=True)
-        spread.append(quantiles / np.where(mean > 0, mean, 1))
+        if tuple(waited) not in spreads:
+            quantiles = costs.slowest_quantiles_cycles(waited)
+            mean = quantiles.mean(axis=1, keepdims=True)
+            spreads[tuple(waited)] = quantiles / np.where(mean > 0, mean, 1)
+        spread.append(spreads[tuple(waited)])
         wait_cycles = costs.slowest_cycles if latency == "slowest" else costs.mean_cycles
         waits.append(wait_cycles(waited))
         moved.append((scale * per_execution)[:, :, accesses].sum(2))
@@ -176,7 +179,7 @@ def simulated_inputs(
         if any(not costs.loads[index[name]] for name in program.blocks[last].accesses):
             waits[last + 1] = np.maximum(waits[last + 1], machine.store_wait_cycles)
             loads[last + 1] = is_awaited[last + 1] = True
-            spread[last + 1][:] = 1.0
+            spread[last + 1] = np.ones((n_trial, N_QUANTILES))
     return Inputs(
         program=started,
         unit_cycles=occupied,
@@ -266,7 +269,7 @@ def _channel_cycles(costs: AccessCosts, machine: Machine) -> tuple[Floats, tuple
             strict=True,
         )
     )
-    if len(machine.levels) > BELOW:
+    if costs.look_ups_per_cycle:
         named[machine.levels[BELOW].name + REQUESTS] = costs.look_ups / costs.look_ups_per_cycle
     if costs.hot_line_cycles.any():
         of_core = costs.hot_line_cycles * machine.n_cores  # which all cores use

@@ -79,12 +79,12 @@ def pipe_cycles(
         l1 = _L1(
             line=level.line_bytes // GRANULE_BYTES,
             bytes_per_cycle=level.bandwidth_bytes_per_cycle,
-            tags=level.tags_per_cycle,
+            tags=level.first_tags_per_cycle,
             bank_bytes=level.bank_bytes,
             scattered_lanes=int(machine.throughputs.get("scattered_lanes", 0)),
             window=machine.coalesce_lanes // GROUP_LANES,
         )
-        scratch = np.zeros(level.line_bytes // NARROW_BYTES + int(level.tags_per_cycle))
+        scratch = np.zeros(level.line_bytes // NARROW_BYTES + int(level.first_tags_per_cycle))
         _pipe_cycles(touched, itemsize_bytes, l1, scratch, cycles)
     return cycles
 

@@ -4,7 +4,8 @@ Two solvers combine them. `events` simulates the sub-groups of a few cores
 (calib.prediction.event_simulation): each level is a channel that these cores share, the units of a core
 work for different sub-groups at once, and a group starts when the resources of an earlier one are freed.
 `equation` is the paper's equation in its corrected form: all sub-groups are in one block, and Bw_i is that of
-the slowest channel. Both respect the lower bounds that no schedule can beat: the bytes that each level must move, and the instructions that must be issued.
+the slowest channel. Both respect the lower bounds that no schedule can beat: the bytes that each level must
+move, and the instructions that must be issued.
 In mode `paper` there is one latency and one bandwidth, caches are ignored, and the time is that of
 the equation.
 """

@@ -81,7 +81,8 @@ class Level:
         level delivers whole sectors. An array that is shared with local memory has banks of 4, unless stated
     latency_cycles : latency of a hit, in core clocks
     bandwidth_bytes_per_cycle : of one instance, in core clocks
-    tags_per_cycle : distinct lines that one instance can look up in a cycle, in as many banks of tags
+    tags_per_cycle : distinct lines that one instance can look up in a cycle, in as many banks of tags; 0 if not known,
+        and then one in the first level, and any number below
     store_look_ups, atomic_look_ups : as many look-ups of loads take as long as one line of a store, or one sector
         of an atomic operation, in a level that cores share
     line_atomic_cycles, line_float_atomic_cycles : of an atomic operation on integers, or on floating-point numbers,
@@ -116,7 +117,7 @@ class Level:
     local_carveouts_bytes: tuple[int, ...] = ()
     carveout_takes: Literal["ways", "sets"] = "ways"
     bank_bytes: int = 0
-    tags_per_cycle: float = 1.0
+    tags_per_cycle: float = 0.0
     store_look_ups: float = 1.0
     atomic_look_ups: float = 1.0
     line_atomic_cycles: float = 0.0
@@ -127,6 +128,11 @@ class Level:
             object.__setattr__(self, "bank_bytes", _LOCAL_BANK_BYTES)
         if self.partial_write_back_percent:
             object.__setattr__(self, "completes_sectors", True)
+
+    @property
+    def first_tags_per_cycle(self) -> float:
+        """tags_per_cycle of the first level."""
+        return self.tags_per_cycle or 1.0
 
     @property
     def capacity_lines(self) -> int:

@@ -61,6 +61,7 @@ _MAY_BE_ZERO = frozenset(
         "store_wait_cycles",
         "dram_idle_during_l1_percent",
         "sustained_row_hits_percent",
+        "tags_per_cycle",
         "row_activations_per_cycle",
         "line_atomic_cycles",
         "line_float_atomic_cycles",

@@ -329,7 +329,7 @@ def _core_replayer(plan: Plan, progress: Progress) -> ReplayedCore:
     timing = Timing(
         issue_cycles=int(np.ceil(machine.cycles_per_turn)),
         access_cycles=machine.access_cycles,
-        lines_per_cycle=first.tags_per_cycle if first else np.inf,
+        lines_per_cycle=first.first_tags_per_cycle if first else np.inf,
         hit_cycles=int(np.ceil(first.latency_cycles if first else miss_cycles)),
         miss_cycles=int(np.ceil(miss_cycles)),
         start_cycles=int(np.ceil(machine.group_start_cycles)),

@@ -44,7 +44,9 @@ class SubCores(Core):
         super().__init__(groups, resident, cache, sampler, stream, 1, machine)
         self.machine, self.window = machine, math.ceil(miss_cycles)
         self.hit_cycles = math.ceil(machine.levels[0].latency_cycles) if machine.levels else 0
-        self.lines_per_cycle = machine.levels[0].tags_per_cycle if machine.levels else math.inf
+        self.lines_per_cycle = (
+            machine.levels[0].first_tags_per_cycle if machine.levels else math.inf
+        )
         self.schedulers = [Scheduler() for _ in range(machine.n_schedulers)]
         self.begins = 0
         for group in self.groups:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calib.prediction.basic_blocks import Block, Program, Repeat
-from calib.prediction.costs import DRAM, AccessCosts, core_bandwidth
+from calib.prediction.costs import DRAM, AccessCosts, core_bandwidth, look_ups_per_cycle
 from calib.prediction.inputs import (
     Inputs,
     mean_of_trials,
@@ -391,6 +391,16 @@ def test_accesses_that_were_left_out_cost_as_much_less() -> None:
     result = simulated_inputs(known_program(), rarer, V100, resident(2, 3))
     np.testing.assert_allclose(result.channel_cycles[0, :, 0], [0, (32 + 256) / 16, 32 / 16, 8])
     np.testing.assert_allclose(result.pipe_cycles, [0, 1 + 4, 1, 1])
+
+
+def test_look_ups_at_a_rate_that_is_not_known_take_no_time() -> None:
+    """As of a machine file without tags_per_cycle; L1 then looks up a line in a cycle."""
+    result = simulated_inputs(known_program(), costs(look_ups_per_cycle=0.0), V100, resident(2, 3))
+    assert result.channels == ("L2", DRAM)
+    unknown = dataclasses.replace(V100.levels[1], tags_per_cycle=0.0)
+    assert unknown.first_tags_per_cycle == 1
+    machine = V100.replace(levels=(V100.levels[0], unknown))
+    assert look_ups_per_cycle(machine) == 0 < look_ups_per_cycle(V100)
 
 
 def test_the_papers_inputs_ignore_hits() -> None:

@@ -32,6 +32,9 @@ def test_bandwidths_and_throughputs() -> None:
         result.dram.usable_bandwidth_bytes_per_cycle
         == 2 * V100.dram.usable_bandwidth_bytes_per_cycle
     )
+    h200 = load_machine("h200")
+    rows = parse("dram=2x", h200).machine.dram.row_activations_per_cycle
+    assert rows == 2 * h200.dram.row_activations_per_cycle > 0
     before = V100.levels[1].bandwidth_bytes_per_cycle
     assert result.levels[1].bandwidth_bytes_per_cycle == pytest.approx(1.5 * before)
     assert result.throughputs["fp64_fma"] == 16

@@ -658,8 +658,7 @@ def test_bytes_are_conserved(case: tuple[Trace, Machine, dict[str, Any], int]) -
         if cache.caches_loads and not any(site.bypasses_l1 for site in trace.sites):
             # What the last writer of a line reads to complete a sector is that sector alone.
             is_fill = [
-                site.direction == "load" or not cache.completes_sectors
-                for site in trace.sites
+                site.direction == "load" or not cache.completes_sectors for site in trace.sites
             ]
             assert 32 * last[is_fill, READ_GRANULES].sum() % cache.fill_bytes == 0
             assert result.dram_read_bytes % cache.sector_bytes == 0
