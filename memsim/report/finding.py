@@ -67,6 +67,8 @@ def _cause(summary: Summary) -> str:
         return f"the unit for {UNITS[summary.time.busiest_unit]} is busiest"
     if is_mostly_local(summary):
         return f"{percent(summary.time.local_share, 0)} of that is local memory"
+    if binds == HOT_LINE:
+        return _busiest_atomic(summary)
     if binds == STARTS:
         return f"{summary.of_groups:,} groups begin one after another"
     if binds in summary.level_names or binds.endswith((STORES, REQUESTS)):
@@ -90,6 +92,14 @@ def _most_from_dram(summary: Summary) -> str:
 
 def _dram_bytes(one: ArrayTotals) -> float:
     return one.moved.read_bytes[DRAM].mean + one.moved.write_bytes[DRAM].mean
+
+
+def _busiest_atomic(summary: Summary) -> str:
+    atomics = [site for site in summary.sites if site.direction == "atomic"]
+    if not atomics:
+        return ""
+    most = max(atomics, key=lambda site: site.accesses)
+    return f"{shortened(most.name)} is executed {most.accesses:,} times in this snapshot"
 
 
 def _without(time: LaunchTime) -> str:

@@ -16,7 +16,7 @@ from memsim.report.advice import (
 from memsim.report.launch_time import DEPENDENT, HOT_LINE, REQUESTS, STARTS, STORES, LaunchTime
 from memsim.report.numbers import Summary
 from memsim.report.residency import idle_cores, limiter_text, occupancy_of
-from memsim.report.text import count, fixed, number_of, percent, seconds, shortened
+from memsim.report.text import count, fixed, number_of, percent, seconds
 
 MANY_IDLE = 0.1
 """Of the cores: fewer without a group are not worth a change."""
@@ -104,9 +104,7 @@ def _store(summary: Summary) -> Advice | None:
         return None
     return Advice(
         "Coalesce the store",
-        f"{shortened(most.name)} requests {fixed(most.sectors_per_access, 1)} sectors per access where"
-        f" {fixed(most.ideal_sectors_per_access, 1)} could carry its bytes."
-        f" {NEIGHBOURS[:1].upper()}{NEIGHBOURS[1:]}",
+        NEIGHBOURS,
         f"Half as many {time.binds} would save {percent(saves, 0)}.",
         saves,
     )

@@ -70,8 +70,8 @@ def _limits(time: LaunchTime) -> Markup:
 
 _RATES = (
     "What binds need not reach its peak: a lower bound takes the bandwidth that a stream sustains from DRAM, less"
-    " for row misses, and counts the lanes, the look-ups and the bank conflicts of L1, not its bytes alone. A kernel"
-    " that DRAM serves better than that stream can be faster than the bound."
+    " for rows that are opened, and counts the lanes, the look-ups and the bank conflicts of L1 and the look-ups of L2, not"
+    " their bytes alone. A kernel that DRAM serves better than that stream can be faster than the bound."
 )
 
 

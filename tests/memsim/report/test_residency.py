@@ -137,6 +137,16 @@ def test_starts_that_bind_are_advised_about_as_the_start_of_a_group_is() -> None
     assert "8,192 groups begin one after another" in headline(summary)
 
 
+def test_atomics_on_one_line_are_named() -> None:
+    name, array, _, *others = SITES[-1]
+    dataset = fake_dataset(n_trials=4, sites=(SITES[0], (name, array, "atomic", *others)))
+    summary = summarise(keep_time(dataset, {**PREDICTED, "binds": HOT_LINE}))
+    n = summary.sites[1].accesses
+    assert headline(summary).endswith(f"; y[i] is executed {n:,} times in this snapshot")
+    stored = summarise(keep_time(fake_dataset(n_trials=4), {**PREDICTED, "binds": HOT_LINE}))
+    assert "is executed" not in headline(stored)
+
+
 def test_a_full_core_is_not_to_have_more_work_items() -> None:
     summary = summarise(launched(8192, **without("latency", 0.3)))
     for occupancy in (1.0, 0.5):
@@ -209,7 +219,8 @@ def scattered(part: float, ideal: float = 4.0) -> xr.Dataset:
 def test_a_store_that_makes_most_requests_is_to_be_coalesced() -> None:
     summary = summarise(scattered(0.4))
     (advice,) = advise_launch(summary)
-    assert advice.how.startswith("y[i] requests 32.0 sectors per access where 4.0 could carry its")
+    assert advice.how.startswith("let neighbouring work-items access neighbouring elements")
+    assert "y[i] requests 32.0 sectors per access where 4.0 could carry" in headline(summary)
     assert advice.gain == "Half as many L2 requests would save 40 %."
     assert headline(summary).startswith("L2 request-bound: ")
     assert not list(advise_launch(summarise(scattered(0.4, ideal=32.0))))
