@@ -13,7 +13,7 @@ from .options import PredictOptions as PredictOptions
 from .options import Solver as Solver
 from .prediction import Prediction as Prediction
 from .prediction import predict as predict
-from .residents import Residents as Residents
-from .residents import residents as residents
+from .residency import Residents as Residents
+from .residency import residents as residents
 from .time_model import Timing as Timing
 from .time_model import time_of as time_of

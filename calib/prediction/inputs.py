@@ -30,7 +30,7 @@ from calib.prediction.machine_pipes import (
     unit_cycles,
 )
 from calib.prediction.options import Latency
-from calib.prediction.residents import Residents
+from calib.prediction.residency import Residents
 from calib.prediction.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
 from memsim.report import HOT_LINE, REQUESTS, STARTS, TRANSLATION

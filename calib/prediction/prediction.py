@@ -16,7 +16,7 @@ from calib.prediction.basic_blocks_trace import blocks_from_trace
 from calib.prediction.costs import DRAM, AccessCosts, access_costs, pipe_half_width, trace_costs
 from calib.prediction.inputs import Inputs, mean_of_trials, paper_inputs, simulated_inputs
 from calib.prediction.options import Mode, PredictOptions
-from calib.prediction.residents import Residents, residents
+from calib.prediction.residency import Residents, residents
 from calib.prediction.time_model import NOTABLE_PART, Timing, seconds_of, time_of
 from calib.prediction.what_if import Changes, without_barriers
 from memsim.bounds import is_open, places_of, with_open_hits

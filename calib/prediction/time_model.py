@@ -28,7 +28,7 @@ from calib.prediction.inputs import Inputs, mean_of_trials, occurrences
 from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_factor, round_cycles
 from calib.prediction.machine_pipes import READS
 from calib.prediction.options import Mode, Solver
-from calib.prediction.residents import Residents
+from calib.prediction.residency import Residents
 from memsim.machine import Machine
 from memsim.report import DEPENDENT, IN_TURN
 from memsim.statistics import GROUPS, ONE_PLACE, PAST, Estimate, Places, describe

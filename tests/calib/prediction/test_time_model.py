@@ -20,7 +20,7 @@ from calib.prediction.inputs import (
 )
 from calib.prediction.latency_hiding import LatencyHidingError
 from calib.prediction.machine_pipes import READS
-from calib.prediction.residents import Residents, residents
+from calib.prediction.residency import Residents, residents
 from calib.prediction.throughputs import (
     ThroughputError,
     cycles_of,

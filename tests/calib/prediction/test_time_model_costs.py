@@ -19,7 +19,7 @@ from calib.prediction.costs import (
     pipe_half_width,
 )
 from calib.prediction.inputs import simulated_inputs
-from calib.prediction.residents import residents
+from calib.prediction.residency import residents
 from calib.prediction.time_model import floors_cycles
 from memsim.errors import SnapshotWarning
 from memsim.machine.file import load_machine
