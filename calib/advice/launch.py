@@ -58,12 +58,12 @@ def cache_split(prediction: Prediction) -> Iterator[Change]:
     taken = prediction.occupancy.local_memory_carveout_bytes
     larger = [size for size in level.local_carveouts_bytes if size > taken]
     for size in dict.fromkeys(larger[:1] + larger[-1:]):
-        if size < level.storage_bytes:
+        if level.size_beside(size) > 0:
             yield Change(
                 what=f"local memory takes {size // 1024} instead of {taken // 1024} KiB of"
                 f" {level.name}'s storage",
                 remedy="cache preference",
-                alter=partial(_with_what_if, text=f"{level.name}={level.storage_bytes - size}B"),
+                alter=partial(_with_what_if, text=f"{level.name}={level.size_beside(size)}B"),
                 code=(f"# prefer local memory: {size // 1024} KiB",),
             )
 

@@ -84,7 +84,7 @@ def misses(visits: Visits, ways: int, policy: Replacement, seed: int = 0) -> flo
                 simulated.used(lines[number])
                 continue
             count += counted
-            victim = simulated.admit(lines[number])
+            victim = simulated.admit(lines[number], 0)
             resident.add(number)
             if victim is not None:
                 resident.remove(victim.number)

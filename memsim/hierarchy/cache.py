@@ -27,7 +27,8 @@ U64 = npt.NDArray[np.uint64]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
-LRU, FIFO, RANDOM, PLRU = range(4)
+LRU, LRU_LOADS, FIFO, RANDOM, PLRU = range(5)
+"""Replacement. Up to FIFO, the lines of a set form a ring."""
 PASS, NO_FETCH, FETCH_ON_WRITE, LAZY_FETCH, UPDATE_AND_FETCH = range(5)
 LOAD, STORE, ATOMIC, BYPASS = range(4)
 """Kinds of requests. BYPASS is a load that bypasses the first level; below it, it is a LOAD."""
@@ -60,6 +61,8 @@ class Geometry(NamedTuple):
     on_fill : True if a line takes its slot when its data arrive, None if it does when requested
     completes : True if partly written sectors can be completed before their eviction, else None
     completion_probability_x65536 : the probability of it (see Level.partial_write_back_percent)
+    has_dataless : True if more lines have tags than have room for data, else None
+    data_lines : lines of an instance that have room for data
 
     None is a type of its own: loops are compiled without the features that a machine does not have.
     """
@@ -81,6 +84,8 @@ class Geometry(NamedTuple):
     on_fill: bool | None
     completes: bool | None
     completion_probability_x65536: int
+    has_dataless: bool | None
+    data_lines: int
 
 
 class Tables(NamedTuple):
@@ -113,6 +118,7 @@ class Cache(NamedTuple):
         and an unused word. Other policies: the first empty slot, which is linked to the others
         through NEXT, and the number of slots in use
     tree : (n_instance * n_sets * ways,) uint8, nodes of tree-PLRU, or (1,)
+    data : (n_instance * 2,) int32, lines that have room, and the set whose turn it is to give one up, or (1,)
     home : (touched_lines,) uint8, the home partition of each line, or (1,)
     in_flight : (n_instance * touched_lines,) uint8, granules that are requested and have not
         arrived, or (1,); only with on_fill
@@ -137,6 +143,7 @@ class Cache(NamedTuple):
     stores: I32
     sets: I32
     tree: U8
+    data: I32
     home: U8
     in_flight: U8
     fills: I64
@@ -154,6 +161,8 @@ line was dropped."""
 LINE, META, PREV, NEXT, TURNS = range(5)
 """Words of a slot. Eight suffice with four granules a line: the state of a V100's L1 is then 32 KiB, which
 fits the CPU's L1."""
+FREED_SETS = 4
+"""Sets that give up a line each when all room is taken, as an H200's L1 does (measured for memsim)."""
 WRITER, BYTES = range(2)
 """Words of a slot in `Cache.stores`, which loads do not touch."""
 LONG_AGO = -(1 << 30)
@@ -283,6 +292,8 @@ def set_of(n_sets, lines, instance, entry):
 @inner
 def drop(geometry, cache, slot, set_):
     """Invalidate a slot: it is the next to be filled."""
+    if geometry.has_dataless is not None:
+        cache.data[nth(set_ // geometry.n_sets * 2)] -= 1
     cache.slots[nth(slot + LINE)] = EMPTY
     cache.slots[nth(slot + META)] = 0
     if geometry.replacement <= FIFO:
@@ -320,16 +331,67 @@ def _tree_victim(geometry, cache, set_):
 @inner
 def touch(geometry, cache, slot, set_):
     """Update the replacement policy after a hit."""
-    if geometry.replacement == LRU:
+    if geometry.replacement <= LRU_LOADS:
         promote(cache, slot, set_)
     elif geometry.replacement == PLRU:
         _tree_touch(geometry, cache, slot // geometry.stride - set_ * geometry.ways, set_)
 
 
 @inner
-def _victim(stage, set_):
-    """The slot to fill: an empty one if there is one, else the choice of the replacement policy."""
+def _is_awaited(geometry, slots, slot, oldest):
+    """Whether data of the line in a slot were requested after turn `oldest`, and so are on their way."""
+    valid = np.int64(slots[nth(slot + META)])
+    for g in range(geometry.granules_per_line):
+        if valid >> g & 1 and slots[nth(slot + TURNS + g)] > oldest:
+            return True
+    return False
+
+
+@inner
+def _least_recent(geometry, cache, set_, oldest):
+    """An empty slot if there is one, else the least recent one whose data are there, else the least recent one."""
+    slots = cache.slots
+    least = np.int64(cache.sets[nth(2 * set_)])
+    slot, chosen = least, np.int64(-1)
+    for _ in range(geometry.ways):
+        if slots[nth(slot + LINE)] < 0:
+            return slot
+        if chosen < 0 and not _is_awaited(geometry, slots, slot, oldest):
+            chosen = slot
+        slot = np.int64(slots[nth(slot + PREV)])
+    return chosen if chosen >= 0 else least
+
+
+@inner
+def _free_data(stage, instance, counted, oldest):
+    """All room is taken: each of the next four sets in turn gives up its least recent line that is not awaited."""
     geometry, cache = stage.geometry, stage.cache
+    for _ in range(FREED_SETS):
+        set_ = np.int64(cache.data[nth(2 * instance + 1)])
+        cache.data[nth(2 * instance + 1)] = set_ + 1 if set_ + 1 < geometry.n_sets else 0
+        set_ += instance * geometry.n_sets
+        slot = np.int64(cache.sets[nth(2 * set_)])
+        for _ in range(geometry.ways):
+            if cache.slots[nth(slot + LINE)] >= 0 and not _is_awaited(
+                geometry, cache.slots, slot, oldest
+            ):
+                write_back(stage, slot, counted)
+                drop(geometry, cache, slot, set_)
+                break
+            slot = np.int64(cache.slots[nth(slot + PREV)])
+
+
+@inner
+def _victim(stage, set_, oldest):
+    """The slot to fill: an empty one if there is one, else the choice of the replacement policy.
+
+    oldest : LRU_LOADS keeps lines that were requested after this turn
+    """
+    geometry, cache = stage.geometry, stage.cache
+    if geometry.replacement == LRU_LOADS:
+        slot = _least_recent(geometry, cache, set_, oldest)
+        promote(cache, slot, set_)
+        return slot
     if geometry.replacement <= FIFO:
         slot = np.int64(cache.sets[nth(2 * set_)])
         cache.sets[nth(2 * set_)] = cache.slots[nth(slot + PREV)]
@@ -492,11 +554,16 @@ def make_dirty(stage, slot, entry, line, row, granules):
 
 
 @inner
-def allocate(stage, instance, line, set_, counted):
-    """Give an absent line a slot; the line in it is evicted, and written back if dirty."""
+def allocate(stage, instance, line, set_, counted, oldest):
+    """Give an absent line a slot; the line in it is evicted, and written back if dirty; oldest : see `_victim`"""
     cache = stage.cache
-    slot = _victim(stage, set_)
+    slot = _victim(stage, set_, oldest)
     old = np.int64(cache.slots[nth(slot + LINE)])
+    if stage.geometry.has_dataless is not None and old < 0:
+        # The slot is not among those that are freed, for it is empty.
+        if cache.data[nth(2 * instance)] >= stage.geometry.data_lines:
+            _free_data(stage, instance, counted, oldest)
+        cache.data[nth(2 * instance)] += 1
     if old >= 0:
         write_back(stage, slot, counted)
     elif old == UNKNOWN and len(cache.open) > 0:
@@ -541,7 +608,7 @@ def _complete_oldest_fill(stage):
     slot = slot_of(cache, line, 2 * index)
     if slot < 0:
         slot = allocate(
-            stage, instance, line, set_of(geometry.n_sets, cache.lines, instance, 2 * index), 0
+            stage, instance, line, set_of(geometry.n_sets, cache.lines, instance, 2 * index), 0, 0
         )
     fill(stage.geometry, stage.cache.slots, slot, mask, LONG_AGO)
 
@@ -621,7 +688,7 @@ def read(stage, instance, line, mask, unsure, site, kind, counted, now, window):
     else:
         forget_past(cache, entry, set_)
         if geometry.on_fill is None:
-            slot = allocate(stage, instance, line, set_, counted)
+            slot = allocate(stage, instance, line, set_, counted, now - window)
         missing = need
     if geometry.on_fill is not None:
         merged = missing & np.int64(cache.in_flight[nth(entry // 2)])
@@ -694,7 +761,7 @@ def _merge_bytes(stage, slot, need, mask, full, core):
 
 
 @inner
-def write(stage, instance, line, mask, full, site, counted, now, core):
+def write(stage, instance, line, mask, full, site, counted, now, window, core):
     """A store; `stage.store_bytes` has the byte masks of the granules in mask that are not in full."""
     geometry, tables, cache = stage.geometry, stage.tables, stage.cache
     need = np.int64(tables.sectors[nth(mask)])
@@ -714,7 +781,7 @@ def write(stage, instance, line, mask, full, site, counted, now, core):
             write_back(stage, slot, counted)
             drop(geometry, cache, slot, set_)
             slot, present = np.int64(-1), np.int64(0)
-        elif present:
+        elif present and geometry.replacement != LRU_LOADS:
             touch(geometry, cache, slot, set_)
     missing = need & ~present
     if not geometry.write_back:
@@ -727,8 +794,10 @@ def write(stage, instance, line, mask, full, site, counted, now, core):
         return
     if slot < 0:
         forget_past(cache, entry, set_)
-        slot = allocate(stage, instance, line, set_, counted)
-    elif not present:
+        slot = allocate(stage, instance, line, set_, counted, now - window)
+        if geometry.replacement == LRU_LOADS:
+            cache.sets[nth(2 * set_)] = slot  # the least recent one
+    elif not present and geometry.replacement != LRU_LOADS:
         touch(geometry, cache, slot, set_)
     if len(cache.open) > 0:
         partly = np.int64(tables.sectors[nth(need & ~full)])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from memsim.compile import hot, inner, nth, prefetch
 from memsim.hierarchy.cache import (
@@ -78,6 +79,11 @@ MAX_REQUESTS_OF_ACCESS = (1 << (SITE_SHIFT - COUNT_SHIFT)) - 1
 def pack_access(flags, kind, count, site):
     """An access: flags 2 bits (STARTS_SEQUENCE, BARRIER), kind 2, number of requests 13, site 15."""
     return np.uint32(flags | kind << KIND_SHIFT | count << COUNT_SHIFT | site << SITE_SHIFT)
+
+
+def unpack_accesses(access: U32) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+    """(n,) the kinds, and (n,) the numbers of requests, of packed accesses (n,)."""
+    return (access >> KIND_SHIFT) & 3, (access >> COUNT_SHIFT) & MAX_REQUESTS_OF_ACCESS
 
 
 class Progress(NamedTuple):
@@ -283,7 +289,7 @@ def issue(stage, requests, progress, me, word, counted, turn, window):
             for k in range(n_bytes):
                 stage.store_bytes[nth(k)] = requests.partial[nth(taken + k)]
             progress.subgroups[nth(me + PARTIAL)] = taken + n_bytes
-            write(stage, 0, line, mask, full, site, counted, turn, 0)
+            write(stage, 0, line, mask, full, site, counted, turn, window, 0)
         elif kind == ATOMIC:
             update(stage, 0, line, mask, site, counted, turn, window)
         else:
@@ -457,6 +463,8 @@ def clear(geometry, cache):
         cache.sets[nth(2 * set_ + 1)] = 0
     for i in range(len(cache.tree)):
         cache.tree[nth(i)] = 0
+    for i in range(len(cache.data)):
+        cache.data[nth(i)] = 0
     for i in range(len(cache.unknown)):
         cache.unknown[nth(i)] = geometry.ways
     for first in range(0, len(cache.open), max(geometry.touched_lines, 1)):

@@ -19,6 +19,7 @@ from memsim.trace.model import GRANULE_BYTES
 
 _REPLACEMENT = {
     "lru": cache.LRU,
+    "lru_loads": cache.LRU_LOADS,
     "fifo": cache.FIFO,
     "random": cache.RANDOM,
     "plru": cache.PLRU,
@@ -74,6 +75,7 @@ class LevelPlan:
             stores=stores.reshape(-1),
             sets=np.zeros(n_bin * 2, np.int32),
             tree=np.zeros(n_bin * g.ways if g.replacement == cache.PLRU else 1, np.uint8),
+            data=np.zeros(2 * self.n_instances if g.has_dataless else 1, np.int32),
             home=self._homes(),
             in_flight=np.zeros(self.n_instances * g.touched_lines if g.on_fill else 1, np.uint8),
             fills=np.zeros(2 + 2 * max_fills, np.int64),
@@ -132,7 +134,9 @@ class LevelPlan:
 
     def fully_associative(self, n_slots: int) -> LevelPlan:
         """The level as one LRU set of n_slots lines, from which Hill's three kinds of misses follow."""
-        geometry = self.geometry._replace(n_sets=1, ways=max(1, n_slots), replacement=cache.LRU)
+        geometry = self.geometry._replace(
+            n_sets=1, ways=max(1, n_slots), replacement=cache.LRU, has_dataless=None
+        )
         home = self._homes().astype(np.int32)
         set_of = home if len(home) == len(self.set_of) else np.zeros(len(self.set_of), np.int32)
         return dataclasses.replace(self, geometry=geometry, set_of=set_of)
@@ -140,7 +144,7 @@ class LevelPlan:
     @property
     def n_slots(self) -> int:
         """Capacity of one instance, in lines."""
-        return self.geometry.n_sets * self.geometry.ways
+        return self.geometry.data_lines
 
 
 def mask_tables(granules_per_line: int, sector_granules: int, fill_granules: int) -> Tables:
@@ -199,6 +203,8 @@ def plan_level(
         on_fill=True if level.allocate == "on_fill" else None,
         completes=True if level.completes_sectors else None,
         completion_probability_x65536=round(level.partial_write_back_percent / 100 * 65536),
+        has_dataless=True if level.tagged_bytes > level.size_bytes else None,
+        data_lines=level.capacity_lines // level.n_partitions,
     )
     tables = mask_tables(
         granules, level.sector_bytes // GRANULE_BYTES, level.fill_bytes // GRANULE_BYTES
@@ -257,6 +263,8 @@ def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> 
         on_fill=None,
         completes=None,
         completion_probability_x65536=0,
+        has_dataless=None,
+        data_lines=1,
     )
     return LevelPlan(
         name="",

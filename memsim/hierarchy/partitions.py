@@ -97,7 +97,7 @@ def keep_copy(stage, near, line, sectors, sure, site, counted, now, hits_before)
     slot = slot_of(stage.cache, line, entry)
     if slot < 0:
         set_ = set_of(stage.geometry.n_sets, stage.cache.lines, near, entry)
-        slot = allocate(stage, near, line, set_, counted)
+        slot = allocate(stage, near, line, set_, counted, 0)
         if len(stage.cache.open) > 0:
             stage.cache.doubtful[nth(entry // 2)] = 0
     if len(stage.cache.open) > 0:

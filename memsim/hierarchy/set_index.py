@@ -65,6 +65,24 @@ def fermi(line: Lines, n_bins: int) -> Bins:
     return (folded | (line & 32 if n_bins == 64 else 0)).astype(np.int32)
 
 
+_HOPPER = (
+    113, 27, 374, 329, 57, 481, 477, 238, 404, 141, 428, 244, 303, 130, 240, 277, 508, 351, 317,
+)  # fmt: skip
+"""The set of a line whose number has a single bit, from bit 9 on."""
+
+
+def hopper(line: Lines, n_bins: int) -> Bins:
+    """The L1 of an H200, 512 sets of 128-byte lines: the low nine bits, xored with a number for each of the 19
+    bits above that is set.
+
+    Measured for memsim, bit by bit (`h200_l1_sets.csv` of experiments).
+    """
+    set_ = line & 511
+    for position, number in enumerate(_HOPPER, start=9):
+        set_ = set_ ^ np.where(line >> position & 1, number, 0)
+    return set_.astype(np.int32)
+
+
 def ipoly(line: Lines, n_bins: int) -> Bins:
     """The line address as a polynomial over GF(2), modulo an irreducible one of degree log2(n_bins).
 
@@ -133,6 +151,7 @@ FUNCTIONS: dict[str, Callable[[Lines, int], Bins]] = {
     "xor_next": xor_next,
     "ipoly": ipoly,
     "fermi": fermi,
+    "hopper": hopper,
     "scatter": scatter,
 }
 """Every index function by the name that machine files use; a new one is a line here."""

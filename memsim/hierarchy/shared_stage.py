@@ -124,7 +124,7 @@ def _serve(stage, sources, record, partial_at, near, core, now, window):
             for i in range(n_bytes):
                 stage.store_bytes[nth(i)] = sources.queue.partial[nth(taken + i)]
             taken += n_bytes
-            write(stage, instance, line, mask, full, site, counted, now, core)
+            write(stage, instance, line, mask, full, site, counted, now, window, core)
         else:
             update(stage, instance, line, mask, site, counted, now, window)
 

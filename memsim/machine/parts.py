@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Replacement = Literal["lru", "fifo", "plru", "random"]
-SetIndex = Literal["modulo", "xor", "xor_next", "ipoly", "fermi", "scatter"]
+Replacement = Literal["lru", "lru_loads", "fifo", "plru", "random"]
+SetIndex = Literal["modulo", "xor", "xor_next", "ipoly", "fermi", "hopper", "scatter"]
 Interleaving = Literal["modulo", "xor", "xor_next", "ipoly", "scatter"]
 WritePolicy = Literal["write_through", "write_back"]
 WriteAllocate = Literal[
@@ -34,6 +34,8 @@ class Level:
     """One level of cache.
 
     size_bytes : data of one instance, all its slices together
+    tagged_bytes : data that its tags suffice for, where that is more than it has room for; then, when all room
+        is taken, each of the next four sets in turn gives up its oldest line. 0: as many as it has room for
     line_bytes : data under one tag; a power of two, at most 256
     sector_bytes : unit of validity and of transfers; line_bytes in an unsectored cache
     fill_bytes : what one missing sector fetches from below (a multiple of sector_bytes, at most
@@ -45,8 +47,12 @@ class Level:
     set_index : function from a line address to a set: `modulo`, `xor` (all upper bits folded onto
         the index), `xor_next` (only the bits next above the index), `ipoly` (remainder by an
         irreducible polynomial over GF(2)), `fermi` (Fermi's L1: 32 or 64 sets of 128-byte lines),
+        `hopper` (the L1 of an H200: 512 sets of 128-byte lines),
         `scatter` (a hash: sets fill unevenly, as they do where physical pages are scattered)
     slice_index : the same for the slice; the number of slices need not be a power of two
+    replacement : the line of a set that goes first: `lru` the least recently used; `lru_loads` likewise, but
+        stores do not count as uses, what they put there goes before all others, and lines under way stay
+        (as an H200's L1); `fifo` the first that came; `plru` by a tree of bits; `random`
     write_policy : `write_through` sends every store down; `write_back` keeps it until eviction
     write_allocate : what a store to an absent sector does. `none`: it goes to the next level.
         `no_fetch`: the line is allocated and the sector becomes valid. `fetch_on_write`: the sector
@@ -76,7 +82,7 @@ class Level:
     storage_bytes : size of the array that the level shares with local memory, 0 if it shares none
     local_carveouts_bytes : sizes of that array which local memory can take, ascending. The level
         has the rest
-    carveout_takes : whether a carve-out reduces the `ways` or the `sets`
+    carveout_takes : whether a carve-out reduces the `ways` or the `sets`, or the `data` of the same sets
     bank_bytes : width of a bank of the level's array, of which each delivers one word a cycle; 0 where the
         level delivers whole sectors. An array that is shared with local memory has banks of 4, unless stated
     latency_cycles : latency of a hit, in core clocks
@@ -98,6 +104,7 @@ class Level:
     latency_cycles: float
     bandwidth_bytes_per_cycle: float
     cores_per_instance: int = 1
+    tagged_bytes: int = 0
     n_slices: int = 1
     replacement: Replacement = "lru"
     set_index: SetIndex = "modulo"
@@ -115,7 +122,7 @@ class Level:
     pending_requests: int = 256
     storage_bytes: int = 0
     local_carveouts_bytes: tuple[int, ...] = ()
-    carveout_takes: Literal["ways", "sets"] = "ways"
+    carveout_takes: Literal["ways", "sets", "data"] = "ways"
     bank_bytes: int = 0
     tags_per_cycle: float = 0.0
     store_look_ups: float = 1.0
@@ -136,18 +143,23 @@ class Level:
 
     @property
     def capacity_lines(self) -> int:
-        """Lines that one instance holds, all slices together."""
+        """Lines that one instance has room for, all slices together."""
         return self.size_bytes // self.line_bytes
+
+    @property
+    def tagged_lines(self) -> int:
+        """Lines that one instance has tags for, all slices together."""
+        return (self.tagged_bytes or self.size_bytes) // self.line_bytes
 
     @property
     def n_ways(self) -> int:
         """Lines in a set; in a fully associative level, the lines of a slice."""
-        return self.capacity_lines // self.n_slices if self.ways == -1 else self.ways
+        return self.tagged_lines // self.n_slices if self.ways == -1 else self.ways
 
     @property
     def n_sets(self) -> int:
         """Sets of one slice."""
-        return self.capacity_lines // (self.n_slices * self.n_ways)
+        return self.tagged_lines // (self.n_slices * self.n_ways)
 
     def partitions_of(self, core: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The partition that each core (n,) is attached to, numbered over all instances."""
@@ -155,9 +167,15 @@ class Level:
         within = core % self.cores_per_instance
         return instance * self.n_partitions + within * self.n_partitions // self.cores_per_instance
 
+    def size_beside(self, carveout_bytes: int) -> int:
+        """The size that remains beside a carve-out, in bytes."""
+        return self.size_bytes - (carveout_bytes - self.local_carveouts_bytes[0])
+
     @property
     def carveout_unit(self) -> str:
         """The unit that carve-outs take whole multiples of, in words."""
+        if self.carveout_takes == "data":
+            return "one line"
         return "one set of each slice" if self._gives_sets else "one way"
 
     @property
@@ -167,13 +185,15 @@ class Level:
     @property
     def carveout_unit_bytes(self) -> int:
         """The unit that carve-outs take whole multiples of, in bytes."""
+        if self.carveout_takes == "data":
+            return self.line_bytes
         lines = self.n_ways if self._gives_sets else self.n_sets
         return lines * self.n_slices * self.line_bytes
 
     def resized(self, size_bytes: int) -> Level:
-        """The level with another size and no carve-outs: fewer or more ways, or sets.
+        """The level with another size and no carve-outs: fewer or more ways, sets, or data of the same sets.
 
-        Raises MachineError if size_bytes is not a whole number of ways or sets.
+        Raises MachineError if size_bytes is not a whole number of ways, sets or lines.
         """
         if size_bytes == self.size_bytes:
             return self
@@ -183,9 +203,21 @@ class Level:
                 f"size_bytes must be a multiple of {self.carveout_unit}, {unit} bytes,"
                 f" got {size_bytes} (level '{self.name}')"
             )
-        ways = self.ways if self.ways == -1 or self._gives_sets else size_bytes // unit
+        ways, tagged_bytes = self.ways, self.tagged_bytes
+        if self.carveout_takes == "data":
+            if tagged_bytes < size_bytes:  # more ways in the same sets
+                of_ways = self.n_sets * self.line_bytes
+                ways = -(-size_bytes // of_ways)
+                tagged_bytes = ways * of_ways
+        elif self.ways != -1 and not self._gives_sets:
+            ways = size_bytes // unit
         return dataclasses.replace(
-            self, size_bytes=size_bytes, ways=ways, storage_bytes=0, local_carveouts_bytes=()
+            self,
+            size_bytes=size_bytes,
+            ways=ways,
+            tagged_bytes=tagged_bytes,
+            storage_bytes=0,
+            local_carveouts_bytes=(),
         )
 
 

@@ -45,6 +45,7 @@ SUBGROUP_SIZES = (8, 16, 32, 64)
 _MAY_BE_ZERO = frozenset(
     {
         "storage_bytes",
+        "tagged_bytes",
         "local_carveouts_bytes",
         "bank_bytes",
         "local_memory_bytes",
@@ -245,6 +246,8 @@ def _size_rules(level: Level, n_cores: int) -> Iterator[Rule]:
     yield Rule(ways == -1 or ways > 0, "ways", "be positive, or -1 for fully associative")
     unit = level.line_bytes * level.n_slices * max(ways, 1)
     factors = "line_bytes x n_slices" if ways == -1 else "line_bytes x ways x n_slices"
+    if level.tagged_bytes:
+        unit, factors = level.line_bytes, "line_bytes"
     yield Rule(level.size_bytes % unit == 0, "size_bytes", f"be a multiple of {factors} ({unit})")
     if level.replacement == "plru":
         yield Rule(_is_power_of_two(level.n_ways), "ways", "be a power of two for plru")
@@ -252,7 +255,7 @@ def _size_rules(level: Level, n_cores: int) -> Iterator[Rule]:
     yield Rule(level.cores_per_instance <= n_cores, "cores_per_instance", cores)
     n_instances = -(-n_cores // level.cores_per_instance)
     most = f"have at most {MAX_LEVEL_LINES} lines in its {n_instances} instances"
-    yield Rule(level.capacity_lines * n_instances <= MAX_LEVEL_LINES, "size_bytes", most)
+    yield Rule(level.tagged_lines * n_instances <= MAX_LEVEL_LINES, "size_bytes", most)
     pending = f"be at most {_MOST['pending_requests']} in its {n_instances} instances together"
     yield Rule(
         level.pending_requests * n_instances <= _MOST["pending_requests"],
@@ -261,16 +264,36 @@ def _size_rules(level: Level, n_cores: int) -> Iterator[Rule]:
     )
     if level.set_index == "fermi":
         n_sets = {level.n_sets} | {
-            level.resized(level.storage_bytes - carveout).n_sets
+            level.resized(level.size_beside(carveout)).n_sets
             for carveout in level.local_carveouts_bytes
-            if carveout < level.storage_bytes
-            and (level.storage_bytes - carveout) % level.carveout_unit_bytes == 0
+            if level.size_beside(carveout) > 0
+            and level.size_beside(carveout) % level.carveout_unit_bytes == 0
         }
         yield Rule(
             level.line_bytes == 128 and level.n_slices == 1 and n_sets <= {32, 64},
             "set_index",
             "have 32 or 64 sets of 128-byte lines in one slice where it is fermi",
             f"{level.n_slices} x {level.n_sets} of {level.line_bytes}",
+        )
+
+    if level.set_index == "hopper":
+        yield Rule(
+            level.line_bytes == 128 and level.n_slices == 1 and level.n_sets == 512,
+            "set_index",
+            "have 512 sets of 128-byte lines in one slice where it is hopper",
+            f"{level.n_slices} x {level.n_sets} of {level.line_bytes}",
+        )
+    if level.tagged_bytes:
+        unit = level.line_bytes * max(ways, 1)
+        yield Rule(
+            level.tagged_bytes % unit == 0 and level.tagged_bytes >= level.size_bytes,
+            "tagged_bytes",
+            f"be at least size_bytes, and a multiple of line_bytes x ways ({unit})",
+        )
+        yield Rule(
+            level.n_slices == 1 and level.replacement in ("lru", "lru_loads", "fifo"),
+            "tagged_bytes",
+            "be given only with one slice and lru, lru_loads or fifo",
         )
 
 
@@ -289,6 +312,12 @@ def _policy_rules(level: Level) -> Iterator[Rule]:
             level.write_policy == "write_back" and level.write_allocate == "lazy_fetch_on_read",
             "completes_sectors",
             "be true only with write_back and lazy_fetch_on_read",
+        )
+    if level.replacement == "lru_loads":
+        yield Rule(
+            level.write_policy == "write_through" and level.allocate == "on_miss",
+            "replacement",
+            "be lru_loads only with write_through and on_miss",
         )
     if level.allocate == "on_fill":
         yield Rule(
@@ -318,14 +347,19 @@ def _carveout_rules(level: Level) -> Iterator[Rule]:
     if carveouts:
         largest = level.storage_bytes - carveouts[0]
         yield Rule(
-            level.size_bytes == largest,
+            level.size_bytes == largest or (level.tagged_bytes > 0 and level.size_bytes < largest),
             "size_bytes",
             f"be what the smallest carve-out leaves of storage_bytes ({largest})",
+        )
+        yield Rule(
+            (level.carveout_takes == "data") == (level.tagged_bytes > 0),
+            "carveout_takes",
+            "be data where tagged_bytes is given, and only there",
         )
     unit = level.carveout_unit_bytes
     multiple = f"leave a multiple of {level.carveout_unit} ({unit} bytes) of storage_bytes"
     for carveout in carveouts:
-        left = level.storage_bytes - carveout
+        left = level.size_beside(carveout)
         yield Rule(left > 0 and left % unit == 0, key, multiple, carveout)
 
 

@@ -116,7 +116,7 @@ def levels_for(machine: Machine, launch: Launch, groups_per_core: int) -> tuple[
     """The machine's levels, reduced by the carve-out of this launch."""
     carveout = local_memory_carveout(machine, launch, groups_per_core)
     return tuple(
-        level.resized(level.storage_bytes - carveout) if level.storage_bytes else level
+        level.resized(level.size_beside(carveout)) if level.storage_bytes else level
         for level in machine.levels
     )
 

@@ -24,6 +24,7 @@ from memsim.hierarchy.core_stage import (
     Progress,
     clear,
     replay_core,
+    unpack_accesses,
 )
 from memsim.hierarchy.levels import LevelPlan
 from memsim.hierarchy.requests import CHUNK_GRANULES
@@ -104,25 +105,42 @@ class Workspace:
         Untouched pages cost nothing: the bound is address space, not memory.
         """
         queues = []
-        n_record = max(len(plan.requests.request) for plan in plans)
+        loads, stores = (
+            max(numbers) for numbers in zip(*map(_loads_and_stores, plans), strict=True)
+        )
         n_partial = max(len(plan.requests.partial) for plan in plans)
         above = self.levels[0]
         for level in self.levels:
-            g = level.geometry
             span, above = lines_in_record(above, level), level
-            # A level that keeps stores can send an eviction, a store and a fill for one request,
-            # and complete a partly written sector for each.
-            keeps = level.keeps_stores
-            n_record = n_record * span * (1 + 2 * keeps + 2 * (g.completes is not None)) + 1
+            loads, stores = _sent_down(level, span * loads, span * stores)
             n_partial += 8
             queues.append(
                 Queue(
-                    np.empty(n_record, np.uint64),
-                    np.empty(n_partial * (2 if g.write_back else 1), np.uint32),
+                    np.empty(loads + stores + 1, np.uint64),
+                    np.empty(n_partial * (2 if level.geometry.write_back else 1), np.uint32),
                     np.zeros(2, np.int64),
                 )
             )
         return queues
+
+
+def _loads_and_stores(plan: Plan) -> tuple[int, int]:
+    """Number of a plan's requests that load, and of those that store; atomic operations count as stores."""
+    kinds, counts = unpack_accesses(plan.requests.access)
+    stores = int(counts[(kinds == cache.STORE) | (kinds == cache.ATOMIC)].sum(dtype=np.int64))
+    return len(plan.requests.request) - stores, stores
+
+
+def _sent_down(level: LevelPlan, loads: int, stores: int) -> tuple[int, int]:
+    """Upper bounds of the loads and of the stores that a level sends to the next one.
+
+    A request can fetch its line. A store can be passed on, and what it has written is evicted once, where that of an
+    earlier launch may have been dirty already; if sectors are completed, each with its load and a store of its own.
+    """
+    dirty = stores + (level.n_instances * level.n_slots if level.geometry.write_back else 0)
+    completed = dirty if level.geometry.completes is not None else 0
+    evicted = dirty if level.keeps_stores else 0
+    return loads + stores + completed, stores + evicted + completed
 
 
 class Prepared(NamedTuple):

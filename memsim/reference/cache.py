@@ -19,6 +19,7 @@ from memsim.hierarchy.cache import (
     DIRTIED,
     DOUBTFUL,
     FAR,
+    FREED_SETS,
     HITS,
     LIKELY,
     LIKELY_DIRTIED,
@@ -128,6 +129,7 @@ class ReferenceCache:
         self.core = 0
         self.fills: list[Fill] = []
         self.in_flight: dict[tuple[int, int], set[int]] = {}
+        self.next_freed: dict[int, int] = {}
         self.max_in_flight = n_instances * level.pending_requests
 
     def serve(
@@ -155,7 +157,7 @@ class ReferenceCache:
             elif part.kind == "load":
                 self._load(part, number, instance, now, window)
             elif part.kind == "store":
-                self._store(part, number, instance, now)
+                self._store(part, number, instance, now, window)
             else:
                 self._atomic(part, number, instance, now, window)
         return self.below
@@ -187,7 +189,7 @@ class ReferenceCache:
                 if copy is not None:
                     self._set_of(number, other).drop(copy)
             if part.kind == "store":
-                self._store(part, number, home, now)
+                self._store(part, number, home, now, window)
             else:
                 self._atomic(part, number, home, now, window)
             return
@@ -214,7 +216,7 @@ class ReferenceCache:
         self._count(part, FAR, self._served(part) - before)
         copy = self._find(number, near)
         if copy is None:
-            copy = self._allocate(part, number, near)
+            copy = self._allocate(part, number, near, now - window)
             self.doubtful.pop((number, near), None)
         doubtful = self.doubtful.setdefault((number, near), set())
         doubtful |= need - hit - sure - copy.valid
@@ -242,7 +244,7 @@ class ReferenceCache:
         line = self._find(fill.number, fill.instance)
         if line is None:
             nobody = Request((), "load", 0, False)
-            line = self._allocate(nobody, fill.number, fill.instance)
+            line = self._allocate(nobody, fill.number, fill.instance, 0)
         line.valid |= fill.granules
 
     def _complete_all_fills(self) -> None:
@@ -341,7 +343,7 @@ class ReferenceCache:
         else:
             self._forget_past(number, instance)
             if not on_fill:
-                line = self._allocate(part, number, instance)
+                line = self._allocate(part, number, instance, now - window)
         hit = need & line.valid if line is not None else set()
         if line is not None:
             self._count_hits(part, line, hit, now, window)
@@ -440,7 +442,7 @@ class ReferenceCache:
         self._count(part, HITS, self._n_sectors(hit - young))
         self._count(part, PENDING, self._n_sectors(young))
 
-    def _store(self, part: Request, number: int, instance: int, now: int) -> None:
+    def _store(self, part: Request, number: int, instance: int, now: int, window: int) -> None:
         level = self.level
         keeps = level.write_policy == "write_back"
         need = widened(part.granules, self.sector)
@@ -459,7 +461,7 @@ class ReferenceCache:
                 self._set_of(number, instance).drop(line)
                 line, present = None, set()
             else:
-                self._set_of(number, instance).used(line)
+                self._set_of(number, instance).stored(line, is_new=False)
         missing = need - present
         # Without allocation, a store with any absent sector is sent down whole.
         if not keeps or (missing and level.write_allocate == "none"):
@@ -468,9 +470,10 @@ class ReferenceCache:
             return
         if line is None:
             self._forget_past(number, instance)
-            line = self._allocate(part, number, instance)
+            line = self._allocate(part, number, instance, now - window)
+            self._set_of(number, instance).stored(line, is_new=True)
         elif not present:
-            self._set_of(number, instance).used(line)
+            self._set_of(number, instance).stored(line, is_new=False)
         covered = {g for g in part.granules if part.written[g] == ALL_BYTES}
         doubtful = self.doubtful.setdefault((number, instance), set())
         doubtful -= need - widened(need - covered, self.sector)
@@ -510,12 +513,32 @@ class ReferenceCache:
             self._set_of(number, instance).drop(line)
         self._pass_on(part)
 
-    def _allocate(self, part: Request, number: int, instance: int) -> Line:
+    def _allocate(self, part: Request, number: int, instance: int, oldest: int) -> Line:
+        """Give an absent line a place; oldest : lines that were requested after this turn may have to stay"""
         line = Line(number)
-        victim = self._set_of(number, instance).admit(line)
+        set_ = self._set_of(number, instance)
+        victim = set_.admit(line, oldest)
         if victim is not None:
             self._write_back(part, victim)
+        elif self.level.tagged_bytes > self.level.size_bytes:
+            lines = sum(len(list(s.lines)) for (i, _), s in self.sets.items() if i == instance)
+            if lines > self.level.capacity_lines:
+                self._free_data(part, instance, line, oldest)
         return line
+
+    def _free_data(self, part: Request, instance: int, new: Line, oldest: int) -> None:
+        """There is no room for another line: each of the next sets gives up its oldest one that is not awaited."""
+        for _ in range(FREED_SETS):
+            at = self.next_freed.get(instance, 0)
+            self.next_freed[instance] = (at + 1) % self.level.n_sets
+            set_ = self.sets.get((instance, at))
+            lines = [] if set_ is None else set_.by_way()
+            line = next(
+                (one for one in lines if one is not new and not one.is_awaited(oldest)), None
+            )
+            if set_ is not None and line is not None:
+                self._write_back(part, line)
+                set_.drop(line)
 
     def _fetch(
         self,

@@ -31,6 +31,10 @@ class Line:
     requested_at: dict[int, int] = field(default_factory=dict)
     writer: int = 0
 
+    def is_awaited(self, oldest: int) -> bool:
+        """Whether data of it were requested after turn `oldest`, and so are on their way."""
+        return any(self.requested_at.get(g, oldest) > oldest for g in self.valid)
+
 
 class RecencySet:
     """LRU and FIFO: the lines in order of their eviction, the next victim first.
@@ -49,9 +53,20 @@ class RecencySet:
             self.lines.remove(line)
             self.lines.append(line)
 
-    def admit(self, line: Line) -> Line | None:
-        """Insert a line; returns the line that it replaces."""
-        victim = self.lines.pop(0) if len(self.lines) == self.ways else None
+    def stored(self, line: Line, *, is_new: bool) -> None:
+        """A store has put data into a line."""
+        if not is_new:
+            self.used(line)
+
+    def victim(self, oldest: int) -> Line:
+        """The line that goes next; oldest : lines that were requested after this turn may have to stay"""
+        return self.lines[0]
+
+    def admit(self, line: Line, oldest: int) -> Line | None:
+        """Insert a line; returns the line that it replaces; oldest : see `victim`"""
+        victim = self.victim(oldest) if len(self.lines) == self.ways else None
+        if victim is not None:
+            self.lines.remove(victim)
         if self.empty:
             self.empty -= 1
         elif self.unknown:
@@ -65,6 +80,21 @@ class RecencySet:
 
     def by_way(self) -> list[Line]:
         return list(self.lines)
+
+
+class LoadsSet(RecencySet):
+    """LRU of loads: lines under way stay, and what stores put there goes before all others."""
+
+    def __init__(self, ways: int) -> None:
+        super().__init__(ways, moves_on_use=True)
+
+    def stored(self, line: Line, *, is_new: bool) -> None:
+        if is_new:
+            self.lines.remove(line)
+            self.lines.insert(0, line)
+
+    def victim(self, oldest: int) -> Line:
+        return next((line for line in self.lines if not line.is_awaited(oldest)), self.lines[0])
 
 
 class SlotSet:
@@ -94,7 +124,11 @@ class SlotSet:
     def used(self, line: Line) -> None:
         """Random replacement does not depend on uses."""
 
-    def admit(self, line: Line) -> Line | None:
+    def stored(self, line: Line, *, is_new: bool) -> None:
+        if not is_new:
+            self.used(line)
+
+    def admit(self, line: Line, oldest: int) -> Line | None:
         """Insert a line; returns the line that it replaces."""
         way = self.empty.pop() if self.empty else self.victim()
         self.unknown_ways.discard(way)
@@ -142,4 +176,6 @@ def empty_set(level: Level, stream: Stream) -> RecencySet | SlotSet:
         return SlotSet(level.n_ways, stream)
     if level.replacement == "plru":
         return TreeSet(level.n_ways, stream)
+    if level.replacement == "lru_loads":
+        return LoadsSet(level.n_ways)
     return RecencySet(level.n_ways, moves_on_use=level.replacement == "lru")

@@ -98,7 +98,9 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
     sector = draw(st.sampled_from([s for s in (32, 64, 128, 256) if s <= line]))
     fill = draw(st.sampled_from([f for f in (32, 64, 128, 256) if sector <= f <= line]))
     ways = draw(st.sampled_from([1, 2, 3, 4, -1]))
-    replacement = draw(st.sampled_from(["lru", "lru", "fifo", "random", "plru"]))
+    replacement = draw(
+        st.sampled_from(["lru", "lru", "lru_loads", "lru_loads", "fifo", "random", "plru"])
+    )
     sets = draw(st.sampled_from([1, 2, 3, 4]))
     if replacement == "plru":
         ways, sets = (4, sets) if ways == 3 else (ways, sets if ways != -1 else 4)
@@ -118,6 +120,8 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
     on_fill = partitions == 1 and draw(st.sampled_from([False, False, True]))
     if on_fill:
         write_policy, allocate = "write_through", "none"
+    if replacement == "lru_loads":
+        write_policy, on_fill = "write_through", False
     made = level(
         name,
         line=line,
@@ -155,6 +159,13 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
             else draw(st.integers(1, n_cores))
         ),
     )
+    if slices == 1 and replacement in ("lru", "lru_loads", "fifo") and draw(st.booleans()):
+        n_lines = draw(st.integers(1, max(made.tagged_lines - 1, 1)))
+        return dataclasses.replace(
+            made,
+            size_bytes=n_lines * line,
+            tagged_bytes=made.size_bytes if made.tagged_lines > 1 else 0,
+        )
     if first and replacement != "plru" and draw(st.booleans()):
         way = made.n_sets * made.n_slices * line
         if draw(st.booleans()):

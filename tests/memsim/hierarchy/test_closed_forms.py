@@ -96,7 +96,7 @@ def test_cyclic_sweep(replacement: str, ways: int, sets: int) -> None:
     ("replacement", "evicted"),
     # After A B C D the tree points at A; the use of A turns its root to the right half, whose
     # node points at C.
-    [("lru", "B"), ("fifo", "A"), ("plru", "C")],
+    [("lru", "B"), ("lru_loads", "B"), ("fifo", "A"), ("plru", "C")],
 )
 def test_victim(replacement: str, evicted: str) -> None:
     on = machine(level(ways=4, replacement=replacement))
@@ -123,7 +123,76 @@ def test_random_victim_is_the_next_number_of_the_cores_stream() -> None:
     assert evicted == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize("replacement", ["lru", "fifo", "random", "plru"])
+def missed_of(trace: Trace, on: Machine) -> int:
+    """Sectors that loads miss in the first level."""
+    counts = replayed(trace, on).counts[0, 0]
+    return int(counts[ACCESSES] - counts[HITS] - counts[PENDING])
+
+
+@pytest.mark.parametrize(("replacement", "lost"), [("lru", "B"), ("lru_loads", "E")])
+def test_stored_lines_go_first(replacement: str, lost: str) -> None:
+    """Four ways: after loads of A B C D, a store of E replaces A. F then replaces B, or what the store put there."""
+    steps = [*((0, [g]) for g in range(4)), (1, [4]), (0, [5])]
+    on = machine(
+        level(
+            ways=4,
+            replacement=replacement,
+            write_policy="write_through",
+            write_allocate="lazy_fetch_on_read",
+        )
+    )
+    for name, granule in zip("BCDEF", range(1, 6), strict=True):
+        trace = one_subgroup([*steps, (0, [granule])], "load", "store")
+        assert missed_of(trace, on) == 5 + (name == lost)
+
+
+@pytest.mark.parametrize(("replacement", "lost"), [("lru", 1), ("lru_loads", 0)])
+def test_stores_are_no_uses(replacement: str, lost: int) -> None:
+    """Two ways: A and B are loaded, A is stored to, and C replaces the least recent. Then A is loaded."""
+    on = machine(
+        level(
+            ways=2, replacement=replacement, write_policy="write_through", write_allocate="no_fetch"
+        )
+    )
+    steps = [(0, [0]), (0, [1]), (1, [0]), (0, [2])]
+    assert missed_of(one_subgroup([*steps, (0, [lost])], "load", "store"), on) == 4
+    assert missed_of(one_subgroup([*steps, (0, [1 - lost])], "load", "store"), on) == 3
+
+
+@pytest.mark.parametrize(("replacement", "lost"), [("lru", "E"), ("lru_loads", "B")])
+def test_lines_under_way_stay(replacement: str, lost: str) -> None:
+    """In one bulk sequence, E replaces A, B C D are used, and F follows: E is the least recent, but its data are
+    still on their way."""
+    steps = [(0, [g]) for g in range(4)] + [(0, [4])] + [(0, [g], False) for g in (1, 2, 3, 5)]
+    on = machine(level(ways=4, replacement=replacement, write_policy="write_through"))
+    for name, granule in zip("BCDEF", range(1, 6), strict=True):
+        assert missed_of(one_subgroup([*steps, (0, [granule])], "load"), on) == 6 + (name == lost)
+
+
+def test_the_least_recent_line_goes_where_all_are_under_way() -> None:
+    steps = [(0, [g], g == 0) for g in range(3)]
+    on = machine(level(ways=2, replacement="lru_loads", write_policy="write_through"))
+    assert missed_of(one_subgroup([*steps, (0, [1])], "load"), on) == 3
+    assert missed_of(one_subgroup([*steps, (0, [0])], "load"), on) == 4
+
+
+def test_four_sets_give_up_a_line_each_where_there_is_room_for_fewer_lines_than_tags() -> None:
+    """Eight sets of two ways, room for ten lines: the eleventh of neighbouring lines costs sets 0 to 3 their oldest
+    lines, the fifteenth sets 4 to 7."""
+    on = machine(
+        dataclasses.replace(
+            level(ways=2, sets=8, replacement="lru_loads", write_policy="write_through"),
+            size_bytes=320,
+            tagged_bytes=512,
+        )
+    )
+    for n_lines, gone in ((10, []), (11, [0, 1, 2, 3]), (14, [0, 1, 2, 3]), (15, range(8))):
+        for line in range(n_lines):
+            trace = loads([*range(n_lines), line])
+            assert missed_of(trace, on) == n_lines + (line in gone), (n_lines, line)
+
+
+@pytest.mark.parametrize("replacement", ["lru", "lru_loads", "fifo", "random", "plru"])
 def test_a_dropped_line_leaves_room(replacement: str) -> None:
     """Four ways, four lines: an atomic drops its own line, so its reload evicts no other."""
     trace = one_subgroup(
@@ -164,7 +233,7 @@ def off_by(hits: int, n: int, ratio: float) -> float:
     return float(abs(hits / n - ratio) / np.sqrt(ratio * (1 - ratio) / n))
 
 
-@pytest.mark.parametrize("replacement", ["lru", "fifo", "random", "plru"])
+@pytest.mark.parametrize("replacement", ["lru", "lru_loads", "fifo", "random", "plru"])
 def test_uniform_random_hits_as_often_as_the_cache_holds(replacement: str) -> None:
     """Each access is independent of the contents of the full cache, so hits are Bernoulli draws."""
     n_lines, ways, n = 256, 64, 20_000
@@ -687,3 +756,14 @@ def test_each_subgroup_comes_first_in_some_trial() -> None:
         for trial in range(60)
     }
     assert missed == set(range(6))
+
+
+def test_queues_are_as_long_as_loads_need_where_nothing_is_stored() -> None:
+    """A load sends one load down at most; only what an earlier launch has left dirty can be evicted besides."""
+    n, on = 5000, load_machine("h200")
+    plan, _ = make_plan(loads(range(0, 4 * n, 4)), on)
+    first, second = Workspace(plan).queues
+    asked, dirty = len(plan.requests.request), on.levels[1].capacity_lines
+    assert n <= asked < 1.01 * n
+    assert len(first.record) == asked + 1
+    assert n <= len(second.record) <= asked + 3 * dirty + 1

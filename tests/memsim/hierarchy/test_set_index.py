@@ -22,13 +22,13 @@ def remainder(value: int, polynomial: int) -> int:
     return value
 
 
-ANY_NUMBER = sorted(set(FUNCTIONS) - {"fermi", "scatter"})
+ANY_NUMBER = sorted(set(FUNCTIONS) - {"fermi", "hopper", "scatter"})
 """Functions that use every bin equally, for any number of bins."""
 
 
 @pytest.mark.parametrize(
     ("name", "n_bins"),
-    [*itertools.product(ANY_NUMBER, BINS), ("fermi", 32), ("fermi", 64)],
+    [*itertools.product(ANY_NUMBER, BINS), ("fermi", 32), ("fermi", 64), ("hopper", 512)],
 )
 def test_consecutive_lines_never_collide(name: str, n_bins: int) -> None:
     """Every aligned run of n_bins lines uses all bins, at high addresses too."""
@@ -81,6 +81,12 @@ def test_fermi_by_hand() -> None:
         (64, 1 << 19 | 1 << 17 | 1 << 13 | 1 << 12 | 0b1_1001 << 7, 32),
     ):
         assert list(FUNCTIONS["fermi"](np.array([address >> 7], np.int64), n_sets)) == [expected]
+
+
+def test_hopper_by_hand() -> None:
+    """Lines 625 and 1051 have one bit above the ninth: 625 is 512 + 113, and 1051 is 1024 + 27."""
+    lines = np.array([0, 625, 1051, 1642, 625 ^ 1051, 7, 512, 1 << 27, 1 << 28], np.int64)
+    assert list(FUNCTIONS["hopper"](lines, 512)) == [0, 0, 0, 0, 0, 7, 113, 317, 0]
 
 
 @pytest.mark.parametrize("bits", range(1, 17))

@@ -67,9 +67,9 @@ def test_shipped_machines(name: str) -> None:
     assert latencies == sorted(latencies)
     for level in machine.levels:
         covered = level.n_sets * level.n_ways * level.n_slices * level.line_bytes
-        assert covered == level.size_bytes
+        assert covered == (level.tagged_bytes or level.size_bytes)
         for carveout in level.local_carveouts_bytes:
-            level.resized(level.storage_bytes - carveout)
+            level.resized(level.size_beside(carveout))
     residency = machine.residency
     assert residency.max_items == residency.max_subgroups * machine.subgroup_size
 
@@ -122,7 +122,7 @@ def test_the_list_leaves_out_what_does_not_fit(width: int, columns: int) -> None
         makers = [str(cell) for cell in table.columns[1].cells]
         assert makers == sorted(makers, key=str.lower)
         h100 = next(line for line in lines if line.startswith("h100")).split()
-        assert h100[:9] == ["h100", "NVIDIA", "2022", "132", "32", "256", "KiB", "50", "MiB"]
+        assert h100[:9] == ["h100", "NVIDIA", "2022", "132", "32", "248", "KiB", "50", "MiB"]
         assert h100[9:11] == ["3350", "sm_90"]
 
 
@@ -149,6 +149,28 @@ def test_an_array_shared_with_local_memory_has_its_banks() -> None:
     assert first.resized(65536).bank_bytes == 4
     with pytest.raises(MachineError, match="bank_bytes must be 4 or 8, or 0"):
         machine.replace(levels=(dataclasses.replace(first, bank_bytes=3), second))
+
+
+def test_a_level_with_more_tags_than_room_keeps_its_sets() -> None:
+    first = load_machine("h200").levels[0]
+    assert (first.n_sets, first.n_ways, first.capacity_lines, first.tagged_lines) == (
+        512,
+        4,
+        1984,
+        2048,
+    )
+    assert first.size_beside(8192) == 245_760
+    half = first.resized(128 * 1000)
+    assert (half.n_sets, half.n_ways, half.capacity_lines, half.tagged_lines) == (
+        512,
+        4,
+        1000,
+        2048,
+    )
+    larger = first.resized(2 * 262_144)
+    assert (larger.n_sets, larger.n_ways, larger.tagged_lines) == (512, 8, 4096)
+    with pytest.raises(MachineError, match="multiple of one line, 128 bytes"):
+        first.resized(1000)
 
 
 def test_fully_associative_and_resized() -> None:
@@ -238,13 +260,13 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
             "replacement",
             '"mru"',
             L2,
-            "replacement must be one of lru, fifo, plru, random, got 'mru'",
+            "replacement must be one of lru, lru_loads, fifo, plru, random, got 'mru'",
         ),
         (
             "set_index",
             "3",
             L2,
-            "set_index must be one of modulo, xor, xor_next, ipoly, fermi, scatter, got 3",
+            "set_index must be one of modulo, xor, xor_next, ipoly, fermi, hopper, scatter, got 3",
         ),
         (
             "set_index",

@@ -159,7 +159,7 @@ def test_no_group_fits(machine: str, items: int, registers: int, local: int, mes
         ("a100", 0, 8, 8, 184),  # 1 KiB reserved for each group
         ("a100", 0, 9, 16, 176),
         ("a100", 163 * KIB, 1, 164, 28),
-        ("h100", 0, 8, 8, 248),
+        ("h100", 0, 8, 8, 240),
         ("c2050", 0, 6, 48, 16),
         ("c2050", 48 * KIB, 1, 48, 16),
         ("titan_x", 48 * KIB, 2, 0, 48),  # local memory apart

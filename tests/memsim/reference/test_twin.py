@@ -68,6 +68,9 @@ def compare(trace: Trace, on: Machine, seed: int, trial: int, options: dict[str,
     slow = reference_trial(trace, on, seed, trial, **options)
     np.testing.assert_array_equal(fast.counts, slow.counts)
     assert fast_memory(work) == slow.memory
+    for queue in work.queues:
+        assert queue.used[0] <= len(queue.record)
+        assert queue.used[1] <= len(queue.partial)
     np.testing.assert_array_equal(fast.missed_translations, slow.missed_translations)
     counted = [request for request in slow.memory if request.counted]
     reads = sum(len(r.granules) for r in counted if r.kind == "load")
