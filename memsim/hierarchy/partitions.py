@@ -87,7 +87,7 @@ def hits_so_far(counts, n_site, site, counted):
 
 
 @inner
-def keep_copy(stage, near, line, sectors, sure, site, counted, now, hits_before):
+def keep_copy(stage, near, line, sectors, sure, site, counted, now, window, hits_before):
     """After the home has served `sectors`: count its hits as far, and keep a copy; sure : see `read_copy`"""
     row = row_of(stage.n_site, site, counted)
     stage.counts[nth(row), nth(FAR)] += (
@@ -97,7 +97,7 @@ def keep_copy(stage, near, line, sectors, sure, site, counted, now, hits_before)
     slot = slot_of(stage.cache, line, entry)
     if slot < 0:
         set_ = set_of(stage.geometry.n_sets, stage.cache.lines, near, entry)
-        slot = allocate(stage, near, line, set_, counted, 0)
+        slot = allocate(stage, near, line, set_, counted, now - window)
         if len(stage.cache.open) > 0:
             stage.cache.doubtful[nth(entry // 2)] = 0
     if len(stage.cache.open) > 0:

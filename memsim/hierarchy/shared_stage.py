@@ -118,7 +118,7 @@ def _serve(stage, sources, record, partial_at, near, core, now, window):
         if kind == LOAD:
             read(stage, instance, line, mask, full, site, LOAD, counted, now, window)
             if stage.geometry.in_partitions is not None and instance != near:
-                keep_copy(stage, near, line, mask, sure, site, counted, now, hits_before)
+                keep_copy(stage, near, line, mask, sure, site, counted, now, window, hits_before)
         elif kind == STORE:
             n_bytes = np.int64(stage.tables.n_granules[nth(mask & ~full)])
             for i in range(n_bytes):

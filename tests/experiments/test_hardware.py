@@ -444,7 +444,15 @@ def test_l1_of_a_chase_overflows_one_small_set_after_another(gpu: str, name: str
     Four large sets would overflow within a few percent of it."""
     machine = load_machine(name)
     first, second = machine.levels[:2]
-    four_sets = dataclasses.replace(first, ways=first.capacity_lines // 4, carveout_takes="ways")
+    storage = first.storage_bytes - first.local_carveouts_bytes[0]
+    four_sets = dataclasses.replace(
+        first,
+        size_bytes=storage,
+        tagged_bytes=0,
+        ways=storage // first.line_bytes // 4,
+        set_index="xor",
+        carveout_takes="ways",
+    )
     edge = [
         (float(row["buffer_kb"]), float(row["cycles"]))
         for row in rows("pointer_chases.csv")

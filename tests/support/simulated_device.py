@@ -57,7 +57,7 @@ def _enter(stage, instance, line, mask, full, kind):  # type: ignore[no-untyped-
     if kind == LOAD:
         cache.read(stage, instance, line, mask, 0, 0, LOAD, 1, 0, 0)
     else:
-        cache.write(stage, instance, line, mask, full, 0, 1, 0, 0)
+        cache.write(stage, instance, line, mask, full, 0, 1, 0, 0, 0)
 
 
 @inner
