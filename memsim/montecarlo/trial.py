@@ -113,11 +113,14 @@ class Workspace:
         for level in self.levels:
             span, above = lines_in_record(above, level), level
             loads, stores = _sent_down(level, span * loads, span * stores)
+            granules = level.geometry.granules_per_line * _dirty_before(level)
             n_partial += 8
             queues.append(
                 Queue(
                     np.empty(loads + stores + 1, np.uint64),
-                    np.empty(n_partial * (2 if level.geometry.write_back else 1), np.uint32),
+                    np.empty(
+                        n_partial * (2 if level.geometry.write_back else 1) + granules, np.uint32
+                    ),
                     np.zeros(2, np.int64),
                 )
             )
@@ -131,13 +134,19 @@ def _loads_and_stores(plan: Plan) -> tuple[int, int]:
     return len(plan.requests.request) - stores, stores
 
 
+def _dirty_before(level: LevelPlan) -> int:
+    """Lines that earlier launches can have left dirty: as many as there are slots."""
+    geometry = level.geometry
+    return level.n_instances * geometry.n_sets * geometry.ways if geometry.write_back else 0
+
+
 def _sent_down(level: LevelPlan, loads: int, stores: int) -> tuple[int, int]:
     """Upper bounds of the loads and of the stores that a level sends to the next one.
 
     A request can fetch its line. A store can be passed on, and what it has written is evicted once, where that of an
     earlier launch may have been dirty already; if sectors are completed, each with its load and a store of its own.
     """
-    dirty = stores + (level.n_instances * level.n_slots if level.geometry.write_back else 0)
+    dirty = stores + _dirty_before(level)
     completed = dirty if level.geometry.completes is not None else 0
     evicted = dirty if level.keeps_stores else 0
     return loads + stores + completed, stores + evicted + completed
