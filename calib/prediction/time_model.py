@@ -101,13 +101,17 @@ class Timing:
     @property
     def binds(self) -> str:
         """What limits the time: the largest lower bound where it is nearly all of the time; else the part
-        without which most time would be saved, if that is notable."""
+        without which most time would be saved, if that is notable. Where DRAM's wait for L1 is, one of these two binds,
+        and a resource with a larger bound would save nothing if it were faster."""
         total = self.mean(self.seconds)
         name, floor = max(self.floor_means_s.items(), key=lambda item: item[1])
         waits = {name: saved for name, saved in self.parts_s.items() if name != IN_TURN}
         part, saved = max(waits.items(), key=lambda item: item[1])
         if total and floor < NEARLY_ALL * total and saved > NOTABLE_PART * total:
             return part
+        if name not in (DRAM, "L1") and self.parts_s.get(IN_TURN, 0.0) > NOTABLE_PART * total:
+            waited = self.inputs.idle_during_l1 * self.floor_means_s["L1"]
+            return DRAM if self.floor_means_s[DRAM] >= waited else "L1"
         return "issue" if name == "arithmetic" else name
 
 

@@ -174,6 +174,22 @@ def test_dram_idles_during_a_part_of_l1s_cycles(solver: Literal["events", "equat
     assert in_turn.binds == "DRAM"
 
 
+@pytest.mark.parametrize(("dram", "l1", "binds"), [(100, 30, "DRAM"), (40, 100, "L1")])
+def test_where_dram_waits_for_l1_one_of_them_binds(dram: int, l1: int, binds: str) -> None:
+    """Requests of L2 take longer than either, but were they faster, nothing would be saved."""
+    given = dataclasses.replace(
+        inputs([0, 0, 0], [0, 0, 0], [[0, 0], [110, dram], [0, 0]], barrier=(False,) * 3),
+        pipe_cycles=np.array([0.0, l1, 0.0]),
+        channels=("L2 requests", "DRAM"),
+    )
+    both, in_turn = (
+        time_of(dataclasses.replace(given, idle_during_l1=part), resident(20, 1), V100)
+        for part in (0.0, 0.85)
+    )
+    assert both.binds == "L2 requests"
+    assert in_turn.binds == binds
+
+
 def test_barriers_bind() -> None:
     """Two sub-groups with data after 100 and 190 cycles: a barrier makes both wait for the later.
 
