@@ -142,21 +142,31 @@ def load(kind: str, key: str, *, only_own: bool = False) -> Any:
 
     only_own : whether a file that somebody else may have written is no usable one
     """
+    content = load_bytes(kind, key, only_own=only_own)
+    try:
+        return None if content is None else json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def load_bytes(kind: str, key: str, *, only_own: bool = False) -> bytes | None:
+    """As `load`, but the content is not read from JSON."""
     where = folder(kind)
     if where is None:
         return None
+    path = where / f"{key}.json"
     try:
-        path = where / f"{key}.json"
         if path.stat().st_size > MOST_FILE_BYTES or (only_own and not is_own(path)):
             return None
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data["fingerprint"] == key and data["sha256"] == _checksum(data["content"]):
-            with contextlib.suppress(OSError):
-                os.utime(path)  # so that the oldest file is the one that was not used for longest
-            return data["content"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass
-    return None
+        data = path.read_bytes()
+    except OSError:
+        return None
+    content = data[len(_whole(key, b"")) - 1 : -1]
+    if data != _whole(key, content):
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # so that the oldest file is the one that was not used for longest
+    return content
 
 
 def is_own(path: Path) -> bool:
@@ -174,14 +184,18 @@ def save(kind: str, key: str, content: Any, most_bytes: int | None = None) -> No
 
     most_bytes : size of the folder above which the files are deleted that were not used for longest
     """
+    save_bytes(kind, key, json.dumps(content).encode(), most_bytes)
+
+
+def save_bytes(kind: str, key: str, content: bytes, most_bytes: int | None = None) -> None:
+    """As `save`, for content that is JSON already."""
     where = folder(kind)
     if where is None:
         return
-    text = json.dumps({"fingerprint": key, "sha256": _checksum(content), "content": content})
     try:
         where.mkdir(parents=True, exist_ok=True)
         with whole_file(where / f"{key}.json") as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_bytes(_whole(key, content))
         if most_bytes is not None:
             shrink(where, most_bytes)
     except OSError as error:
@@ -204,5 +218,8 @@ def shrink(where: Path, most_bytes: int) -> None:
         total -= size
 
 
-def _checksum(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def _whole(key: str, content: bytes) -> bytes:
+    """A file: JSON, whose content is followed by nothing but a bracket, so that its checksum is that of its bytes."""
+    checksum = hashlib.sha256(content).hexdigest()
+    head = f'{{"fingerprint": {json.dumps(key)}, "sha256": "{checksum}", "content": '
+    return head.encode() + content + b"}"

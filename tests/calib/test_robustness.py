@@ -24,7 +24,6 @@ from calib.fitting.saved_model import SavedModel, load_model, save_model
 from calib.kernels import ALL_GENERATORS, KernelCollection
 from calib.prediction.what_if import parse
 from calib.words import MOST, shown, whole
-from memsim.disk_cache import _checksum
 from memsim.errors import MemsimError
 from memsim.machine import load_machine
 from tests.support import counted_kernels, mutations
@@ -96,9 +95,7 @@ def damaged_counts(folder: Path, n: int) -> Tried:
         if rng.random() < 0.2:
             path.write_bytes(mutations.data(rng, json.dumps(good).encode()))
         else:
-            content = mutations.value(rng, good["content"])
-            changed = {**good, "content": content, "sha256": _checksum(content)}
-            path.write_text(json.dumps(changed), encoding="utf-8")
+            count_cache.save(key, mutations.value(rng, good["content"]))
         again = KernelCounts(t_unit, key)
         for word in words:
             count = again.count(word, feature_counts.CountOptions())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,13 +25,34 @@ def test_what_was_saved_is_loaded(folder: Path) -> None:
     assert disk_cache.load("texts", "a") is None
     disk_cache.save("texts", "a", {"text": "x" * 100})
     assert disk_cache.load("texts", "a") == {"text": "x" * 100}
-    assert [path.name for path in folder.iterdir()] == ["a.json"]
+    (path,) = folder.iterdir()
+    assert path.name == "a.json"
+    assert json.loads(path.read_text())["content"] == {"text": "x" * 100}
 
 
-def test_a_damaged_file_is_not_loaded(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: text.replace("unspoilt", "spoilt"),
+        lambda text: text + " ",
+        lambda text: text[:-1],
+        lambda text: text[:20],
+        lambda text: "",
+        lambda text: text.replace('"a"', '"b"'),
+    ],
+)
+def test_a_damaged_file_is_not_loaded(spoil: Callable[[str], str], folder: Path) -> None:
     disk_cache.save("texts", "a", {"text": "unspoilt"})
     path = folder / "a.json"
-    path.write_text(path.read_text().replace("unspoilt", "spoilt"))
+    assert disk_cache.load("texts", "a") == {"text": "unspoilt"}
+    path.write_text(spoil(path.read_text()))
+    assert disk_cache.load("texts", "a") is None
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000])
+def test_content_that_is_no_json(content: bytes, folder: Path) -> None:
+    disk_cache.save_bytes("texts", "a", content)
+    assert disk_cache.load_bytes("texts", "a") == content
     assert disk_cache.load("texts", "a") is None
 
 
@@ -53,11 +76,11 @@ def test_different_sequences_have_different_fingerprints() -> None:
 def test_a_full_disk_is_told_once_and_keeps_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def half(path: Path, text: str, **_: object) -> None:
-        path.write_bytes(text.encode()[: len(text) // 2])
+    def half(path: Path, data: bytes) -> None:
+        path.write_text(data[: len(data) // 2].decode(), encoding="utf-8")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_text", half)
+    monkeypatch.setattr(Path, "write_bytes", half)
     disk_cache._warn.cache_clear()
     with pytest.warns(UserWarning, match=r"texts cannot be written \(No space left") as told:
         [disk_cache.save("texts", name, "x" * 1000) for name in "ab"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from memsim.errors import ReplayError
 from memsim.machine import Machine
@@ -156,7 +158,7 @@ def compiled_to_json(kernels: Sequence[CompiledKernel]) -> str:
 def _block_json(block: BasicBlock) -> dict[str, Any]:
     accesses = [
         {
-            **asdict(instruction.memory),
+            **structs.asdict(instruction.memory),
             "opcode": instruction.opcode,
             "line": instruction.location.line if instruction.location else None,
         }

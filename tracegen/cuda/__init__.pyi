@@ -1,5 +1,6 @@
 from .front_end import host_clang as host_clang
 from .host_code import device_code as device_code
+from .host_code import without_built_in as without_built_in
 from .launch import CudaLaunch as CudaLaunch
 from .program import COMPILED as COMPILED
 from .program import FIRST as FIRST

@@ -24,6 +24,10 @@ _ATTRIBUTES = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\(
 _NVRTC_ERROR = re.compile(
     r"^(?P<file>[^\n]*)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<reason>[^\n]*)", re.MULTILINE
 )
+_BUILT_IN = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:cuda_runtime(?:_api)?|device_launch_parameters|vector_types)\.h[>\"][^\n]*",
+    re.MULTILINE,
+)
 _DEVICE = re.compile(r"\b__(?:device|global)__\b")
 
 
@@ -56,6 +60,11 @@ def without(text: str, line: int, reason: str) -> str | None:
         return _blank(text, function.start, closing + 1)  # its declaration does not compile
     body = f"{LEFT_OUT}();" + "\n" * text.count("\n", opening, closing)
     return text[: opening + 1] + body + text[closing:]
+
+
+def without_built_in(text: str) -> str:
+    """The text without the headers whose contents NVRTC knows of itself, and which it therefore does not find."""
+    return _BUILT_IN.sub("", text)
 
 
 def device_code(text: str, file: str, log: str) -> str:

@@ -52,6 +52,16 @@ def save(key: str, content: Mapping[str, Any]) -> None:
     disk_cache.save(KIND, key, dict(content), MOST_BYTES)
 
 
+def load_bytes(key: str) -> bytes | None:
+    """As `load`, but the content is not read from JSON."""
+    return disk_cache.load_bytes(KIND, key)
+
+
+def save_bytes(key: str, content: bytes) -> None:
+    """As `save`, for content that is JSON already."""
+    disk_cache.save_bytes(KIND, key, content, MOST_BYTES)
+
+
 def kept_file(name: str, make: Callable[[Path], None]) -> Path | None:
     """A file of the cache, which `make` writes if it is not there; None where nothing can be kept."""
     where = disk_cache.folder(KIND)

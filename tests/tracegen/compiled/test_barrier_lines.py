@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from memsim.trace import BARRIER_SITE
 from tests.support.machine_code import compiled, machine_code, probe, rearranged
@@ -29,7 +30,9 @@ def two_loops(first: int, second: int) -> MachineCode:
     lines = iter((first, second))
 
     def placed(one: Instruction) -> Instruction:
-        return replace(one, location=Location(next(lines))) if one.pipe == "barrier" else one
+        return (
+            structs.replace(one, location=Location(next(lines))) if one.pipe == "barrier" else one
+        )
 
     blocks = tuple(
         replace(block, instructions=tuple(map(placed, block.instructions))) for block in code.blocks

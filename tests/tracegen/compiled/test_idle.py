@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tests.support.machine_code import instruction
 from tracegen.compiled.counting.idle import IdleSubgroups
@@ -18,7 +17,7 @@ from tracegen.compiled.model import (
     MemoryOperation,
 )
 
-ARITHMETIC = replace(instruction("use R9"), location=Location(4, 1))
+ARITHMETIC = structs.replace(instruction("use R9"), location=Location(4, 1))
 BARRIER = Instruction(opcode="BAR", text="BAR", pipe="barrier")
 
 
@@ -89,6 +88,6 @@ def test_accesses_of_all_subgroups_have_no_columns() -> None:
 
 
 def test_a_block_of_which_all_run_a_part_counts_whole() -> None:
-    other = replace(local(1.0, 0.0), location=Location(5, 1))
+    other = structs.replace(local(1.0, 0.0), location=Location(5, 1))
     found = settled([other, local(0.5)], [1, 1])
     assert found == {"local_32": 4, "conflict": 3}

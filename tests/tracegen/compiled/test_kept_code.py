@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from memsim import disk_cache
 from tracegen.compiled import kept_code
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.model import Location, MachineCode
@@ -54,7 +53,7 @@ def test_code_is_kept_as_it_was_read(name: str) -> None:
 def test_another_place_in_the_text_is_another_code() -> None:
     code = read("row_sums.sm_80.sass")
     first = code.blocks[0]
-    moved = replace(first.instructions[0], location=Location(line=3, column=7))
+    moved = structs.replace(first.instructions[0], location=Location(line=3, column=7))
     other = replace(
         code,
         blocks=(replace(first, instructions=(moved, *first.instructions[1:])), *code.blocks[1:]),
@@ -72,25 +71,23 @@ def test_a_header_that_changed(tmp_path: Path) -> None:
     "damage",
     [
         lambda code: code.pop("blocks"),
-        lambda code: code["blocks"][0].pop(),
-        lambda code: code["blocks"][0][1][0].pop(),
-        lambda code: code["tables"].pop("memory"),
-        lambda code: code["tables"].update(memory=[]),
-        lambda code: code.update(colour="red"),
+        lambda code: code["blocks"][0].pop("label"),
+        lambda code: code["blocks"][0]["instructions"][0].pop("text"),
+        lambda code: code["blocks"][0]["instructions"][0].update(pipe="oil"),
+        lambda code: code["blocks"][0]["instructions"][0].update(stall_cycles="4"),
+        lambda code: code.update(registers_per_item=None),
     ],
 )
 def test_content_that_lacks_something(damage: Any) -> None:
     kept_code.save(KEY, read("row_sums.sm_80.sass"), {})
     content = cache.load(KEY)
-    code = json.loads(content["code"])
-    damage(code)
-    content["code"] = json.dumps(code)
-    disk_cache.save(cache.KIND, KEY, content)
+    damage(content["code"])
+    cache.save(KEY, content)
     assert cache.load(KEY) == content
     assert kept_code.load(KEY) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", "{", "[" * 100_000])
 def test_text_that_is_no_code(text: str) -> None:
-    disk_cache.save(cache.KIND, KEY, {"code": text, "headers": {}})
+    cache.save_bytes(KEY, text.encode())
     assert kept_code.load(KEY) is None

@@ -18,7 +18,7 @@ from tracegen import CudaWorkload
 from tracegen.compiled import program_of
 from tracegen.compiled.counting.conflicts import with_conflicts
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode, MemoryOperation
-from tracegen.cuda.host_code import device_code
+from tracegen.cuda.host_code import device_code, without_built_in
 from tracegen.local_memory.banks import Conflicts
 from tracegen.options import TraceOptions
 from tracegen.tools import precompiled, process
@@ -192,6 +192,14 @@ def test_only_host_code_is_taken_out() -> None:
     assert without.splitlines()[:2] == text.splitlines()[:2]
     assert "h()" not in without
     assert device_code(text, "k.cu", "k.cu(9): error: beyond the end\n") == text
+
+
+@pytest.mark.parametrize(
+    "line", ["#include <cuda_runtime.h>", '  # include "device_launch_parameters.h" // as usual']
+)
+def test_headers_that_nvrtc_has_built_in(line: str) -> None:
+    others = '#include <cuda_runtime.hpp>\n#include "my/cuda_runtime.h"\nint4 f();\n'
+    assert without_built_in(f"{line}\n{others}") == f"\n{others}"
 
 
 def test_conflicts_of_a_line() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.support.machine_code import compiled, instruction, machine_code, probe, rearranged
 from tracegen.compiled.counting.quiet_code import executions
@@ -72,7 +73,7 @@ PROBES = [probe("load", LOOP, "a[0]"), probe("store", LOOP, "c[0]"), probe("stor
 
 def quiet(line: int) -> Instruction:
     """An instruction without memory that implements a line."""
-    return replace(instruction("use R9"), location=Location(line, 6))
+    return structs.replace(instruction("use R9"), location=Location(line, 6))
 
 
 def unrolled(main: int, remainder: int) -> CompiledLaunch:
@@ -158,7 +159,11 @@ def repeated(main: list[int], rest: list[int]) -> list[float]:
     launch = unrolled(4, 1)
     blocks = list(launch.code.blocks)
     for at, counts in ((1, main), (2, rest)):
-        own = [replace(quiet(3), opcode=f"o{k}") for k, n in enumerate(counts) for _ in range(n)]
+        own = [
+            structs.replace(quiet(3), opcode=f"o{k}")
+            for k, n in enumerate(counts)
+            for _ in range(n)
+        ]
         blocks[at] = replace(blocks[at], instructions=tuple(own))
     changed = compiled(replace(launch.code, blocks=tuple(blocks)), LOOP, PROBES)
     return list(with_loops(changed, n=18).executions.times)

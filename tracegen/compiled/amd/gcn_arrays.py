@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from msgspec import structs
+
 from tracegen.compiled.amd.gcn_metadata import Parameter
 from tracegen.compiled.amd.gcn_operands import names, split_operands
 from tracegen.compiled.model import BasicBlock, Instruction
@@ -71,8 +73,8 @@ def _named(block: BasicBlock, state: _State, arguments: Mapping[int, str]) -> It
         if memory is not None and memory.space in ("global", "constant"):
             origins = _union(state, _address_registers(instruction)) - {_ARGUMENTS}
             if len(origins) == 1:
-                memory = dataclasses.replace(memory, array=next(iter(origins)))
-                yield dataclasses.replace(instruction, memory=memory)
+                memory = structs.replace(memory, array=next(iter(origins)))
+                yield structs.replace(instruction, memory=memory)
             else:
                 yield instruction
         else:

@@ -7,6 +7,8 @@ import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec import structs
+
 from tracegen.compiled.model import Instruction, Location, MachineCode
 from tracegen.local_memory.accesses import LocalAccess
 from tracegen.local_memory.banks import Conflicts
@@ -115,10 +117,8 @@ def _known(code: MachineCode, found: Callable[[Instruction, int], Conflicts]) ->
             return one
         places = 2 if _TWO_PLACES.match(one.opcode) else 1
         passes, share = found(one, one.memory.bytes_per_item // places)
-        memory = dataclasses.replace(
-            one.memory, conflict_passes=places * passes, active_share=share
-        )
-        return dataclasses.replace(one, memory=memory)
+        memory = structs.replace(one.memory, conflict_passes=places * passes, active_share=share)
+        return structs.replace(one, memory=memory)
 
     blocks = (
         dataclasses.replace(block, instructions=tuple(map(known, block.instructions)))

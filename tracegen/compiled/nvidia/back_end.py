@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from memsim.files import temporary_folder
 from tracegen.compiled import kept_code
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
@@ -181,8 +183,8 @@ def _with_origin(instruction: Instruction, origins: Sequence[Origin]) -> Instruc
         return instruction
     origin, memory = origins[number - 1], instruction.memory
     if memory is not None:
-        memory = dataclasses.replace(memory, array=_array(memory, origin))
-    return dataclasses.replace(instruction, location=origin.location, memory=memory)
+        memory = structs.replace(memory, array=_array(memory, origin))
+    return structs.replace(instruction, location=origin.location, memory=memory)
 
 
 def _array(memory: MemoryOperation, origin: Origin) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
 
@@ -17,9 +18,9 @@ from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.kernel_bodies import inlined_bodies
 from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
 from tracegen.compiled.request import PRINTF, CompileError, Request, check, linked
-from tracegen.cuda import device_code
+from tracegen.cuda import device_code, without_built_in
 from tracegen.tools import cache
-from tracegen.tools.process import run
+from tracegen.tools.process import Finished, run
 from tracegen.tools.toolchain import (
     NvidiaTools,
     Tool,
@@ -44,6 +45,7 @@ takes 252 registers, and 32 with NVIDIA's. And it calls long functions, for whic
 generic; NVIDIA's inline what is not marked `__noinline__`."""
 _TYPED = ("-Xclang", "-no-opaque-pointers", "-fno-discard-value-names")
 """For libNVVM, to whose LLVM IR pointers without types, and parameters without names, are unknown."""
+_FOR_NVRTC = "nvrtc.memsim.cu"
 _DEBUG_TARGET = re.compile(r"^(\.target [^\n]*?), debug$", re.MULTILINE)
 _DEBUG_SECTION = re.compile(r"^\s*\.section\s[^{]*\{.*?\}[ \t]*$", re.MULTILINE | re.DOTALL)
 # Labels that only the debug sections refer to. clang puts them, and positions, even inside calls.
@@ -89,29 +91,45 @@ def _run_nvrtc(request: CudaRequest, tools: NvidiaTools, folder: Path) -> None:
     """Writes `kernel.ptx`, in which the kernel has the symbol of the request.
 
     NVRTC has neither the host's interface nor headers, which kernels hardly need. clang lists the headers
-    that it reads.
+    that it reads, meanwhile.
     """
-    if "#include" in request.text:
-        language = request.nvidia_language(_known_target(request.target, tools.clang))
-        finished = request.run_clang(tools.clang, language, "kernel.ptx", folder, only_check=True)
-        check(finished, tools.clang, request)
-    tool, program = nvrtc_tool(), request.program
-    text = PRINTF.sub("_print", program.compilable or program.text)
-    target = f"--gpu-architecture=compute_{request.target[3:]}"
-    names = [request.file, program.file, program.kernel, "kernel.ptx"]
-    command = [*library_command("nvrtc", tool.path), *names, target, *request.nvrtc_options]
-    while True:
-        (folder / request.file).write_text(text, encoding="utf-8")
-        finished = run(command, folder)
-        shorter = device_code(text, program.file, finished.errors) if finished.status else text
-        if shorter == text:
-            break
-        text = shorter
-    symbol = check(finished, tool, request).output.strip()
+    with ThreadPoolExecutor(1) as beside:
+        listed = beside.submit(_list_headers, request, tools, folder)
+        finished = _tried_by_nvrtc(request, folder)
+    listed.result()
+    symbol = check(finished, nvrtc_tool(), request).output.strip()
     if symbol != request.kernel:
         file = folder / "kernel.ptx"
         ptx = file.read_text(encoding="utf-8")
         file.write_text(re.sub(rf"\b{re.escape(symbol)}\b", request.kernel, ptx), encoding="utf-8")
+
+
+def _list_headers(request: CudaRequest, tools: NvidiaTools, folder: Path) -> None:
+    if "#include" in request.text:
+        language = request.nvidia_language(_known_target(request.target, tools.clang))
+        finished = request.run_clang(tools.clang, language, "listed.ptx", folder, only_check=True)
+        check(finished, tools.clang, request)
+
+
+def _tried_by_nvrtc(request: CudaRequest, folder: Path) -> Finished:
+    """The last of NVRTC's runs, each of which has less of the program than the one before."""
+    program = request.program
+    text = without_built_in(PRINTF.sub("_print", program.compilable or program.text))
+    target = f"--gpu-architecture=compute_{request.target[3:]}"
+    names = [_FOR_NVRTC, program.file, program.kernel, "kernel.ptx"]
+    command = [
+        *library_command("nvrtc", nvrtc_tool().path),
+        *names,
+        target,
+        *request.nvrtc_options,
+    ]
+    while True:
+        (folder / _FOR_NVRTC).write_text(text, encoding="utf-8")
+        finished = run(command, folder)
+        shorter = device_code(text, program.file, finished.errors) if finished.status else text
+        if shorter == text:
+            return finished
+        text = shorter
 
 
 def _run_nvvm(request: Request, tools: NvidiaTools, folder: Path) -> None:

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from memsim.errors import KernelError
 from tracegen.compiled.block_graph import Line, basic_blocks, call_notes
 from tracegen.compiled.model import BasicBlock, Direction, Instruction, MemoryOperation, Pipe, Space
@@ -130,11 +132,11 @@ class _SassReader:
         if upper_half is not None:
             base, pipe = instruction.opcode.partition(".")[0], instruction.pipe
             cycles = self.waits.cycles(base, pipe, instruction.memory, upper_half)
-            instruction = replace(instruction, stall_cycles=cycles)
+            instruction = structs.replace(instruction, stall_cycles=cycles)
         named = table[1].split(",") if table else _TARGET.findall(listed)[-1:]
         if match["opcode"].startswith("CALL") and named and named[0].startswith(".L"):
             # A far jump: functions have names of their own.
-            instruction = replace(instruction, opcode="BRA", pipe=PIPE_OF["BRA"])
+            instruction = structs.replace(instruction, opcode="BRA", pipe=PIPE_OF["BRA"])
         base = instruction.opcode.partition(".")[0]
         callee = None
         if base == "CALL":  # `CALL R2 \`(base)` calls through a register.

@@ -10,6 +10,8 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from tracegen.compiled.model import BasicBlock, Instruction
 from tracegen.compiled.nvidia.ptx import Origin
 
@@ -40,4 +42,4 @@ def _marked(instruction: Instruction, origins: Sequence[Origin]) -> Instruction:
         return instruction
     if _PRIVATE_ACCESS.match(origins[number - 1].text):
         return instruction
-    return dataclasses.replace(instruction, memory=dataclasses.replace(memory, spill=True))
+    return structs.replace(instruction, memory=structs.replace(memory, spill=True))
