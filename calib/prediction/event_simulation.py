@@ -3,11 +3,12 @@
 A core has units (arithmetic of several kinds, L1's pipe, issue slots) that work at once. They serve a block in
 turns of a few cycles, between which they serve others, as schedulers select a sub-group for each instruction.
 Among the sub-groups whose data have arrived, and whose next turn finds the unit free that it needs longest, the
-core selects one of the group that began first, of these the one that has waited longest since its last turn; if there
-is none, no turn begins until there is. (On an H200, of loads for which several groups competed, 98 to 99.5 % were of
-the oldest: experiments/README.md.) Its other units serve the turn when they have served earlier ones, and it ends when
-all have, but no sooner than its sub-group would issue it alone: sub-groups that can issue at the same time share the
-units, and each waits for its own results.
+core selects the one that has waited longest since its last turn; if there is none, no turn begins until there is. Groups
+that began together then go on together: what one waits for at its beginning, the others do not hide. (An H200 takes
+most loads from the oldest group, but with the oldest group first in all turns, predicted times are farther from the
+measured ones: experiments/README.md.) Its other units serve the turn when they have served earlier ones, and it ends
+when all have, but no sooner than its sub-group would issue it alone: sub-groups that can issue at the same time share
+the units, and each waits for its own results.
 
 What a block moves is queued at channels (L2, DRAM, ...) when its last turn ends. A channel serves the requests of all
 cores one after another, so n cores share n times the bandwidth of one core's share. Loads of a channel whose requests
@@ -169,9 +170,7 @@ def readable(
     subgroups = range(tlp * blp)
     free = [[0.0 for _ in subgroups] for _ in range(cores)]  # when a sub-group may continue
     at = [[0 for _ in subgroups] for _ in range(cores)]  # blocks that it has issued
-    order = [list(subgroups) for _ in range(cores)]  # the oldest group, the longest without a turn
-    age = [[s // tlp for s in subgroups] for _ in range(cores)]
-    n_begun = [blp] * cores
+    order = [list(subgroups) for _ in range(cores)]  # the longest without a turn first
     arrival = [[0.0 for _ in subgroups] for _ in range(cores)]  # of all that it has loaded
     waiting: list[list[list[int]]] = [[[] for _ in range(blp)] for _ in range(cores)]
     taken = [[0 for _ in subgroups] for _ in range(cores)]  # turns of the next block
@@ -216,7 +215,6 @@ def readable(
             free[c][s] = issued
             order[c].remove(s)
             order[c].append(s)
-            order[c].sort(key=age[c].__getitem__)
             continue
         taken[c][s] = 0
         for k, cycles in enumerate(channels[block]):
@@ -244,13 +242,7 @@ def readable(
                 free[c][k] = latest
             if released:
                 group.clear()
-        goes_on = [k for k in released if at[c][k] < len(path[k % tlp]) * rounds]
-        for k in goes_on:
-            if step_of(c, k) == 0:
-                age[c][k] = n_begun[c]
-        n_begun[c] += any(step_of(c, k) == 0 for k in released)
-        order[c] += goes_on
-        order[c].sort(key=age[c].__getitem__)
+        order[c] += [k for k in released if at[c][k] < len(path[k % tlp]) * rounds]
     table = np.array(rows, np.float64).reshape(-1, 7)
     idle_cycles = [np.array(gaps, np.float64).reshape(-1, 2) for gaps in idle]
     return _events(table[:, :4].T.astype(np.int64), table[:, 4:].T, idle_cycles)

@@ -55,10 +55,7 @@ class _State(NamedTuple):
     arrival : (n_core, n_subgroup) when all that it has loaded so far has arrived
     following : (n_core, n_subgroup) the step of its path that it issues next;  taken : turns that it has had of it;
         event : the event that describes it
-    order : (n_core, n_subgroup) runnable sub-groups, the oldest groups first, and of a group the longest without a
-        turn;  runnable : (n_core,) how many they are
-    age : (n_core, n_subgroup) how many runs of the program began on the core before the sub-group's;  n_begun :
-        (n_core,) such runs so far
+    order : (n_core, n_subgroup) runnable sub-groups, the longest without a turn first;  runnable : (n_core,) how many
     arrived : (n_core, n_group) sub-groups at the group's barrier;  arrived_ids : which
     next_time, next_place : (n_core,) when the core issues next, and the place in `order` of the issuer
     wanted : (n_core, n_unit) runnable sub-groups whose next block occupies this unit longest
@@ -76,8 +73,6 @@ class _State(NamedTuple):
     event: Integers
     order: Integers
     runnable: Integers
-    age: Integers
-    n_begun: Integers
     arrived: Integers
     arrived_ids: Integers
     next_time: Floats
@@ -99,16 +94,6 @@ def drawn(core: int, subgroup: int, at: int, n: int) -> int:
 
 
 _drawn = inner(drawn)
-
-
-@inner
-def _insert(order, n, age, s):  # type: ignore[no-untyped-def]
-    """Insert a sub-group into the order of n others, behind those of its age."""
-    k = n
-    while k and age[order[k - 1]] > age[s]:
-        order[k] = order[k - 1]
-        k -= 1
-    order[k] = s
 
 
 @hot
@@ -141,8 +126,6 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
         event,
         order,
         runnable,
-        age,
-        n_begun,
         arrived,
         arrived_ids,
         next_time,
@@ -220,17 +203,11 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
                     other = arrived_ids[c, g, k]
                     free[c, other] = latest
                     if at[c, other] < rounds * length[other % tlp]:
-                        if following[c, other] == 0:
-                            age[c, other] = n_begun[c]
-                        _insert(order[c], runnable[c], age[c], other)
+                        order[c, runnable[c]] = other
                         runnable[c] += 1
                         wanted[c, longest[path[other % tlp, following[c, other]]]] += 1
-                n_begun[c] += 1
         elif at[c, s] < rounds * length[s % tlp]:
-            if last and following[c, s] == 0:
-                age[c, s] = n_begun[c]
-                n_begun[c] += 1
-            _insert(order[c], runnable[c], age[c], s)
+            order[c, runnable[c]] = s
             runnable[c] += 1
             wanted[c, longest[path[s % tlp, following[c, s]]]] += 1
         soonest = np.inf  # no turn begins before
@@ -287,8 +264,6 @@ def run(
         event=np.zeros((cores, n_subgroup), np.int64),
         order=np.tile(np.arange(n_subgroup), (cores, 1)),
         runnable=np.full(cores, n_subgroup),
-        age=np.tile(np.arange(n_subgroup) // tlp, (cores, 1)),
-        n_begun=np.full(cores, blp),
         arrived=np.zeros((cores, blp), np.int64),
         arrived_ids=np.zeros((cores, blp, tlp), np.int64),
         next_time=np.zeros(cores),

@@ -277,8 +277,9 @@ def _slope(inputs: Inputs, paths: Paths, resident: Residents, trial: int) -> flo
     spans = []
     for core in range(CORES):
         ends = np.sort(issued.ready_cycles[last & (issued.core == core)]).reshape(ROUNDS, -1)
-        # A round ends when as many sub-groups have ended as are resident.
-        spans.append(ends[-2].mean() - ends[FIRST_ROUND - 1].mean())
+        # A round ends when as many sub-groups have ended as are resident. (The mean of a round's ends would be earlier
+        # by up to half a round when groups that began together have drifted apart.)
+        spans.append(ends[-2].max() - ends[FIRST_ROUND - 1].max())
     return float(np.mean(spans)) / (ROUNDS - 1 - FIRST_ROUND)
 
 

@@ -165,14 +165,21 @@ def test_a_block_waits_for_the_unit_that_it_needs_longest() -> None:
     np.testing.assert_array_equal(both.issued_cycles, [10, 20, 21, 28])
 
 
-def test_the_oldest_group_is_served_first() -> None:
-    """Three groups of one sub-group, each with two blocks of 10: the first runs again when all have had their turns, for
-    others are then older."""
+@pytest.mark.parametrize(("tlp", "blp"), [(1, 3), (3, 1)])
+def test_sub_groups_of_all_groups_take_turns(tlp: int, blp: int) -> None:
     program: Any = ([10, 10], [0, 0], [[0], [0]], [False, False])
-    whole = events(*program, tlp=1, blp=3, rounds=2)
-    assert whole.subgroup.tolist() == [0, 0, 1, 1, 2, 2] * 2
-    # The sub-groups of one group take turns.
-    assert events(*program, tlp=3, blp=1).subgroup.tolist() == [0, 1, 2, 0, 1, 2]
+    whole = events(*program, tlp=tlp, blp=blp, rounds=2)
+    assert whole.subgroup.tolist() == [0, 1, 2] * 4
+
+
+def test_groups_that_began_together_hide_nothing_of_each_other() -> None:
+    """Two groups of one sub-group wait for 50 cycles, and then work for 40, in turns of 8: they end 8 cycles
+    apart, and each round takes the wait and the work of both, 130."""
+    program: Any = ([0, 40], [50, 0], [[0], [0]], [False, False])
+    found = events(*program, tlp=1, blp=2, rounds=3, turn_cycles=8)
+    ends = np.sort(found.ready_cycles[found.step == 1]).reshape(3, 2)
+    np.testing.assert_array_equal(ends[:, 1] - ends[:, 0], 8)
+    np.testing.assert_array_equal(ends[:, 0], [122, 252, 382])
 
 
 def test_stores_are_not_waited_for_and_later_loads_queue_behind_them() -> None:
