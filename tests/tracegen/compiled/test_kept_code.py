@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tracegen.compiled import kept_code
 from tracegen.compiled.amd.gcn import read_gcn
-from tracegen.compiled.model import Location, MachineCode
+from tracegen.compiled.model import Instruction, Location, MachineCode
 from tracegen.compiled.nvidia.sass import read_sass
 from tracegen.tools import cache
 
@@ -67,14 +67,20 @@ def test_a_header_that_changed(tmp_path: Path) -> None:
     assert kept_code.load(KEY) is None
 
 
+def damaged(code: Any, field: str, value: Any) -> None:
+    """Changes a field of the first instruction, which is kept as a row."""
+    code["blocks"][0]["instructions"][0][Instruction.__struct_fields__.index(field)] = value
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         lambda code: code.pop("blocks"),
         lambda code: code["blocks"][0].pop("label"),
-        lambda code: code["blocks"][0]["instructions"][0].pop("text"),
-        lambda code: code["blocks"][0]["instructions"][0].update(pipe="oil"),
-        lambda code: code["blocks"][0]["instructions"][0].update(stall_cycles="4"),
+        lambda code: damaged(code, "pipe", "oil"),
+        lambda code: damaged(code, "reads", [7]),
+        lambda code: damaged(code, "stall_cycles", "4"),
+        lambda code: code["blocks"][0]["instructions"][0].clear(),
         lambda code: code.update(registers_per_item=None),
     ],
 )

@@ -6,7 +6,7 @@ in one bank issue every other cycle, and FFMA with all three operands in one ban
 Dissecting and Modeling the Architecture of Modern GPU Cores, MICRO 2025, section 5.3, on an RTX A6000). How
 instructions that differ share the banks is not known. Each is counted by itself, and not, as in their best
 approximation, with reads that are interleaved within three cycles: this was chosen by the rate and the issue slots of an
-n-body simulation on an H200. It is checked on what did not choose it (experiments/README.md).
+n-body simulation on an H200. It is checked on what did not choose it (experiments/hardware/README.md).
 
 An operand that is marked `.reuse` stays beside the bank until the next read of that bank by an operand in the same
 place (their section 5.3.1), as far as no other warp comes between.
