@@ -182,14 +182,23 @@ def random_kernel(
 
 
 @pytest.mark.parametrize(
-    ("regime", "typical", "lowest", "highest"),
-    [("latency", 0.03, -0.05, 0.11), ("issue", 0.02, -0.1, 0.04), ("bandwidth", 0.11, -0.07, 0.5)],
+    ("regime", "barriers", "typical", "lowest", "highest"),
+    [
+        ("latency", 0.0, 0.021, -0.05, 0.11),
+        ("latency", 0.3, 0.011, -0.05, 0.11),
+        ("latency", 1.0, 0.008, -0.05, 0.11),
+        ("issue", 0.0, -0.006, -0.1, 0.04),
+        ("issue", 0.3, -0.005, -0.1, 0.04),
+        ("issue", 1.0, -0.003, -0.1, 0.04),
+        ("bandwidth", 0.0, 0.080, -0.07, 0.5),
+        ("bandwidth", 0.3, 0.078, -0.07, 0.5),
+        ("bandwidth", 1.0, 0.101, -0.07, 0.5),
+    ],
 )
-@pytest.mark.parametrize("barriers", [0.0, 0.3, 1.0])
 def test_against_sub_groups_in_turn(
-    regime: str, typical: float, lowest: float, highest: float, barriers: float
+    regime: str, barriers: float, typical: float, lowest: float, highest: float
 ) -> None:
-    """The corrected form within a few percent of the events over 200 random kernels.
+    """How far the corrected form is from the events over 200 random kernels: the median, as was found, and bounds.
 
     It is too long where bandwidth binds: it takes blocks one after the other, so the transfers of one
     do not cover the latency of the next.
@@ -199,7 +208,7 @@ def test_against_sub_groups_in_turn(
     for _ in range(200):
         blocks, tlp, blp = random_kernel(rng, regime, barriers)
         off.append(float(round_cycles(blocks, tlp, blp)) / simulate(blocks, tlp, blp, rounds=8) - 1)
-    assert abs(float(np.median(off))) < typical
+    assert float(np.median(off)) == pytest.approx(typical, abs=0.005)
     assert lowest < min(off)
     assert max(off) < highest
 
