@@ -1,0 +1,318 @@
+"""The micro-operations that machine code is lowered to: one set for NVIDIA's and AMD's GPUs.
+
+A micro-operation works on *rows* and *masks* of one sub-group. A row holds 32 bits of every lane; 64-bit values take
+two rows that follow each other, the low half first. A mask holds one bit a lane: predicates, `vcc`, `exec`. Scalar and
+uniform registers are rows whose lanes are all equal. Rows 0 and 1 are zero and are never written; what nobody
+needs is written to TRASH_ROW and the rows behind it, or to TRASH_MASK. Mask 0 is always true.
+
+The lanes that take part are those that are active and whose guard is set; results of others are kept. A result mask
+is written for these lanes alone, too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+ZERO_ROW, TRASH_ROW, FIRST_ROW = 0, 2, 6
+"""Two zero rows, four rows for results that nobody needs, then those of the program."""
+TRUE_MASK, TRASH_MASK, FIRST_MASK = 0, 1, 2
+ALWAYS, NEVER = 2 * TRUE_MASK, 2 * TRUE_MASK + 1
+
+
+class MicroOperation(NamedTuple):
+    """One row of the table that the interpreter reads; fields that an operation does not use are 0.
+
+    op : number of the operation
+    guard, m, n : source masks, as 2 * number, plus 1 where the mask is negated
+    d, e : results: rows or masks, as the operation's signature says
+    a, b, c : source rows
+    x : modifiers, bits of the operation's own
+    y : an immediate number: an offset in bytes, the micro-operation to branch to
+    z : number of the machine instruction that it implements
+    """
+
+    op: int
+    guard: int = ALWAYS
+    d: int = 0
+    e: int = 0
+    a: int = ZERO_ROW
+    b: int = ZERO_ROW
+    c: int = ZERO_ROW
+    m: int = ALWAYS
+    n: int = ALWAYS
+    x: int = 0
+    y: int = 0
+    z: int = 0
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What an operation reads and writes, and what it does.
+
+    rows_written, rows_read : field -> how many rows;  masks_written, masks_read : fields
+    """
+
+    name: str
+    number: int
+    signature: str
+    meaning: str
+    rows_written: dict[str, int]
+    rows_read: dict[str, int]
+    masks_written: tuple[str, ...]
+    masks_read: tuple[str, ...]
+
+
+# Modifiers of arithmetic: of which operands the sign is changed, or dropped first.
+NEGATE_A, NEGATE_B, NEGATE_C = 1, 2, 4
+ABSOLUTE_A, ABSOLUTE_B, ABSOLUTE_C = 8, 16, 32
+SATURATE, FLUSH = 64, 128
+"""The result is clamped to [0, 1]; subnormal operands and results become zero of their sign."""
+ROUND_DOWN, ROUND_UP, ROUND_ZERO = 1 << 8, 2 << 8, 3 << 8
+ROUNDING = 3 << 8
+"""Of floating-point arithmetic; without it, to nearest, ties to even."""
+BF16 = 1 << 10
+"""Packed 16-bit arithmetic: operands are bfloat16."""
+HALVES_A, HALVES_B, HALVES_C = 11, 13, 15
+"""Packed 16-bit arithmetic: bit positions of two bits a source: 0 both halves in order, 1 the low half twice, 2 the high
+half twice, 3 the source is one float32."""
+NEGATE_HIGH_A, NEGATE_HIGH_B, NEGATE_HIGH_C = 1 << 17, 1 << 18, 1 << 19
+"""Packed 16-bit arithmetic: the high half changes its sign, in addition to what NEGATE_* does to both."""
+
+# Comparisons, in x: a condition, of floating-point numbers also whether it holds if one is not a number.
+LESS, EQUAL, GREATER, UNORDERED = 1, 2, 4, 8
+"""The condition holds if one of the named relations holds: LESS | EQUAL is <=; LESS | GREATER is != of numbers."""
+# The result is combined with mask m.
+COMBINE_AND, COMBINE_OR, COMBINE_XOR = 0 << 20, 1 << 20, 2 << 20
+"""Of comparisons, in x. Without another mask: COMBINE_AND with ALWAYS."""
+
+WRAP = 1
+"""Of shifts, in x: the distance is taken modulo the width. Without it, distances beyond the width shift everything out."""
+
+# Kinds of numbers, of conversions.
+U8, S8, U16, S16, U32, S32, U64, S64, F16, BFLOAT16, F32, F64 = range(12)
+TO_NEAREST, TO_DOWN, TO_UP, TO_ZERO = range(4)
+"""Of conversions: x is from | to << 4 | rounding << 8, with NEGATE_SOURCE, ABSOLUTE_SOURCE, FLUSH_SOURCE, SATURATE_TO and the
+byte or half of the source at SOURCE_PART."""
+NEGATE_SOURCE, ABSOLUTE_SOURCE, FLUSH_SOURCE, WHOLE_NUMBER, SATURATE_TO = (
+    1 << k for k in range(10, 15)
+)
+"""WHOLE_NUMBER: the result is a whole floating-point number (FRND, v_floor_f32)."""
+SOURCE_PART = 16
+"""Bit position of two bits: which byte of the row an 8-bit source is, or which half a 16-bit one is."""
+
+RECIPROCAL, ROOT, RECIPROCAL_ROOT, EXP2, LOG2, SINE, COSINE, TANH = range(8)
+"""Of SPECIAL, in y. SINE and COSINE take radians for NVIDIA; with TURNS in x, turns (AMD's v_sin_f32)."""
+TURNS = 1 << 11
+
+SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY = range(4)
+VOTE_ANY, VOTE_ALL, VOTE_EQUAL = range(3)
+(
+    REDUCE_ADD,
+    REDUCE_MIN_S,
+    REDUCE_MAX_S,
+    REDUCE_MIN_U,
+    REDUCE_MAX_U,
+    REDUCE_AND,
+    REDUCE_OR,
+    REDUCE_XOR,
+) = range(8)
+
+# Memory: x.
+GLOBAL, LOCAL, PRIVATE, CONSTANT, GENERIC = range(5)
+"""The space, in the lowest three bits, named as OpenCL names it: LOCAL is shared by a group."""
+BYTES = 3
+"""Bit position of the bytes that a lane accesses: 1, 2, 4, 8, 12, 16, 32 (six bits)."""
+SIGN_EXTEND = 1 << 9
+"""Of loads of 1 and 2 bytes."""
+HIGH_HALF = 1 << 10
+"""Loads of 1 and 2 bytes write the high half of the row and keep the low one; stores take the high half. With KEEP_HALF and
+not HIGH_HALF the low half is written and the high one kept (AMD's d16)."""
+KEEP_HALF = 1 << 11
+ADDRESS_64, ADDRESS_32 = 0 << 12, 1 << 12
+"""Row a is the low half of an address of 64 bits, or a row of 32 bits that is extended (unsigned) and added to the 64 bits
+of row b; with SIGNED_32 it is extended with its sign. In LOCAL, PRIVATE and CONSTANT memory addresses have 32 bits, which
+are those of a plus those of b."""
+SIGNED_32 = 1 << 13
+SCALE = 14
+"""Bit position of two bits: row a of an ADDRESS_32 is multiplied by 1, 4, 8 or 16."""
+ONE_LANE = 1 << 16
+"""A scalar load: done once for the sub-group, the first lane's address; its result goes to all lanes, whatever the guard."""
+BYPASS_L1 = 1 << 17
+SKIPPED = 1 << 18
+"""Set by slicing: the access is recorded, but its value is neither read nor written."""
+SPILL = 1 << 19
+FLOATING = 1 << 20
+"""Of atomics: the operands are floating-point numbers; their kind follows from the bytes, with BF16 packed bfloat16 and, at 4 bytes
+with PACKED, two halves."""
+PACKED = 1 << 21
+NO_RESULT = 1 << 22
+"""Of atomics: nobody gets the old value."""
+ATOMIC_OPERATION = 24
+"""Bit position of four bits."""
+(
+    ATOMIC_ADD, ATOMIC_MIN_S, ATOMIC_MAX_S, ATOMIC_MIN_U, ATOMIC_MAX_U, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR,
+    ATOMIC_EXCHANGE, ATOMIC_COMPARE, ATOMIC_INCREMENT, ATOMIC_DECREMENT, ATOMIC_SUBTRACT,
+) = range(13)  # fmt: skip
+"""ATOMIC_COMPARE: row b is what is compared (as many rows as the value), c the new value; the others take the operand from c.
+INCREMENT: old >= operand ? 0 : old + 1. DECREMENT: old == 0 or old > operand ? operand : old - 1."""
+
+SLOT = 20
+"""Of WAIT_SLOTS and accesses: see WAIT_SLOTS."""
+
+_DEFINITIONS = """
+MOVE            d <- a              | d = a
+MOVE2           d2 <- a2            | d = a, 64 bits
+SELECT          d <- a b m          | d = m ? a : b; with NEGATE_* and ABSOLUTE_* in x of floats, the sign bit is changed
+ADD3            d <- a b c          | d = a + b + c, 32 bits; x: NEGATE_*
+ADD_CARRY       d D:e D:y <- a b c m n | the sum of a, b, c (negated ones as ~a + 1 in 64 bits) and the carries m and n, 1 where set;
+                                    |   e: the sum of the 32-bit values has a carry (the sum >> 32 is not 0), y: the sum >> 32 exceeds 1
+BORROW          d D:e <- a b m      | d = a - b - m; e: it borrows (a < b + m as unsigned numbers)
+MULTIPLY_ADD    d <- a b c          | d = a * b + c, the low 32 bits; x: NEGATE_C, NEGATE_A (of the product)
+MULTIPLY_WIDE_U d2 D:e <- a b c2 m  | d = a * b + c + carry m, 64 bits, of unsigned numbers; e: it carries out of 64 bits
+MULTIPLY_WIDE_S d2 D:e <- a b c2 m  | the same of signed numbers (the carry is that of the 64-bit addition)
+MULTIPLY_HIGH_U d <- a b            | the high half of the unsigned product
+MULTIPLY_HIGH_S d <- a b            | the high half of the signed product
+ADD64           d2 <- a2 b2         | d = a + b, 64 bits; x: NEGATE_*
+MULTIPLY64      d2 <- a2 b2         | d = a * b, the low 64 bits
+MULTIPLY_24     d <- a b c          | d = a * b + c of the low 24 bits of a and b; x: 0 unsigned, 1 signed
+DOT4            d <- a b c          | d = c + the sum of the products of the 4 bytes of a and b; x: bit 0 a signed, bit 1 b signed
+LOGIC3          d <- a b c          | bitwise: bit k of y is the result where the bits of a, b, c are k = 4a + 2b + c
+SHIFT_LEFT      d <- a b            | d = a << b; x: WRAP
+SHIFT_RIGHT_U   d <- a b            | d = a >> b, zeros come in; x: WRAP
+SHIFT_RIGHT_S   d <- a b            | d = a >> b, the sign comes in; x: WRAP
+FUNNEL_LEFT     d <- a b c          | the high half of (c:a) << b; c is the high half; x: WRAP (modulo 32), else distances are clamped to 32
+FUNNEL_RIGHT    d <- a b c          | the low half of (c:a) >> b; x: WRAP (modulo 32), else distances are clamped to 32
+SHIFT_LEFT64    d2 <- a2 b          | 64 bits; x: WRAP (modulo 64)
+SHIFT_RIGHT64_U d2 <- a2 b          | 64 bits, zeros come in; x: WRAP
+SHIFT_RIGHT64_S d2 <- a2 b          | 64 bits, the sign comes in; x: WRAP
+BIT_FIELD_U     d <- a b c          | c bits of a from bit b on, zeros above; b and c modulo 32; c = 0: 0
+BIT_FIELD_S     d <- a b c          | the same with the sign above
+BIT_MASK        d <- a b            | b ones from bit a on; x: WRAP, else what exceeds 32 is cut off
+SIGN_EXTEND_AT  d <- a b            | the low b bits of a with their sign; b clamped to 32; x: WRAP modulo 32
+PERMUTE_BYTES   d <- a b c          | byte k of d is byte (c >> 4k) & 7 of (b:a), b the high half; with bit 3 set its sign bit eight times
+MINIMUM_S       d <- a b            | of signed numbers
+MAXIMUM_S       d <- a b            | of signed numbers
+MINIMUM_U       d <- a b            | of unsigned numbers
+MAXIMUM_U       d <- a b            | of unsigned numbers
+MINIMUM64_S     d2 <- a2 b2         | of signed numbers of 64 bits
+MAXIMUM64_S     d2 <- a2 b2         | of signed numbers of 64 bits
+MINIMUM64_U     d2 <- a2 b2         | of unsigned numbers of 64 bits
+MAXIMUM64_U     d2 <- a2 b2         | of unsigned numbers of 64 bits
+ABSOLUTE        d <- a              | of a signed number, modulo 2^32
+COUNT_ONES      d <- a              | the bits that are set
+HIGHEST_BIT     d <- a              | number of the highest set bit, 2^32 - 1 where none is; x: bit 0: counted from bit 31 down; bit 1: of a
+                                    |   signed number the highest bit that differs from the sign
+LOWEST_BIT      d <- a              | number of the lowest set bit, 2^32 - 1 where none is
+REVERSE_BITS    d <- a              | bit k becomes bit 31 - k
+SUM_DIFFERENCES d <- a b c          | d = c + |a - b| of signed numbers; x: bit 0 unsigned; bit 1: the sum over the four bytes
+COMPARE_S       D:d D:e <- a b m    | d = relation(a, b) combined with m, e = not relation(a, b) combined with m; signed
+COMPARE_U       D:d D:e <- a b m    | the same of unsigned numbers
+COMPARE64_S     D:d D:e <- a2 b2 m  | the same of signed numbers of 64 bits
+COMPARE64_U     D:d D:e <- a2 b2 m  | the same of unsigned numbers of 64 bits
+COMPARE_F32     D:d D:e <- a b m    | the same of floats; x: also NEGATE_A/B << 0, ABSOLUTE_A/B << 0 moved up by 8 bits, FLUSH moved up by 8
+COMPARE_F64     D:d D:e <- a2 b2 m  | the same of doubles
+COMPARE_F16     D:d D:e <- a b m    | packed: d of the low halves, e of the high halves, each combined with m; HALVES_* at bit 24 (a), 26 (b)
+CLASS_F32       D:d <- a b          | AMD's v_cmp_class: b bits choose classes of a: signalling NaN, quiet NaN, -inf, -normal, -subnormal,
+                                    |   -0, +0, +subnormal, +normal, +inf
+CLASS_F64       D:d <- a2 b         | the same of doubles
+MASK_LOGIC3     D:d <- m n y        | bit k of x is the result where m, n, y are k = 4m + 2n + y; y is a source mask as m is
+MASK_TO_ROWS    d2 <- m             | rows d and d + 1: the bits of lanes 0 to 31 and 32 to 63 of the mask, whole, in all lanes;
+                                    |   x: bit 0: only of active lanes whose guard is set (a ballot); bit 1: one row only
+ROWS_TO_MASK    D:d <- a2           | the mask whose bits are those of lane 0 of row a and, with 64 lanes, of row a + 1; written whole
+VOTE            D:d <- m            | of the participating lanes: y VOTE_ANY, VOTE_ALL, VOTE_EQUAL; the same in all lanes
+VOTE_WHOLE      D:d <- m            | d, whole, is all ones where any bit of m is set, else zero (AMD's scc of a mask); ignores guard
+ADD_F32         d <- a b            | floats; x: NEGATE_*, ABSOLUTE_*, SATURATE, FLUSH, ROUNDING, of the following too
+MULTIPLY_F32    d <- a b            | floats
+FUSED_F32       d <- a b c          | a * b + c with one rounding
+MINIMUM_F32     d <- a b            | the number where one is not a number
+MAXIMUM_F32     d <- a b            | the number where one is not a number
+ADD_F64         d2 <- a2 b2         | doubles
+MULTIPLY_F64    d2 <- a2 b2         | doubles
+FUSED_F64       d2 <- a2 b2 c2      | doubles
+MINIMUM_F64     d2 <- a2 b2         | doubles
+MAXIMUM_F64     d2 <- a2 b2         | doubles
+ADD_F16         d <- a b            | two halves (or bfloat16s) at once; x: HALVES_*, BF16 and the others; also of the following
+MULTIPLY_F16    d <- a b            | two halves
+FUSED_F16       d <- a b c          | two halves
+MINIMUM_F16     d <- a b            | two halves
+MAXIMUM_F16     d <- a b            | two halves
+SPECIAL         d <- a              | of floats, as exact as the host computes them; y: RECIPROCAL and so on; x: NEGATE_A, ABSOLUTE_A, SATURATE
+SPECIAL_F64     d2 <- a2            | of doubles; y: RECIPROCAL, ROOT, RECIPROCAL_ROOT
+SPECIAL_HIGH    d <- a              | the high half of the reciprocal or reciprocal root of the double whose high half is a and low half 0
+FRACTION_F32    d <- a              | y: 0 a - floor(a); 1 the mantissa in [0.5, 1); 2 the exponent as an integer
+FRACTION_F64    d2 <- a2            | the same of doubles; of 2, only row d is written
+SCALE_F32       d <- a b            | a * 2^b, b a signed integer
+SCALE_F64       d2 <- a2 b          | the same of doubles
+DIVISION_CHECK  D:d <- a b          | NVIDIA's FCHK: a / b needs the slow path: exponents that leave the range of the fast one
+DIVISION_SCALE_F32 d D:e <- a b c   | AMD's v_div_scale_f32: see the instruction set; a: src0, b: denominator, c: numerator
+DIVISION_SCALE_F64 d2 D:e <- a2 b2 c2 | AMD's v_div_scale_f64
+DIVISION_STEP_F32 d <- a b c m      | AMD's v_div_fmas_f32: a * b + c, times 2^32 where m
+DIVISION_STEP_F64 d2 <- a2 b2 c2 m  | AMD's v_div_fmas_f64: times 2^64 where m
+DIVISION_FIX_F32 d <- a b c         | AMD's v_div_fixup_f32
+DIVISION_FIX_F64 d2 <- a2 b2 c2     | AMD's v_div_fixup_f64
+CONVERT         d2 <- a2            | from one kind of number to another; x: kinds, rounding, modifiers. 8 and 16-bit results take the low
+                                    |   bits of d; results of 32 bits or less write row d alone; out of range: the nearest; not a number: 0
+PACK_F16        d <- a b            | the halves (BF16: bfloat16) of floats: a in the high half, b in the low half; x: ROUND_ZERO, NEGATE_*, bit 10
+SHUFFLE         d D:e <- a b c      | y: SHUFFLE_*; b lane or distance, c clamp | segment mask << 8 as in PTX's shfl; e: the source is in range
+READ_LANE       d <- a b            | all lanes get that of lane b (its value in lane 0) of row a, whatever the guard
+READ_FIRST_LANE d <- a              | all lanes get that of the first participating lane (lane 0 where there is none)
+WRITE_LANE      d <- a b            | lane b of row d becomes lane 0 of row a; other lanes are kept
+PERMUTE_LANES   d <- a c m          | d = a of lane c (each lane has its own number, modulo the lanes); where it exceeds the lanes or the source
+                                    |   lane is not active: x bit 0: zero, else d is kept
+SCATTER_LANES   d <- a c            | lane c of d gets a; the highest lane wins; lanes that nobody names get 0 (ds_permute)
+MATCH_ANY       d <- a b            | the participating lanes whose a (x bit 0: a and b are 64 bits at a2) equals this lane's, as bits
+MATCH_ALL       d D:e <- a b        | the participating lanes if all have one value, else 0; e: whether they have
+REDUCE          d <- a              | of the participating lanes, y: REDUCE_*; the same in all lanes
+LOAD            d4 <- a2 b2         | memory: x; y: an offset in bytes that is added
+STORE           <- a2 b2 c4         | memory
+ATOMIC          d2 <- a2 b2 c2      | memory; ATOMIC_COMPARE: see there: the compared value is at row e
+LOAD_CONSTANT   d4 <- a             | from constant bank n >> 1 at a + y; x: BYTES, SIGN_EXTEND
+CLOCK           d2 <-               | micro-operations executed so far
+BLOCK           <-                  | a basic block begins, or the code behind an access: y is its segment; see the interpreter
+BRANCH          <- m                | participating lanes where m is set go on at micro-operation y
+BRANCH_TABLE    <- a                | lanes go on at the micro-operation that instruction address a + y has (an index times 16)
+RETURN          <- a                | as BRANCH_TABLE: a is an address of an instruction
+EXIT            <-                  | participating lanes end
+JOIN_SET        d <-                | BSSY: row d gets the active lanes as bits
+JOIN_WAIT       <- a                | BSYNC: lanes wait until all living lanes named in their row a wait here or have left it
+JOIN_LEAVE      d <- d              | BREAK: participating lanes leave row d of all lanes
+SYNC_LANES      <- a                | WARPSYNC: lanes wait until all living lanes of the bits in a wait here
+BARRIER         D:e d <- a b m      | y: 0 all of the group; else a named barrier: b its number, a the sub-groups times lanes that it needs (0: all);
+                                    |   x: bit 0 arrives only; reduction of m: bits 1-2: 1 count (d), 2 and (e), 3 or (e)
+WAIT_SLOTS      <-                  | waits for the accesses in scoreboards y (bits 0 to 5); accesses name theirs at SLOT of z; 7: none
+WAIT_COUNT      <-                  | waits until at most y loads (x 0) or scalar loads (x 1) or stores (x 2) are outstanding
+TRAP            <-                  | ends the run with an error: y 0 a trap, 1 an assertion, 2 an instruction that is not known
+"""
+
+
+def _read(text: str) -> dict[str, Operation]:
+    made: dict[str, Operation] = {}
+    for line in text.strip().splitlines():
+        named, _, meaning = line.partition("|")
+        if not named.strip():
+            last = list(made)[-1]
+            made[last] = Operation(
+                **{**made[last].__dict__, "meaning": f"{made[last].meaning} {meaning.strip()}"}
+            )
+            continue
+        name, _, signature = named.strip().partition(" ")
+        results, _, sources = signature.partition("<-")
+        rows = re.findall(r"(?<![\w:])([a-e])(\d?)(?!\w)", results)
+        read = re.findall(r"(?<![\w:])([a-e])(\d?)(?!\w)", sources)
+        made[name] = Operation(
+            name=name,
+            number=len(made),
+            signature=" ".join(signature.split()),
+            meaning=meaning.strip(),
+            rows_written={field: int(n or 1) for field, n in rows},
+            rows_read={field: int(n or 1) for field, n in read},
+            masks_written=tuple(re.findall(r"D:(\w)", results)),
+            masks_read=tuple(re.findall(r"(?<![\w:])([mny])(?!\w)", sources)),
+        )
+    return made
+
+
+OPERATIONS = _read(_DEFINITIONS)
+"""Name -> operation; the numbers are the order of the table above."""
