@@ -14,6 +14,7 @@ from tracegen.execution.operations import (
     FIRST_MASK,
     FIRST_ROW,
     GLOBAL,
+    NEVER,
     OPERATIONS,
     PRIVATE,
     TRASH_MASK,
@@ -36,7 +37,9 @@ z << 20), masks of lanes below and so on as bits (lanes 0 to 31), the number of 
 work-item; of every group its place in the grid; of the launch the addresses of AMD's arguments and dispatch packet."""
 
 _ACCESSES = frozenset(OPERATIONS[name].number for name in ("LOAD", "STORE", "ATOMIC"))
-_BARRIER = OPERATIONS["BARRIER"].number
+_NO_CARRY = dict.fromkeys(("ADD_CARRY", "BORROW", "MULTIPLY_WIDE_U", "MULTIPLY_WIDE_S"), NEVER)
+_GATHERING = frozenset(OPERATIONS[name].number for name in ("BARRIER", "JOIN_WAIT", "SYNC_LANES"))
+"""Behind these, lanes go on that came there from different blocks, so a segment begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,18 +181,19 @@ class Assembler:
         a: int = ZERO_ROW,
         b: int = ZERO_ROW,
         c: int = ZERO_ROW,
-        m: int = ALWAYS,
-        n: int = ALWAYS,
+        m: int | None = None,
+        n: int | None = None,
         x: int = 0,
         y: int | None = None,
         slot: int = NO_SLOT,
         label: str = "",
     ) -> None:
-        """Adds a micro-operation. Results that are not named are thrown away.
+        """Adds a micro-operation. Results that are not named are thrown away; carries that are not named are not set.
 
         label : of the block that a BRANCH goes to;  slot : the scoreboard that an access names
         """
         operation = OPERATIONS[name]
+        m, n = (_NO_CARRY.get(name, ALWAYS) if one is None else one for one in (m, n))
         if d is None:
             d = TRASH_MASK if "d" in operation.masks_written else TRASH_ROW
         if e is None:
@@ -208,7 +212,7 @@ class Assembler:
         )
         space = x & 7
         recorded = operation.number in _ACCESSES and space in (GLOBAL, PRIVATE, 4)
-        if recorded or operation.number == _BARRIER:
+        if recorded or operation.number in _GATHERING:
             self._open = False
 
     def temporary(self, count: int = 1) -> int:

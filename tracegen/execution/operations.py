@@ -158,6 +158,9 @@ ATOMIC_OPERATION = 24
 """ATOMIC_COMPARE: row b is what is compared (as many rows as the value), c the new value; the others take the operand from c.
 INCREMENT: old >= operand ? 0 : old + 1. DECREMENT: old == 0 or old > operand ? operand : old - 1."""
 
+LOCAL_WINDOW, PRIVATE_WINDOW = 1 << 52, 1 << 53
+"""Where GENERIC addresses of local and private memory begin; their low 32 bits are 0. Each window has 2^24 bytes."""
+
 SLOT = 20
 """Of WAIT_SLOTS and accesses: see WAIT_SLOTS."""
 
@@ -248,8 +251,8 @@ SCALE_F64       d2 <- a2 b          | the same of doubles
 DIVISION_CHECK  D:d <- a b          | NVIDIA's FCHK: a / b needs the slow path: exponents that leave the range of the fast one
 DIVISION_SCALE_F32 d D:e <- a b c   | AMD's v_div_scale_f32: see the instruction set; a: src0, b: denominator, c: numerator
 DIVISION_SCALE_F64 d2 D:e <- a2 b2 c2 | AMD's v_div_scale_f64
-DIVISION_STEP_F32 d <- a b c m      | AMD's v_div_fmas_f32: a * b + c, times 2^32 where m
-DIVISION_STEP_F64 d2 <- a2 b2 c2 m  | AMD's v_div_fmas_f64: times 2^64 where m
+DIVISION_STEP_F32 d <- a b c m      | AMD's v_div_fmas_f32: a * b + c, where m times 2^64 if c is 2 or more, else 2^-64 (by its exponent)
+DIVISION_STEP_F64 d2 <- a2 b2 c2 m  | AMD's v_div_fmas_f64: the same with 2^128
 DIVISION_FIX_F32 d <- a b c         | AMD's v_div_fixup_f32
 DIVISION_FIX_F64 d2 <- a2 b2 c2     | AMD's v_div_fixup_f64
 CONVERT         d2 <- a2            | from one kind of number to another; x: kinds, rounding, modifiers. 8 and 16-bit results take the low

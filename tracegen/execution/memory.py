@@ -1,0 +1,610 @@
+"""Accesses to memory: their addresses, checks, what is recorded of them, and the transfer of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memsim.compile import inner
+from memsim.trace import coalesce
+from tracegen.execution import operations as o
+from tracegen.execution.lanes import (
+    addresses_of_pairs,
+    addresses_of_signed,
+    addresses_of_unsigned,
+    addresses_of_words,
+    copy_row,
+    differing,
+)
+from tracegen.execution.numbers import bfloat_bits, half_bits, of_bfloat, of_half
+from tracegen.execution.state import (
+    MISALIGNED,
+    OUT_OF_BOUNDS,
+    OUT_OF_LOCAL,
+    OUT_OF_PRIVATE,
+    Counter,
+    Size,
+    Warp,
+)
+from tracegen.execution.words import (
+    bits_of_double,
+    bits_of_float,
+    double_of,
+    float_of,
+    leading,
+    lowest,
+    ones,
+    peek8,
+    peek16,
+    peek32,
+    peek64,
+    poke8,
+    poke16,
+    poke32,
+    poke64,
+)
+from tracegen.local_memory.banks import added_passes
+
+_D, _E, _A, _B, _C, _PLACE, _N, _X, _Y, _Z = range(2, 12)
+"""Columns of the interpreter's table; m of an access is the number of its place among the accesses of the code."""
+LOAD, STORE, ATOMIC = range(3)
+_GLOBAL, _LOCAL, _PRIVATE, _GENERIC = o.GLOBAL, o.LOCAL, o.PRIVATE, o.GENERIC
+_LOCAL_WINDOW, _PRIVATE_WINDOW, _WINDOW_BYTES = o.LOCAL_WINDOW, o.PRIVATE_WINDOW, 1 << 24
+_BYTES, _ADDRESS_32, _SIGNED_32, _SCALE = o.BYTES, o.ADDRESS_32, o.SIGNED_32, o.SCALE
+_ONE_LANE, _SKIPPED, _SIGN_EXTEND, _HIGH, _KEEP = (
+    o.ONE_LANE,
+    o.SKIPPED,
+    o.SIGN_EXTEND,
+    o.HIGH_HALF,
+    o.KEEP_HALF,
+)
+_FLOATING, _PACKED, _BF16, _NO_RESULT, _OPERATION = (
+    o.FLOATING,
+    o.PACKED,
+    o.BF16,
+    o.NO_RESULT,
+    o.ATOMIC_OPERATION,
+)
+_WORD = 0xFFFFFFFF
+_ALL = np.int64(-1)
+BARRIER_PLACE = -1
+(
+    _LANES, _ROW_BYTES, _PRIVATE_WORDS, _PRIVATE_BASE, _N_REGION, _RECORD,
+) = (Size.LANES, Size.ROW_BYTES, Size.PRIVATE_WORDS, Size.PRIVATE_BASE, Size.N_REGION, Size.RECORD)  # fmt: skip
+_N_ACCESS, _N_GRANULE, _ADDRESS, _LANE = (
+    Counter.N_ACCESS.value, Counter.N_GRANULE.value, Counter.FAULT_ADDRESS.value, Counter.FAULT_LANE.value,
+)  # fmt: skip
+
+
+@inner
+def access(state, subgroup, at, kind, active):  # type: ignore[no-untyped-def]
+    """One access of the active lanes; 0, or the kind of a fault.
+
+    at : row of the table
+    """
+    table = state.table
+    x = np.int64(table[at, _X])
+    space, size = x & 7, x >> _BYTES & 63
+    if x & _ONE_LANE:
+        active = np.int64(1)
+    if active == 0:
+        if space == _LOCAL:
+            state.local_counts[table[at, _Z] & 0xFFFFF, 0] += 1
+        return 0
+    _find_addresses(state, subgroup, at, x, space)
+    local = active if space == _LOCAL else np.int64(0)
+    private = active if space == _PRIVATE else np.int64(0)
+    if space == _GENERIC:
+        local = _within(state, active, _LOCAL_WINDOW)
+        private = _within(state, active, _PRIVATE_WINDOW)
+    fault = np.int64(0)
+    for memory in (_GLOBAL, _LOCAL, _PRIVATE):
+        part = (
+            local
+            if memory == _LOCAL
+            else private
+            if memory == _PRIVATE
+            else active & ~local & ~private
+        )
+        if part == 0 or fault != 0:
+            continue
+        stride, together = np.int64(4), False
+        if memory == _GLOBAL:
+            fault, together = _global(state, subgroup, at, kind, part, x, size)
+        elif memory == _LOCAL:
+            fault = _local(state, at, part, size)
+        else:
+            stride = np.int64(4 * state.sizes[_LANES])
+            fault = _private(state, subgroup, at, kind, part, size)
+        if fault == 0 and not x & _SKIPPED:
+            _transfer(state, subgroup, at, kind, part, x, size, stride, together)
+    return fault
+
+
+@inner
+def _within(state, active, window):  # type: ignore[no-untyped-def]
+    """The lanes whose address lies in a window; their addresses become those inside it."""
+    inside, left = np.int64(0), active
+    while left != 0:
+        lane = lowest(left)
+        left &= left - 1
+        if window <= state.scratch[lane] < window + _WINDOW_BYTES:
+            inside |= np.int64(1) << lane
+            state.scratch[lane] -= window
+    return inside
+
+
+@inner
+def _find_addresses(state, subgroup, at, x, space):  # type: ignore[no-untyped-def]
+    table, result = state.table, state.scratch.ctypes.data
+    row_bytes = np.int64(state.sizes[_ROW_BYTES])
+    a, b, y = np.int64(table[at, _A]), np.int64(table[at, _B]), np.int64(table[at, _Y])
+    scale = np.int64(1)
+    if x >> _SCALE & 3:
+        scale = np.int64(2) << (x >> _SCALE & 3)
+    for chunk in range(state.sizes[_LANES] >> 5):
+        place = state.rows[subgroup] + 128 * chunk
+        to = np.int64(result + 256 * chunk)
+        if space in (_LOCAL, _PRIVATE):
+            addresses_of_words(place, row_bytes, a, b, scale, y, to)
+        elif not x & _ADDRESS_32:
+            addresses_of_pairs(place, row_bytes, a, b, scale, y, to)
+        elif x & _SIGNED_32:
+            addresses_of_signed(place, row_bytes, a, b, scale, y, to)
+        else:
+            addresses_of_unsigned(place, row_bytes, a, b, scale, y, to)
+
+
+@inner
+def _is_run(state, active, first, step):  # type: ignore[no-untyped-def]
+    """Whether the address of each active lane is first + lane * step."""
+    other = np.int64(0)
+    for chunk in range(state.sizes[_LANES] >> 5):
+        where = np.int64(state.scratch.ctypes.data + 256 * chunk)
+        other |= differing(where, first + 32 * chunk * step, step) << 32 * chunk
+    return other & active == 0
+
+
+@inner
+def _fail(state, kind, lane, address):  # type: ignore[no-untyped-def]
+    state.counters[_LANE] = lane
+    state.counters[_ADDRESS] = address
+    return kind
+
+
+@inner
+def _grain(size: int) -> int:
+    """What the address of an access of so many bytes must be a multiple of."""
+    return 4 if size == 12 else min(size, 16)
+
+
+@inner
+def _global(state, subgroup, at, kind, active, x, size):  # type: ignore[no-untyped-def]
+    """Checks and records; addresses become those of this computer. (fault, whether all lanes have neighbouring words)"""
+    scratch, lanes = state.scratch, state.sizes[_LANES]
+    lane = lowest(active)
+    first, grain = scratch[lane], _grain(size)
+    base = first - lane * size
+    hint = np.int64(state.table[at, _PLACE])
+    region = _region(state, hint, first)
+    if region < 0:
+        return _fail(state, OUT_OF_BOUNDS, lane, first), False
+    together = _is_run(state, active, base, np.int64(size))
+    one_region = True
+    if together:
+        last = 63 - leading(active)
+        if base + (last + 1) * size > state.region_end[region]:
+            return _fail(state, OUT_OF_BOUNDS, last, base + last * size), False
+        if first & grain - 1:
+            return _fail(state, MISALIGNED, lane, first), False
+    else:
+        low, high = state.region_base[region], state.region_end[region] - size
+        left = active
+        while left != 0:
+            one = lowest(left)
+            left &= left - 1
+            where = scratch[one]
+            if where & grain - 1:
+                return _fail(state, MISALIGNED, one, where), False
+            if where < low or where > high:
+                other = _region(state, hint, where)
+                one_region = False
+                if other < 0 or where + size > state.region_end[other]:
+                    return _fail(state, OUT_OF_BOUNDS, one, where), False
+    if not state.hidden[region]:
+        _record(state, subgroup, at, kind, active, x, size, region, together, base)
+    if x & _SKIPPED:
+        return np.int64(0), False
+    host = state.region_host[region]
+    whole = active == (_ALL if lanes == 64 else np.int64(_WORD))
+    if together and whole and size == 4 and kind != ATOMIC:
+        scratch[0] += host
+        return np.int64(0), True
+    left = active
+    while left != 0:
+        one = lowest(left)
+        left &= left - 1
+        if not one_region:
+            host = state.region_host[_region(state, hint, scratch[one])]
+        scratch[one] += host
+    return np.int64(0), False
+
+
+@inner
+def _region(state, place, address):  # type: ignore[no-untyped-def]
+    """The number of the array that contains a byte, -1 for none."""
+    hint = state.hints[place]
+    if state.region_base[hint] <= address < state.region_end[hint]:
+        return np.int64(hint)
+    low, high = np.int64(0), state.sizes[_N_REGION]
+    while low < high:
+        middle = (low + high) >> 1
+        if state.region_base[middle] <= address:
+            low = middle + 1
+        else:
+            high = middle
+    found = low - 1
+    if found < 0 or address >= state.region_end[found]:
+        return np.int64(-1)
+    state.hints[place] = found
+    return found
+
+
+@inner
+def _transfer(state, subgroup, at, kind, active, x, size, stride, together):  # type: ignore[no-untyped-def]
+    """Moves data between rows and the addresses in scratch. stride : bytes from a word of a lane to its next
+
+    together : all lanes have neighbouring words
+    """
+    if kind == ATOMIC:
+        _atomic(state, subgroup, at, active, x, size)
+        return
+    row_bytes, lanes = state.sizes[_ROW_BYTES], state.sizes[_LANES]
+    row = np.int64(state.rows[subgroup] + state.table[at, _D if kind == LOAD else _C])
+    if together:
+        for chunk in range(lanes >> 5):
+            place, memory = row + 128 * chunk, np.int64(state.scratch[0] + 128 * chunk)
+            if kind == LOAD:
+                copy_row(memory, place)
+            else:
+                copy_row(place, memory)
+        return
+    if x & _ONE_LANE:
+        for word in range(size >> 2):
+            value = peek32(state.scratch[0] + 4 * word)
+            for lane in range(lanes):
+                poke32(row + row_bytes * word + 4 * lane, value)
+        return
+    left = active
+    while left != 0:
+        lane = lowest(left)
+        left &= left - 1
+        where, here = state.scratch[lane], row + 4 * lane
+        if size < 4:
+            _small(kind, x, size, where, here)
+        elif kind == LOAD:
+            for word in range(size >> 2):
+                poke32(here + row_bytes * word, peek32(where + stride * word))
+        else:
+            for word in range(size >> 2):
+                poke32(where + stride * word, peek32(here + row_bytes * word))
+
+
+@inner
+def _small(kind, x, size, where, here):  # type: ignore[no-untyped-def]
+    """One or two bytes."""
+    if kind == STORE:
+        value = peek32(here) >> (16 if x & _HIGH else 0)
+        if size == 1:
+            poke8(where, value)
+        else:
+            poke16(where, value)
+        return
+    value = peek8(where) if size == 1 else peek16(where)
+    if x & _SIGN_EXTEND and value >> (8 * size - 1):
+        value -= 1 << 8 * size
+    if x & _HIGH:
+        value = peek32(here) & 0xFFFF | (value & 0xFFFF) << 16
+    elif x & _KEEP:
+        value = peek32(here) & 0xFFFF0000 | value & 0xFFFF
+    poke32(here, value)
+
+
+@inner
+def _atomic(state, subgroup, at, active, x, size):  # type: ignore[no-untyped-def]
+    """The lanes one after another, in ascending order."""
+    row_bytes, table = state.sizes[_ROW_BYTES], state.table
+    place, what = state.rows[subgroup], x >> _OPERATION & 15
+    left = active
+    while left != 0:
+        lane = lowest(left)
+        left &= left - 1
+        where, here = state.scratch[lane], place + 4 * lane
+        operand = peek32(here + table[at, _C])
+        wanted = peek32(here + table[at, _E])
+        if size == 8:
+            operand |= peek32(here + table[at, _C] + row_bytes) << 32
+            wanted |= peek32(here + table[at, _E] + row_bytes) << 32
+            old = peek64(where)
+            poke64(where, _updated(what, old, operand, wanted, x, 8))
+        elif size == 2:
+            old = peek16(where)
+            poke16(where, _updated(what, old, operand & 0xFFFF, wanted & 0xFFFF, x, 2))
+        else:
+            old = peek32(where)
+            poke32(where, _updated(what, old, operand, wanted, x, 4))
+        if not x & _NO_RESULT:
+            poke32(here + table[at, _D], old)
+            if size == 8:
+                poke32(here + table[at, _D] + row_bytes, old >> 32)
+
+
+@inner
+def _updated(what, old, operand, wanted, x, size):  # type: ignore[no-untyped-def]
+    """What an atomic operation leaves in memory; see ATOMIC_OPERATION."""
+    if what == o_EXCHANGE:
+        return operand
+    if what == o_COMPARE:
+        return operand if old == wanted else old
+    if x & _FLOATING:
+        return _updated_float(what, old, operand, x, size)
+    if what == o_ADD:
+        return old + operand
+    if what == o_SUBTRACT:
+        return old - operand
+    if what == o_AND:
+        return old & operand
+    if what == o_OR:
+        return old | operand
+    if what == o_XOR:
+        return old ^ operand
+    unsigned_old, unsigned_new = np.uint64(old), np.uint64(operand)
+    if what == o_INCREMENT:
+        return 0 if unsigned_old >= unsigned_new else old + 1
+    if what == o_DECREMENT:
+        return operand if old == 0 or unsigned_old > unsigned_new else old - 1
+    if what in (o_MIN_U, o_MAX_U):
+        smaller = unsigned_old < unsigned_new
+    else:
+        sign = np.int64(1) << (8 * size - 1)
+        smaller = old < operand if size == 8 else (old ^ sign) < (operand ^ sign)
+    keep = smaller == (what in (o_MIN_U, o_MIN_S))
+    return old if keep else operand
+
+
+o_ADD, o_SUBTRACT, o_AND, o_OR, o_XOR = (
+    o.ATOMIC_ADD,
+    o.ATOMIC_SUBTRACT,
+    o.ATOMIC_AND,
+    o.ATOMIC_OR,
+    o.ATOMIC_XOR,
+)
+o_EXCHANGE, o_COMPARE, o_INCREMENT, o_DECREMENT = (
+    o.ATOMIC_EXCHANGE,
+    o.ATOMIC_COMPARE,
+    o.ATOMIC_INCREMENT,
+    o.ATOMIC_DECREMENT,
+)
+o_MIN_U, o_MAX_U, o_MIN_S, o_MAX_S = (
+    o.ATOMIC_MIN_U,
+    o.ATOMIC_MAX_U,
+    o.ATOMIC_MIN_S,
+    o.ATOMIC_MAX_S,
+)
+
+
+@inner
+def _combined(what, a, b):  # type: ignore[no-untyped-def]
+    if what == o_ADD:
+        return a + b
+    if a != a:
+        return b
+    if b != b:
+        return a
+    return min(a, b) if what in (o_MIN_S, o_MIN_U) else max(a, b)
+
+
+@inner
+def _updated_float(what, old, operand, x, size):  # type: ignore[no-untyped-def]
+    if size == 8 and not x & _PACKED:
+        return bits_of_double(_combined(what, double_of(old), double_of(operand)))
+    if size == 4 and not x & (_PACKED | _BF16):
+        a, b = np.float64(float_of(old)), np.float64(float_of(operand))
+        return bits_of_float(np.float32(_combined(what, a, b)))
+    result = np.int64(0)
+    for k in range(size >> 1):
+        first, second = old >> 16 * k & 0xFFFF, operand >> 16 * k & 0xFFFF
+        if x & _BF16:
+            part = bfloat_bits(_combined(what, of_bfloat(first), of_bfloat(second)), 0)
+        else:
+            part = half_bits(_combined(what, of_half(first), of_half(second)), 0)
+        result |= np.int64(part) << 16 * k
+    return result
+
+
+@inner
+def _local(state, at, active, size):  # type: ignore[no-untyped-def]
+    """Checks an access to the group's local memory, and counts what its bank conflicts add."""
+    scratch, n_bytes, host = state.scratch, len(state.local), state.local.ctypes.data
+    counts = state.local_counts[state.table[at, _Z] & 0xFFFFF]
+    lane, grain = lowest(active), min(_grain(size), 4)
+    together = _is_run(state, active, scratch[lane] - lane * size, np.int64(size))
+    counts[0] += 1
+    counts[1] += 1
+    if not together:
+        counts[2] += _passes(state, active, size, lane)
+    left = active
+    while left != 0:
+        one = lowest(left)
+        left &= left - 1
+        where = scratch[one]
+        if where < 0 or where + size > n_bytes:
+            return _fail(state, OUT_OF_LOCAL, one, where)
+        if where & grain - 1:
+            return _fail(state, MISALIGNED, one, where)
+        scratch[one] = where + host
+    return np.int64(0)
+
+
+@inner
+def _passes(state, active, size, lane):  # type: ignore[no-untyped-def]
+    """Passes that bank conflicts add to an access."""
+    lanes = state.sizes[_LANES]
+    if size <= 4 and _is_run(state, active, state.scratch[lane], np.int64(0)):
+        return 0
+    noted, word, in_bank = state.noted, state.word, state.in_bank
+    for k in range(lanes):
+        noted[0, k] = state.scratch[k] + 1 if active >> k & 1 else 0
+    words = 1
+    while words * 4 < size:
+        words *= 2
+    added, _ = added_passes(noted[:, :lanes], words, lanes, word, in_bank)
+    return added
+
+
+@inner
+def _private(state, subgroup, at, kind, active, size):  # type: ignore[no-untyped-def]
+    """Checks and records an access to the lanes' own memory, whose words lie lane by lane, then word by word."""
+    scratch, words, lanes = state.scratch, state.sizes[_PRIVATE_WORDS], state.sizes[_LANES]
+    left = active
+    while left != 0:
+        one = lowest(left)
+        left &= left - 1
+        where = scratch[one]
+        if where < 0 or where + size > 4 * words:
+            return _fail(state, OUT_OF_PRIVATE, one, where)
+        if where & min(_grain(size), 4) - 1:
+            return _fail(state, MISALIGNED, one, where)
+    if state.sizes[_RECORD]:
+        _record_private(state, subgroup, at, kind, active, size)
+    left = active
+    while left != 0:
+        lane = lowest(left)
+        left &= left - 1
+        where = scratch[lane]
+        scratch[lane] = state.private_at[subgroup] + ((where >> 2) * lanes + lane) * 4 + (where & 3)
+    return np.int64(0)
+
+
+@inner
+def _record_private(state, subgroup, at, kind, active, size):  # type: ignore[no-untyped-def]
+    """The words of the lanes; each is an element of its own in memory, where neighbouring lanes have neighbouring words."""
+    lanes, out = state.sizes[_LANES], state.out
+    slot = state.group_slots[state.counters[0]] + subgroup
+    n, lists = 0, state.lane_lists
+    requested, where = state.requested, state.private_addresses
+    words, part = max(size >> 2, 1), min(size, 4)
+    base = state.sizes[_PRIVATE_BASE] + slot * state.sizes[_PRIVATE_WORDS] * lanes * 4
+    left = active
+    while left != 0:
+        lane = lowest(left)
+        left &= left - 1
+        lists[0, n] = lane
+        n += 1
+    first = state.counters[_N_GRANULE]
+    n_granule = first
+    word = 0
+    while (
+        word < words
+    ):  # most often all lanes access one word, and words follow each other in memory
+        for k in range(n):
+            at_word = (state.scratch[lists[0, k]] >> 2) + word
+            where[k] = base + (at_word * lanes + lists[0, k]) * 4 + (state.scratch[lists[0, k]] & 3)
+        n_granule = coalesce(
+            where, lists, 0, n, part, requested, n_granule,
+            out.granule, out.byte_mask, out.lane_groups, out.lane_hits,
+        )  # fmt: skip
+        word += 1
+    if words > 1:
+        n_granule = _in_order(out, first, n_granule)
+    _close(state, subgroup, at, kind, active, state.sizes[_N_REGION], n_granule)
+
+
+@inner
+def _in_order(out, first, end):  # type: ignore[no-untyped-def]
+    """Sorts the granules of one access and joins equal ones; returns their end."""
+    for k in range(first + 1, end):
+        granule, mask = out.granule[k], out.byte_mask[k]
+        groups, hits = out.lane_groups[k], out.lane_hits[k]
+        slot = k
+        while slot > first and out.granule[slot - 1] > granule:
+            out.granule[slot], out.byte_mask[slot] = out.granule[slot - 1], out.byte_mask[slot - 1]
+            out.lane_groups[slot], out.lane_hits[slot] = (
+                out.lane_groups[slot - 1],
+                out.lane_hits[slot - 1],
+            )
+            slot -= 1
+        out.granule[slot], out.byte_mask[slot] = granule, mask
+        out.lane_groups[slot], out.lane_hits[slot] = groups, hits
+    kept = first
+    for k in range(first + 1, end):
+        if out.granule[k] == out.granule[kept]:
+            out.byte_mask[kept] |= out.byte_mask[k]
+            out.lane_groups[kept] |= out.lane_groups[k]
+            out.lane_hits[kept] = max(out.lane_hits[kept], out.lane_hits[k])
+        else:
+            kept += 1
+            out.granule[kept], out.byte_mask[kept] = out.granule[k], out.byte_mask[k]
+            out.lane_groups[kept], out.lane_hits[kept] = out.lane_groups[k], out.lane_hits[k]
+    return kept + 1
+
+
+@inner
+def _record(state, subgroup, at, kind, active, x, size, region, together, base):  # type: ignore[no-untyped-def]
+    """Adds an access to global memory to the recording."""
+    if not state.sizes[_RECORD]:
+        state.counters[Counter.LANE_ACCESSES] += ones(active)
+        state.counters[Counter.UNRECORDED] += 1
+        return
+    out, lanes, lists = state.out, state.sizes[_LANES], state.lane_lists
+    n_granule = state.counters[_N_GRANULE]
+    whole = active == (_ALL if lanes == 64 else np.int64(_WORD))
+    if together and whole and size in (4, 8, 16) and not base & 31:
+        a_granule = 32 // size  # lanes
+        first = base >> 5
+        for k in range(lanes * size >> 5):
+            out.granule[n_granule] = first + k
+            out.byte_mask[n_granule] = _WORD
+            out.lane_groups[n_granule] = np.uint8(1 << (k * a_granule >> 3))
+            out.lane_hits[n_granule] = a_granule
+            n_granule += 1
+    else:
+        n, left = 0, active
+        where = state.private_addresses
+        while left != 0:
+            lane = lowest(left)
+            left &= left - 1
+            lists[0, n] = lane
+            where[n] = state.scratch[lane]
+            n += 1
+        n_granule = coalesce(
+            where, lists, 0, n, size, state.requested, n_granule,
+            out.granule, out.byte_mask, out.lane_groups, out.lane_hits,
+        )  # fmt: skip
+    _close(state, subgroup, at, kind, active, region, n_granule)
+
+
+@inner
+def _close(state, subgroup, at, kind, active, region, n_granule):  # type: ignore[no-untyped-def]
+    """Ends the row of an access whose granules have been written."""
+    table, counters, out = state.table, state.counters, state.out
+    warp = state.subgroups[subgroup]
+    n = counters[_N_ACCESS]
+    own = warp[Warp.N_ACCESS]
+    x, z = np.int64(table[at, _X]), np.int64(table[at, _Z])
+    out.access[n] = table[at, _PLACE] * (state.sizes[_N_REGION] + 1) + region
+    out.waits[n] = warp[Warp.SETTLED]
+    out.lanes[n] = np.uint8(1) if x & _ONE_LANE else np.uint8(ones(active))
+    out.granule_end[n] = n_granule
+    counters[_N_ACCESS] = n + 1
+    counters[_N_GRANULE] = n_granule
+    counters[Counter.LANE_ACCESSES] += ones(active)
+    warp[Warp.N_ACCESS] = own + 1
+    slot = z >> 20 & 7
+    if slot < 7:
+        state.slots[subgroup, slot] = own
+    if kind == LOAD or (kind == ATOMIC and not x & _NO_RESULT):
+        if x & _ONE_LANE:
+            warp[Warp.N_SCALAR] = own + 1
+        else:
+            state.loads[subgroup, warp[Warp.N_LOADS] & 63] = own
+            warp[Warp.N_LOADS] += 1

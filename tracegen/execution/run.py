@@ -1,0 +1,513 @@
+"""Runs groups of a launch, and returns what they accessed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.compile import compiled
+from memsim.trace import ArrayExtent
+from tracegen.execution.code import Code
+from tracegen.execution.interpreter import MOST_PATH, prepared_number, run_groups
+from tracegen.execution.operations import (
+    OPERATIONS,
+    TRASH_MASK,
+    TRUE_MASK,
+    MicroOperation,
+)
+from tracegen.execution.state import (
+    DONE,
+    ENDLESS,
+    FAULT,
+    FULL,
+    MOST_LOADS,
+    N_BARRIERS,
+    N_COUNTERS,
+    N_WARP,
+    Counter,
+    Recording,
+    Size,
+    State,
+)
+
+FIRST_ACCESSES, FIRST_GRANULES, FIRST_ROWS = 1 << 14, 1 << 17, 1 << 12
+STEPS_BETWEEN = 1 << 24
+"""Blocks until the interpreter returns: a second or less, so that a run can be interrupted and tell how far it is."""
+MOST_STEPS = 1 << 32
+"""Blocks of one group, after which it is taken to be endless."""
+_BYTE_FIELDS = ("d", "e", "a", "b", "c")
+_ACCESSES = tuple(OPERATIONS[name].number for name in ("LOAD", "STORE", "ATOMIC"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """An array of the address map, and where its bytes are on this computer.
+
+    content : uint8, writable where the code may write it
+    hidden : whether accesses to it are not recorded, as those of AMD's arguments
+    """
+
+    extent: ArrayExtent
+    content: npt.NDArray[np.uint8]
+    hidden: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One launch of a kernel, with its memory.
+
+    grid, group_shape : groups, and work-items of a group, along three axes
+    regions : in ascending order of their addresses
+    banks : constant banks by number;  specials : values of AMD's arguments_low and the like, by name
+    local_bytes : of a group;  private_bytes : of a work-item
+    """
+
+    grid: Sequence[int]
+    group_shape: Sequence[int]
+    regions: Sequence[Region]
+    banks: Mapping[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
+    specials: Mapping[str, int] = field(default_factory=dict)
+    local_bytes: int = 0
+    private_bytes: int = 0
+
+
+class Recorded(NamedTuple):
+    """What groups accessed, the sub-groups of each group one after another.
+
+    access : (n_access,) int32, place * (n_region + 1) + region, where `place` indexes Execution.places and region the
+        launch's regions, the last one being private memory; BARRIER (-1) of a barrier
+    waits : (n_access,) int32, the latest access of the sub-group, counted from its first, that has been waited for; -1 for none
+    work : (n_access,) int32, row of work;  tail : (n_subgroup,) int32, row of what follows the last access
+    row_end, row_segment, row_count : of each row, how often which segments of the code were executed
+    segment_count : (n_segment,) executions by sub-groups
+    local_counts : (n_instruction, 3) of accesses to local memory: executions by sub-groups, those with an active lane, and
+        passes that bank conflicts add
+    others : columns of a Trace
+    """
+
+    subgroup_accesses: npt.NDArray[np.int64]
+    access: npt.NDArray[np.int32]
+    waits: npt.NDArray[np.int32]
+    lanes: npt.NDArray[np.uint8]
+    granule_end: npt.NDArray[np.int64]
+    granule: npt.NDArray[np.int64]
+    byte_mask: npt.NDArray[np.uint32]
+    lane_groups: npt.NDArray[np.uint8]
+    lane_hits: npt.NDArray[np.uint8]
+    work: npt.NDArray[np.int32]
+    tail: npt.NDArray[np.int32]
+    row_end: npt.NDArray[np.int64]
+    row_segment: npt.NDArray[np.int32]
+    row_count: npt.NDArray[np.int32]
+    segment_count: npt.NDArray[np.int64]
+    local_counts: npt.NDArray[np.int64]
+    micro_operations: int
+    lane_accesses: int
+    seconds: float
+
+
+class Fault(Exception):
+    """The code did what it must not do.
+
+    kind : see tracegen.execution.state;  instruction : its number;  group : id;  item : work-item in its group, if known
+    address : of the access;  waiting : (sub-group, instruction) of those that wait, where all do
+    """
+
+    def __init__(
+        self,
+        kind: int,
+        instruction: int,
+        group: int,
+        item: int,
+        address: int,
+        waiting: list[tuple[int, int]],
+    ) -> None:
+        super().__init__(
+            f"fault {kind} at instruction {instruction}, address {address:#x}, item {item}"
+        )
+        self.kind, self.instruction, self.group = kind, instruction, group
+        self.item, self.address, self.waiting = item, address, waiting
+
+
+class Execution:
+    """The code of a launch, ready to run. Memory keeps what runs leave in it.
+
+    places : instruction number of each access that may be recorded
+    """
+
+    def __init__(self, code: Code, launch: Launch) -> None:
+        self.code, self.launch = code, launch
+        fields = MicroOperation._fields
+        is_access = np.isin(code.table[:, 0], _ACCESSES)
+        self.places = [int(z) & 0xFFFFF for z in code.table[is_access, fields.index("z")]]
+        self.n_items = int(np.prod(np.array(launch.group_shape, np.int64)))
+        self.n_subgroup = -(-self.n_items // code.lanes)
+        self.kept: list[Any] = []
+        self.state = self._state(is_access)
+
+    def run(
+        self,
+        groups: npt.NDArray[np.int64],
+        *,
+        record: bool = True,
+        slots: npt.NDArray[np.int64] | None = None,
+        private_base: int = 0,
+        progress: Callable[[int], None] | None = None,
+    ) -> Recorded:
+        """Runs groups in the given order.
+
+        slots : (n_group,) for each the number of the place of its first sub-group among the machine's, for the addresses of
+            private memory, which begins at private_base
+        progress : called with the number of groups that have ended
+
+        Raises Fault.
+        """
+        n_subgroup = len(groups) * self.n_subgroup
+        if slots is None:
+            slots = np.zeros(len(groups), np.int64)
+        out = _recording(n_subgroup, record)
+        sizes = self.state.sizes.copy()
+        sizes[Size.RECORD], sizes[Size.PRIVATE_BASE] = record, private_base
+        state = self.state._replace(
+            groups=np.ascontiguousarray(groups, np.int64),
+            group_slots=np.ascontiguousarray(slots, np.int64),
+            sizes=sizes,
+            out=out,
+            row_keys=np.zeros(2 * len(out.row_end), np.int64),
+            row_values=np.zeros(2 * len(out.row_end), np.int32),
+        )
+        for array in (state.counters, state.segment_count, state.local_counts, state.pending):
+            array[:] = 0
+        begin, at, steps = time.perf_counter(), -1, 0
+        while True:
+            state.counters[Counter.STEPS_LEFT] = STEPS_BETWEEN
+            status = run_groups(state)
+            position = int(state.counters[Counter.POSITION])
+            if status == DONE:
+                break
+            if status == FAULT:
+                raise self._fault(state)
+            if status == FULL:
+                state = _grown(state)
+                continue
+            steps = steps + STEPS_BETWEEN if position == at else 0
+            at = position
+            if steps > MOST_STEPS:
+                state.counters[Counter.FAULT] = ENDLESS
+                raise self._fault(state)
+            if progress is not None:
+                progress(position)
+        return _recorded(state, time.perf_counter() - begin)
+
+    def _fault(self, state: State) -> Fault:
+        counters = state.counters
+        subgroup = int(counters[Counter.FAULT_SUBGROUP])
+        waiting = []
+        for k in range(self.n_subgroup):
+            at = int(state.subgroups[k, 0])
+            z = int(self.code.table[min(max(at - 1, 0), len(self.code.table) - 1), 11])
+            if not state.subgroups[k, 12]:
+                waiting.append((k, z & 0xFFFFF))
+        return Fault(
+            int(counters[Counter.FAULT]),
+            int(counters[Counter.FAULT_INSTRUCTION]),
+            int(state.groups[counters[Counter.POSITION]]),
+            subgroup * self.code.lanes + int(counters[Counter.FAULT_LANE]),
+            int(counters[Counter.FAULT_ADDRESS]),
+            waiting,
+        )
+
+    def _state(self, is_access: npt.NDArray[np.bool_]) -> State:
+        code, launch, n = self.code, self.launch, self.n_subgroup
+        lanes, row_bytes = code.lanes, 4 * code.lanes
+        rows = self._aligned(n * (code.n_rows + 4) * row_bytes).reshape(n, -1, row_bytes)
+        words = rows.view(np.uint32)
+        self._fill(words)
+        private_words = -(-launch.private_bytes // 4)
+        private = self._aligned(max(n * private_words * lanes * 4, 64))
+        banks = [
+            launch.banks.get(k, np.zeros(0, np.uint8))
+            for k in range(1 + max(launch.banks, default=0))
+        ]
+        padded = [np.concatenate([bank, np.zeros(64, np.uint8)]) for bank in banks]
+        self.kept += padded
+        regions = launch.regions
+        sizes = np.zeros(16, np.int64)
+        for name, value in {
+            Size.LANES: lanes,
+            Size.ROW_BYTES: row_bytes,
+            Size.N_SUBGROUP: n,
+            Size.PRIVATE_WORDS: private_words,
+            Size.N_REGION: len(regions),
+            Size.ITEMS: self.n_items,
+            Size.LAST_LANES: self.n_items - (n - 1) * lanes,
+            Size.UNIFORM: bool(code.masks),
+        }.items():
+            sizes[name] = value
+        places = np.full(max(code.places, default=0) // 16 + 1, -1, np.int32)
+        for address, at in code.places.items():
+            places[address // 16] = at
+        group_rows = np.full(3, -1, np.int64)
+        for row, special in code.specials.items():
+            if special.startswith("group_"):
+                group_rows["xyz".index(special[-1])] = row * row_bytes
+        n_segment = max(len(code.segments), 1)
+        n_instruction = int((code.table[:, 11] & 0xFFFFF).max(initial=0)) + 1
+        grid = np.array((*launch.grid, 1, 1)[:3], np.int64)
+        return State(
+            counters=np.zeros(N_COUNTERS, np.int64),
+            table=self._table(is_access, row_bytes),
+            rows=np.array([one.ctypes.data for one in rows], np.int64),
+            masks=np.zeros((n, max(code.n_masks, 3)), np.int64),
+            subgroups=np.zeros((n, N_WARP), np.int64),
+            lane_pc=np.zeros((n, 64), np.int32),
+            lane_waits=np.zeros((n, 64), np.int64),
+            slots=np.zeros((n, 8), np.int32),
+            loads=np.zeros((n, MOST_LOADS), np.int32),
+            places=places,
+            region_base=np.array([one.extent.base_bytes for one in regions] or [0], np.int64),
+            region_end=np.array(
+                [one.extent.base_bytes + one.extent.size_bytes for one in regions] or [0], np.int64
+            ),
+            region_host=np.array(
+                [one.content.ctypes.data - one.extent.base_bytes for one in regions] or [0],
+                np.int64,
+            ),
+            hidden=np.array([one.hidden for one in regions] or [False], np.bool_),
+            hints=np.zeros(max(len(self.places), 1), np.int32),
+            banks=np.array([bank.ctypes.data for bank in padded] or [0], np.int64),
+            bank_bytes=np.array([len(bank) for bank in banks] or [0], np.int64),
+            local=np.zeros(launch.local_bytes, np.uint8),
+            private_at=np.array(
+                [private.ctypes.data + k * private_words * lanes * 4 for k in range(n)], np.int64
+            ),
+            groups=np.zeros(0, np.int64),
+            group_slots=np.zeros(0, np.int64),
+            grid=grid,
+            group_rows=group_rows,
+            initial=np.array(
+                [mask for mask, name in code.masks.items() if name == "exec"], np.int64
+            ),
+            barrier_arrived=np.zeros(N_BARRIERS, np.int64),
+            barrier_needed=np.zeros(N_BARRIERS, np.int64),
+            barrier_votes=np.zeros((2, N_BARRIERS), np.int64),
+            segment_count=np.zeros(n_segment, np.int64),
+            local_counts=np.zeros((n_instruction, 3), np.int64),
+            path=np.zeros(MOST_PATH, np.int32),
+            touched=np.zeros(n_segment, np.int32),
+            pending=np.zeros(n_segment, np.int64),
+            row_keys=np.zeros(1, np.int64),
+            row_values=np.zeros(1, np.int32),
+            scratch=np.zeros(64, np.int64),
+            requested=np.zeros(64 * 3, np.int64),
+            lane_lists=np.zeros((1, 64), np.int64),
+            private_addresses=np.zeros(64, np.int64),
+            noted=np.zeros((1, 64), np.uint32),
+            word=np.zeros(32, np.int64),
+            in_bank=np.zeros(32, np.int64),
+            sizes=sizes,
+            out=None,
+        )
+
+    def _aligned(self, n_bytes: int) -> npt.NDArray[np.uint8]:
+        """Zeros that begin at a multiple of 64 bytes."""
+        memory = np.zeros(n_bytes + 64, np.uint8)
+        self.kept.append(memory)
+        begin = -memory.ctypes.data % 64
+        return memory[begin : begin + n_bytes]
+
+    def _fill(self, rows: npt.NDArray[np.uint32]) -> None:
+        """Rows that the code only reads. rows : (n_subgroup, n_row, lanes)"""
+        code, launch = self.code, self.launch
+        for row, value in code.constants.items():
+            rows[:, row] = value & 0xFFFFFFFF
+        for row, values in getattr(code, "tables", {}).items():
+            rows[:, row] = np.array(values, np.uint32)
+        for row, (bank, offset) in code.banks.items():
+            content = launch.banks.get(bank, np.zeros(0, np.uint8))[offset : offset + 4]
+            rows[:, row] = int.from_bytes(content.tobytes().ljust(4, b"\0"), "little")
+        lane = np.arange(code.lanes, dtype=np.uint32)
+        item = np.arange(self.n_subgroup * code.lanes, dtype=np.uint32).reshape(-1, code.lanes)
+        x, y = (int(n) for n in (*launch.group_shape, 1, 1)[:2])
+        at = {"x": item % x, "y": item // x % y, "z": item // (x * y)}
+        bit = np.uint64(1) << lane.astype(np.uint64)
+        values: dict[str, Any] = {
+            "lane": lane,
+            **{f"item_{axis}": at[axis] for axis in "xyz"},
+            "packed_items": at["x"] | at["y"] << np.uint32(10) | at["z"] << np.uint32(20),
+            "subgroup": np.arange(self.n_subgroup, dtype=np.uint32)[:, None],
+            "first_item": item[:, :1],
+            "this_lane": bit,
+            "lanes_below": bit - np.uint64(1),
+            "lanes_up_to": (bit << np.uint64(1)) - np.uint64(1),
+            "lanes_above": ~((bit << np.uint64(1)) - np.uint64(1)),
+            "lanes_from": ~(bit - np.uint64(1)),
+            **launch.specials,
+        }
+        for row, special in code.specials.items():
+            if not special.startswith("group_"):
+                value = np.asarray(values[special])
+                rows[:, row] = (value.astype(np.uint64) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+
+    def _table(self, is_access: npt.NDArray[np.bool_], row_bytes: int) -> npt.NDArray[np.int32]:
+        """The micro-operations as the interpreter reads them: its own numbers, and rows as offsets in bytes."""
+        table = self.code.table.copy()
+        names = {operation.number: operation for operation in OPERATIONS.values()}
+        column = {name: k for k, name in enumerate(MicroOperation._fields)}
+        numbers: dict[tuple[int, int, int], int] = {}
+        for row, source in zip(table, self.code.table, strict=True):
+            operation = names[int(source[0])]
+            key = (
+                operation.number,
+                int(source[column["x"]]) & 0x300,
+                int(source[column["y"]]) & 0xFF,
+            )
+            if key not in numbers:
+                numbers[key] = prepared_number(operation, int(source[column["x"]]), key[2], 0)
+            row[0] = numbers[key]
+            used = {*operation.rows_read, *operation.rows_written} | _address_rows(operation.name)
+            for name in _BYTE_FIELDS:
+                if name in used:
+                    row[column[name]] *= row_bytes
+            for name in ("d", "e", "y"):
+                if name in operation.masks_written and row[column[name]] == TRUE_MASK:
+                    row[column[name]] = TRASH_MASK
+            if operation.name in ("MULTIPLY_WIDE_U", "MULTIPLY_WIDE_S", "BORROW"):
+                row[column["y"]] = TRASH_MASK
+            if operation.name in ("CLASS_F32", "CLASS_F64", "DIVISION_CHECK"):
+                row[column["e"]] = TRASH_MASK
+        table[is_access, column["m"]] = np.arange(int(is_access.sum()))
+        return np.ascontiguousarray(table, np.int32)
+
+
+def _address_rows(name: str) -> set[str]:
+    """Rows that the signature does not name: the compared value of an atomic operation."""
+    return {"e"} if name == "ATOMIC" else set()
+
+
+def _recording(n_subgroup: int, record: bool) -> Recording:
+    n_access, n_granule = (FIRST_ACCESSES, FIRST_GRANULES) if record else (16, 1024)
+    return Recording(
+        access=np.empty(n_access, np.int32),
+        waits=np.empty(n_access, np.int32),
+        lanes=np.empty(n_access, np.uint8),
+        granule_end=np.empty(n_access, np.int64),
+        work=np.empty(n_access, np.int32),
+        granule=np.empty(n_granule, np.int64),
+        byte_mask=np.empty(n_granule, np.uint32),
+        lane_groups=np.empty(n_granule, np.uint8),
+        lane_hits=np.empty(n_granule, np.uint8),
+        row_end=np.zeros(FIRST_ROWS, np.int64),
+        row_segment=np.zeros(1 << 14, np.int32),
+        row_count=np.zeros(1 << 14, np.int32),
+        piece_subgroup=np.zeros(n_subgroup + 64, np.int32),
+        piece_first=np.zeros(n_subgroup + 65, np.int64),
+        subgroup_accesses=np.zeros(n_subgroup, np.int64),
+        tail=np.zeros(n_subgroup, np.int32),
+    )
+
+
+def _grown(state: State) -> State:
+    """The state with larger buffers, twice as long where they are half full."""
+    out, counters = state.out, state.counters
+    filled = {
+        **dict.fromkeys(("access", "waits", "lanes", "granule_end", "work"), Counter.N_ACCESS),
+        **dict.fromkeys(("granule", "byte_mask", "lane_groups", "lane_hits"), Counter.N_GRANULE),
+        "row_end": Counter.N_ROW,
+        **dict.fromkeys(("row_segment", "row_count"), Counter.N_ROW_ENTRY),
+        **dict.fromkeys(("piece_subgroup", "piece_first"), Counter.N_PIECE),
+    }
+    changed = {}
+    n_segment = len(state.segment_count)
+    for name, counter in filled.items():
+        column = getattr(out, name)
+        if 2 * int(counters[counter]) >= len(column) or (
+            counter == Counter.N_ROW_ENTRY and len(column) < 8 * n_segment
+        ):
+            larger = np.zeros(max(2 * len(column), 8 * n_segment), column.dtype)
+            larger[: len(column)] = column
+            changed[name] = larger
+    state = state._replace(out=out._replace(**changed))
+    if "row_end" in changed:
+        n = 2 * len(changed["row_end"])
+        keys, values = np.zeros(n, np.int64), np.zeros(n, np.int32)
+        _rehash(state.row_keys, state.row_values, keys, values)
+        state = state._replace(row_keys=keys, row_values=values)
+    return state
+
+
+@compiled
+def _rehash(old_keys, old_values, keys, values):  # type: ignore[no-untyped-def]
+    for k in range(len(old_keys)):
+        if old_keys[k] != 0:
+            slot = np.int64(np.uint64(old_keys[k]) >> np.uint64(40)) & len(keys) - 1
+            while keys[slot] != 0:
+                slot = slot + 1 & len(keys) - 1
+            keys[slot], values[slot] = old_keys[k], old_values[k]
+
+
+def _recorded(state: State, seconds: float) -> Recorded:
+    out, counters = state.out, state.counters
+    n_access, n_granule = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
+    rows = {
+        name: getattr(out, name)[:n_access]
+        for name in ("access", "waits", "lanes", "granule_end", "work")
+    }
+    rows |= {
+        name: getattr(out, name)[:n_granule]
+        for name in ("granule", "byte_mask", "lane_groups", "lane_hits")
+    }
+    n_piece = int(counters[Counter.N_PIECE])
+    whose = out.piece_subgroup[:n_piece]
+    if np.any(whose[1:] < whose[:-1]):
+        order = np.argsort(whose, kind="stable")
+        rows = _in_order(rows, order, out.piece_first[: n_piece + 1])
+    n_row = int(counters[Counter.N_ROW])
+    n_entry = int(counters[Counter.N_ROW_ENTRY])
+    return Recorded(
+        subgroup_accesses=out.subgroup_accesses,
+        **rows,
+        tail=out.tail,
+        row_end=out.row_end[:n_row].copy(),
+        row_segment=out.row_segment[:n_entry].copy(),
+        row_count=out.row_count[:n_entry].copy(),
+        segment_count=state.segment_count.copy(),
+        local_counts=state.local_counts.copy(),
+        micro_operations=int(counters[Counter.INSTRUCTIONS]),
+        lane_accesses=int(counters[Counter.LANE_ACCESSES]),
+        seconds=seconds,
+    )
+
+
+def _in_order(
+    rows: dict[str, npt.NDArray[Any]], order: npt.NDArray[np.int64], first: npt.NDArray[np.int64]
+) -> dict[str, npt.NDArray[Any]]:
+    """Columns whose pieces follow each other in another order. first : (n_piece + 1,) first access of each piece"""
+    ends = rows["granule_end"]
+    starts = np.concatenate([[0], ends])[first]
+    made = {name: np.empty_like(column) for name, column in rows.items()}
+    for name, column in rows.items():
+        if name in ("granule", "byte_mask", "lane_groups", "lane_hits"):
+            _move(column, made[name], order, starts)
+        elif name != "granule_end":
+            _move(column, made[name], order, first)
+    lengths = np.diff(ends, prepend=0)
+    moved = np.empty_like(lengths)
+    _move(lengths, moved, order, first)
+    np.cumsum(moved, out=made["granule_end"])
+    return made
+
+
+@compiled
+def _move(column, made, order, first):  # type: ignore[no-untyped-def]
+    """Writes pieces [first[k], first[k + 1]) in the order of `order`."""
+    at = 0
+    for piece in order:
+        for k in range(first[piece], first[piece + 1]):
+            made[at] = column[k]
+            at += 1

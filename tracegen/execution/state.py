@@ -1,0 +1,188 @@
+"""What the interpreter works on: arrays, made once for a launch."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
+
+class Counter(IntEnum):
+    """Places in State.counters: what the run as a whole counts, where it is, and why it stopped."""
+
+    POSITION = 0
+    """Of the group that runs, in the list of groups."""
+    RUNNING = 1
+    """Whether a group has begun and not ended."""
+    SUBGROUP = 2
+    N_ACCESS = 3
+    N_GRANULE = 4
+    N_ROW = 5
+    """Rows of work."""
+    N_ROW_ENTRY = 6
+    N_PIECE = 7
+    """Pieces of the recording: runs of accesses of one sub-group."""
+    STEPS_LEFT = 9
+    """Until the run pauses."""
+    INSTRUCTIONS = 10
+    """Micro-operations."""
+    LANE_ACCESSES = 11
+    PATH_LENGTH = 13
+    PATH_HASH = 14
+    FAULT = 15
+    FAULT_INSTRUCTION = 16
+    FAULT_LANE = 17
+    FAULT_ADDRESS = 18
+    FAULT_SUBGROUP = 19
+    N_TOUCHED = 20
+    N_SUBGROUP = 21
+    """Sub-groups whose groups have ended."""
+    UNRECORDED = 22
+    """Accesses, where nothing is recorded."""
+
+
+N_COUNTERS = 32
+
+
+class Warp(IntEnum):
+    """Places in a row of State.subgroups."""
+
+    PC = 0
+    ACTIVE = 1
+    LIVE = 2
+    BLOCKED = 3
+    """Lanes that wait in JOIN_WAIT or SYNC_LANES."""
+    LIMIT = 4
+    """The lowest micro-operation at which lanes wait that are not active; a block there is theirs too."""
+    N_ACCESS = 5
+    SETTLED = 6
+    """The latest access that has been waited for, -1 for none."""
+    AT_BARRIER = 7
+    """Lanes that have arrived at a barrier."""
+    BARRIER = 8
+    """1 + the number of the barrier that the sub-group waits at, 0 where it runs."""
+    N_LOADS = 9
+    N_SCALAR = 10
+    """The latest scalar load, 1 + its number."""
+    RESULT = 11
+    """The micro-operation of the barrier, whose results are written when it opens."""
+    ENDED = 12
+
+
+N_WARP = 16
+MOST_LOADS = 64
+"""Loads that AMD's counters can tell apart."""
+N_BARRIERS = 16
+
+(
+    DONE, FULL, PAUSED, FAULT,
+) = range(4)  # fmt: skip
+"""Why the interpreter returned: all groups have ended; a buffer must grow; STEPS_LEFT have passed; see Counter.FAULT."""
+(
+    OUT_OF_BOUNDS, MISALIGNED, OUT_OF_LOCAL, OUT_OF_PRIVATE, TRAPPED, ASSERTED, UNKNOWN, NO_PLACE, STUCK_LANES, STUCK_BARRIER,
+    ENDLESS, NOT_HERE,
+) = range(1, 13)  # fmt: skip
+"""Kinds of faults. NO_PLACE: a jump to an address with no instruction; NOT_HERE: a place that memory does not have."""
+
+
+class Recording(NamedTuple):
+    """Growing columns of what is recorded; see Recorded in run.py."""
+
+    access: I32
+    waits: I32
+    lanes: npt.NDArray[np.uint8]
+    granule_end: I64
+    work: I32
+    granule: I64
+    byte_mask: npt.NDArray[np.uint32]
+    lane_groups: npt.NDArray[np.uint8]
+    lane_hits: npt.NDArray[np.uint8]
+    row_end: I64
+    row_segment: I32
+    row_count: I32
+    piece_subgroup: I32
+    piece_first: I64
+    subgroup_accesses: I64
+    tail: I32
+
+
+class State(NamedTuple):
+    """table : (n, 12) int32, micro-operations whose rows are offsets in bytes
+    rows : address of the first row of each sub-group, then row_bytes a row;  masks : (n_subgroup, n_mask)
+    lane_pc, lane_waits : (n_subgroup, 64) where lanes that are not active go on, and the row or mask that they wait for
+    slots : (n_subgroup, 8) the latest access of each scoreboard;  loads : (n_subgroup, MOST_LOADS) the latest loads
+    places : address of an instruction / 16 -> micro-operation, -1 for none
+    region_base, region_end : arrays in the address map, ascending;  region_host : address here minus address there
+    hidden : of each region, whether its accesses are not recorded
+    hints : by access of the code, the region it met last
+    local : bytes of the group;  private_at : address of each sub-group's private memory, [word][lane]
+    groups : ids;  group_slots : of each group the place of its first sub-group's private memory
+    segment_count : executions of each segment;  local_counts : (n_instruction, 3)
+    """
+
+    counters: I64
+    table: I32
+    rows: I64
+    masks: I64
+    subgroups: I64
+    lane_pc: I32
+    lane_waits: I64
+    slots: I32
+    loads: I32
+    places: I32
+    region_base: I64
+    region_end: I64
+    region_host: I64
+    hidden: npt.NDArray[np.bool_]
+    hints: I32
+    banks: I64
+    bank_bytes: I64
+    local: npt.NDArray[np.uint8]
+    private_at: I64
+    groups: I64
+    group_slots: I64
+    grid: I64
+    group_rows: I64
+    initial: I64
+    barrier_arrived: I64
+    barrier_needed: I64
+    barrier_votes: I64
+    segment_count: I64
+    local_counts: I64
+    path: I32
+    touched: I32
+    pending: I64
+    row_keys: I64
+    row_values: I32
+    scratch: I64
+    requested: I64
+    lane_lists: I64
+    private_addresses: I64
+    noted: npt.NDArray[np.uint32]
+    word: I64
+    in_bank: I64
+    sizes: I64
+    out: Any
+
+
+class Size(IntEnum):
+    """Places in State.sizes: numbers that do not change during a run."""
+
+    LANES = 0
+    ROW_BYTES = 1
+    N_SUBGROUP = 2
+    PRIVATE_WORDS = 3
+    PRIVATE_BASE = 4
+    N_REGION = 5
+    RECORD = 6
+    ITEMS = 7
+    MOST_STEPS = 8
+    LAST_LANES = 9
+    """Lanes of a group's last sub-group."""
+    UNIFORM = 10
+    """Whether control flow is explicit: all lanes always run, as AMD's code has it."""
