@@ -35,20 +35,24 @@ def reproduce(name: str, output: Path, only: str | None, quick: bool, table: Pat
 
     Writes index.html, the pictures as PNG files, and summary.json into the folder. NAME is one of
     the papers on which memsim is based, or `hardware`, which compares replays with measured GPUs.
+    Figures that fail are listed at the end; the others are made all the same.
 
     \b
     Example:
       memsim reproduce hardware --only v100-l1 --out v100-l1
     """
-    from experiments.reproduction import reproduce as run
+    from experiments import reproduction
     from experiments.results_table import read_table, update_table
 
     if table is not None:
         read_table(table)  # so that a wrong file is refused before the work
 
+    def finished(figure: reproduction.Figure) -> None:
+        console().print(reproduction.table(figure))
+        if table is not None:
+            update_table(table, name, [figure], quick=quick)
+
     module = importlib.import_module(f"experiments.{name}")
-    figures = run(
-        module.TITLE, module.FIGURES, output, only=only, quick=quick, echo=console().print
+    reproduction.reproduce(
+        module.TITLE, module.FIGURES, output, only=only, quick=quick, finished=finished
     )
-    if table is not None:
-        update_table(table, name, figures, quick=quick)

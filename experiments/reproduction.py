@@ -86,13 +86,14 @@ def reproduce(
     *,
     only: str | None = None,
     quick: bool = False,
-    echo: Callable[[RenderableType], object],
-) -> list[Figure]:
-    """Make the figures, print each when it is finished, and write the page and the summary into
-    `out`.
+    finished: Callable[[Figure], object],
+) -> None:
+    """Make the figures, give each to `finished`, and write the page and the summary into `out`.
 
     The page and the summary are written after every figure, so an interrupted run keeps the
-    finished ones. Raises MemsimError if `only` is not the name of a figure, or if `out` is a file.
+    finished ones. They lack a figure that fails. At the end an ExceptionGroup contains one group
+    for each of those, with its name and its error; where one figure was chosen, that is raised.
+    Raises MemsimError if `only` is not the name of a figure, or if `out` is a file.
     """
     chosen = list(figures)
     if only is not None:  # hyphens may be left out: figure5 is figure-5
@@ -105,14 +106,20 @@ def reproduce(
     except FileExistsError as error:
         raise MemsimError(f"--out must be a folder, got the file {out}") from error
     done: list[Figure] = []
+    failed: list[ExceptionGroup[Exception]] = []
     for name in chosen:
-        figure = figures[name](out, quick)
-        done.append(figure)
-        echo(table(figure))
+        try:
+            done.append(figures[name](out, quick))
+        except Exception as error:
+            failed.append(ExceptionGroup(name, [error]))
+            continue
         records = [case.record() for made in done for case in made.cases]
         write_text(out / "summary.json", json.dumps(records, indent=1))
         write_text(out / "index.html", page(title, done))
-    return done
+        finished(done[-1])
+    if failed:
+        message = f"{len(failed)} of {len(chosen)} figures failed"
+        raise failed[0] if len(chosen) == 1 else ExceptionGroup(message, failed)
 
 
 def table(figure: Figure) -> RenderableType:

@@ -147,24 +147,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _warnings_in_one_line():
             return _run(arguments)
-    except click.ClickException as error:
-        return _fail(_usage(error), error.exit_code)
-    except MemsimError as error:
-        return _fail("\n".join([str(error), *getattr(error, "__notes__", ())]), EXIT_USER_ERROR)
     except (_Interrupted, KeyboardInterrupt, click.Abort):
         return _fail("interrupted", EXIT_INTERRUPTED)
     except (_PipeClosed, BrokenPipeError):
         return _close_stdout()
-    except MemoryError as error:
-        reason = _first_line(error)
-        return _fail(f"out of memory{f': {reason}' if reason else ''}", EXIT_USER_ERROR)
-    except OSError as error:  # a full disk, a file that went away
-        where = error.filename if isinstance(error.filename, str) else _nameless_place(error)
-        return _fail(f"{where[:_LONGEST]}: {error.strerror or error}", EXIT_USER_ERROR)
-    except _Bug as error:
-        return _fail(_bug_line(error.args[0]), EXIT_BUG)
     except Exception as error:
-        return _fail(_bug_line(error), EXIT_BUG)
+        return _fail(*_described(error))
+
+
+def _described(error: Exception) -> tuple[str, int]:
+    """What is said of an error, and the exit code; errors of a group have a line each."""
+    match error:
+        case ExceptionGroup():  # an error that is alone follows in the same line
+            texts, codes = zip(*map(_described, error.exceptions), strict=True)
+            several = [text.partition("\n")[0] for text in texts]
+            rest = f": {texts[0]}" if len(texts) == 1 else "\n".join([":", *several])
+            return f"{error.message}{rest}", max(codes)
+        case click.ClickException():
+            return _usage(error), error.exit_code
+        case MemsimError():
+            return "\n".join([str(error), *getattr(error, "__notes__", ())]), EXIT_USER_ERROR
+        case MemoryError():
+            reason = _first_line(error)
+            return f"out of memory{f': {reason}' if reason else ''}", EXIT_USER_ERROR
+        case OSError():  # a full disk, a file that went away
+            where = error.filename if isinstance(error.filename, str) else _nameless_place(error)
+            return f"{where[:_LONGEST]}: {error.strerror or error}", EXIT_USER_ERROR
+        case _Bug():
+            return _bug_line(error.args[0]), EXIT_BUG
+    return _bug_line(error), EXIT_BUG
 
 
 def _bug_line(error: Exception) -> str:

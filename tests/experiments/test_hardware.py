@@ -119,21 +119,6 @@ def test_v100_profile_with_default_options(tmp_path: Path, monkeypatch: pytest.M
     assert "in 1 of 1 shapes" in figure.findings[1], "of what is loaded from DRAM"
 
 
-@pytest.mark.slow
-def test_v100_stencil_on_a_few_shapes(tmp_path: Path) -> None:
-    """The bounds at L2 hold for all of these shapes; those at memory hold except for width 2."""
-    cases = FIGURES["v100-stencil"](tmp_path, True).cases
-    load = errors(cases, "l2_load")
-    assert load.geometric_mean < 0.07
-    assert abs(load.worst) < 0.20
-    assert load.spearman >= 0.95
-    wide = [case for case in cases if not case.case.startswith("2x")]
-    for quantity in ("dram_load", "l2_store", "dram_store"):
-        found = errors(wide, quantity)
-        assert found.geometric_mean < 0.05
-        assert abs(found.worst) < 0.10
-
-
 def test_a_fixed_deal_is_what_the_hardware_does_not_do() -> None:
     """Groups above each other on one core would reuse rows in L1; the measured L2 volume shows no
     such reuse."""

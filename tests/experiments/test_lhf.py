@@ -3,19 +3,13 @@ errors."""
 
 from __future__ import annotations
 
-import io
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from rich.console import Console
 
 from experiments.hardware.affine import Triple
 from experiments.hardware.star_stencil import compiled_star
 from experiments.hardware.volumes import Snapshot
-from experiments.lhf import FIGURES, TITLE
-from experiments.lhf.mi250x_laplacian import laplacian_times
 from experiments.lhf.occupancy_bandwidth import bandwidth_gbs, knee, stream_kernel, table
 from experiments.lhf.opencl_device import ordered_pairs
 from experiments.lhf.replay_costs import replay_costs
@@ -26,8 +20,7 @@ from experiments.lhf.v100_stencil import (
     measured_times,
     missed_translations,
 )
-from experiments.lhf.v100_stencil_times import v100_times
-from experiments.reproduction import Case, reproduce
+from experiments.reproduction import Case
 from memsim.machine.file import load_machine
 from memsim.machine.parts import Translation
 
@@ -142,47 +135,3 @@ def test_pairs_in_order() -> None:
     cases = [case(1.0, 1.0), case(1.05, 0.5), case(2.0, 3.0), case(4.0, 2.0)]
     # The first two are a tie. Of the five others, 2 before 4 is wrong.
     assert ordered_pairs(cases) == (4, 5)
-
-
-@pytest.mark.slow
-def test_times_of_the_v100_stencil(tmp_path: Path) -> None:
-    """Eight of the 43 shapes, none of them so deep that translations limit the time."""
-    figure = v100_times(tmp_path, True)
-    ratios = {
-        name: np.array(
-            [
-                (case.ours or 0) / (case.reference or 1)
-                for case in figure.cases
-                if case.quantity == name
-            ]
-        )
-        for name in ("events", "equation", "paper", "paper print")
-    }
-    assert np.abs(ratios["events"] - 1).mean() < 0.12
-    assert np.abs(ratios["equation"] - 1).mean() < 0.12
-    assert np.abs(ratios["paper"] - 1).mean() > 1  # hits ignored
-    assert np.abs(ratios["paper print"] - 1).mean() > 10
-    assert (tmp_path / "v100-times.png").exists()
-
-
-@pytest.mark.slow
-def test_times_of_the_laplacian(tmp_path: Path) -> None:
-    figure = laplacian_times(tmp_path, True)
-    ratio = np.array([(case.ours or 0) / (case.reference or 1) for case in figure.cases])
-    assert np.exp(np.abs(np.log(ratio)).mean()) < 1.35
-
-
-def test_the_command_writes_page_and_summary(tmp_path: Path) -> None:
-    shown = io.StringIO()
-    reproduce(
-        TITLE,
-        FIGURES,
-        tmp_path,
-        only="table3",
-        quick=True,
-        echo=Console(file=shown, width=120).print,
-    )
-    records = json.loads((tmp_path / "summary.json").read_text())
-    assert {record["figure"] for record in records} == {"table-3"}
-    assert "Table 3" in (tmp_path / "index.html").read_text()
-    assert "CUBLAS 1.1 16x16" in shown.getvalue()

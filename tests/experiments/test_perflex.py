@@ -4,22 +4,18 @@ forms."""
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from calib.features.table import FeatureTable
 from calib.fitting.fit import fit_model
 from calib.fitting.performance_model import Model
-from experiments.perflex import FIGURES, TITLE, load_costs, onchip_hiding, overlap, tables
+from experiments.perflex import load_costs, onchip_hiding, overlap, tables
 from experiments.perflex.applications import APPLICATIONS, LINEAR, OVERLAP
-from experiments.perflex.evaluation import MODELS, Evaluation
-from experiments.reproduction import reproduce
+from experiments.perflex.evaluation import Evaluation
 from memsim.machine.file import load_machine
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
@@ -143,25 +139,3 @@ def test_b_misses_in_an_l2_that_it_overflows_and_a_does_not() -> None:
     assert b.l2_miss_ratio < 0.15
     # Every load asks L2 for each 32-byte sector of 16 lanes' 64 bytes, twice a sub-group.
     assert a.l2_bytes == b.l2_bytes == 512**3 / 16 * 4
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_finite_differences_are_measured_fitted_and_drawn(tmp_path: Path) -> None:
-    """The command's quick run of one application, on the device at hand."""
-    shown = io.StringIO()
-    reproduce(
-        TITLE,
-        FIGURES,
-        tmp_path,
-        only="figure-9",
-        quick=True,
-        echo=Console(file=shown, width=120).print,
-    )
-    cases = json.loads((tmp_path / "summary.json").read_text())
-    errors = {case["case"]: case["ours"] for case in cases}
-    assert set(MODELS) <= set(errors)
-    assert [case["paper"] for case in cases if case["case"] == "linear"] == [6.7]
-    assert all(np.isfinite(error) and error >= 0 for error in errors.values())
-    assert {path.name for path in tmp_path.glob("*.png")} == {"figure-9.png", "figure-9-parts.png"}
-    assert "Figure 9" in shown.getvalue()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import json
 from pathlib import Path
 
 import pytest
 
 import experiments
 from experiments.commands import REPRODUCTIONS
-from experiments.reproduction import Case, Figure, number_text, page
+from experiments.reproduction import Case, Figure, MakeFigure, number_text, page
 from experiments.results_table import BEGIN, END, HEAD, read_table, table_rows, update_table
-from memsim.errors import MemsimError
+from memsim.errors import KernelError, MemsimError
 from tests.support.command_line import RunMemsim
 
 
@@ -87,6 +89,50 @@ def test_a_file_without_the_marker_lines_is_refused_before_the_work(
     assert ended.code == 2
     assert "must have the lines" in ended.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_figures_that_fail_are_listed_after_the_others(
+    name: str, run_memsim: RunMemsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code is 2 where all of them lack something of the user's, 70 where one is a bug of memsim."""
+
+    def made(figure: str) -> MakeFigure:
+        one = dataclasses.replace(case(figure, "time", 2.0, 3.0), figure=figure)
+        return lambda out, quick: Figure(
+            name=figure, title=f"Made {figure}", source="", cases=[one], findings=[]
+        )
+
+    def lacking(out: Path, quick: bool) -> Figure:
+        raise KernelError("no clang\nlog of a build")
+
+    def wrong(out: Path, quick: bool) -> Figure:
+        return max([])
+
+    figures = {"first": made("first"), "figure-2": lacking, "third": made("third"), "last": wrong}
+    monkeypatch.setattr(importlib.import_module(f"experiments.{name}"), "FIGURES", figures)
+    results = tmp_path / "table.md"
+    results.write_text(f"{BEGIN}\n{END}\n")
+    command = ("reproduce", name, "--out", str(tmp_path), "--table", str(results))
+    ended = run_memsim(*command)
+    assert ended.code == 70
+    head, missing, bug = ended.err.splitlines()
+    assert (head, missing) == ("memsim: 2 of 4 figures failed:", "figure-2: no clang")
+    assert bug.startswith("last: a bug of memsim: ValueError: max()")
+    assert "Made third" in ended.out
+    records = json.loads((tmp_path / "summary.json").read_text())
+    assert [record["figure"] for record in records] == ["first", "third"]
+    assert "Made third" in (tmp_path / "index.html").read_text()
+    assert [row.split(" | ")[1] for row in read_table(results)[1]] == ["first", "third"]
+
+    del figures["last"]
+    ended = run_memsim(*command)
+    assert (ended.code, ended.err) == (
+        2,
+        "memsim: 1 of 3 figures failed: figure-2: no clang\nlog of a build\n",
+    )
+    alone = run_memsim(*command, "--only", "figure2")
+    assert (alone.code, alone.err) == (2, "memsim: figure-2: no clang\nlog of a build\n")
 
 
 def test_the_readme_has_a_table_of_all_reproductions() -> None:

@@ -13,8 +13,8 @@ import memsim
 from experiments.kernels import matrices, stream
 from experiments.kernels.spmv import spmv_of
 from experiments.kernels.spmv_vectorised import spmv_vectorised_of
-from experiments.reproduction import Figure, page
-from experiments.stochastic import FIGURES, drawing, hit_ratios, ordering, snapshots
+from experiments.reproduction import page
+from experiments.stochastic import drawing, hit_ratios, ordering, snapshots
 from experiments.stochastic.applications import APPLICATIONS, MERGE_WIDTHS, Application
 from experiments.stochastic.case_study import Gain, _array_of, _bars, _measured, _order, gain
 from experiments.stochastic.causes import Cause, causes, with_own_l2
@@ -400,17 +400,3 @@ def test_figures_5_and_6_of_two_small_applications(
     assert all(c.ours is None for c in errors)
     assert (tmp_path / "figures-5-6.png").read_bytes().startswith(b"\x89PNG")
     assert "1,000" not in page("t", [figure])
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(7200)
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_in_its_quick_form(name: str, tmp_path: Path) -> None:
-    figure: Figure = FIGURES[name](tmp_path, True)
-    assert figure.name == name
-    assert figure.cases
-    assert figure.findings
-    assert all(case.figure == name for case in figure.cases)
-    for picture in figure.pictures:
-        assert (tmp_path / picture).stat().st_size > 10_000
-    assert name in page("title", [figure])
