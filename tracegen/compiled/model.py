@@ -91,6 +91,10 @@ class Instruction(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_lik
         Volta on); 0 if unknown
     read_cycles : in which its operands are read from the register file, while nothing else is issued (see
         tracegen.compiled.nvidia.register_reads); 1 if unknown
+    address : in bytes from the begin of the kernel's section, -1 if unknown
+    targets : addresses in bytes of the instructions that it may jump to
+    waits : scoreboards that it waits for, as bits;  slot : scoreboard that is set when its result is there, 7 for none
+        (NVIDIA, from Volta on)
     """
 
     opcode: str
@@ -105,6 +109,10 @@ class Instruction(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_lik
     outstanding: int | None = None
     stall_cycles: int = 0
     read_cycles: int = 1
+    address: int = -1
+    targets: tuple[int, ...] = ()
+    waits: int = 0
+    slot: int = 7
 
     @property
     def is_traced(self) -> bool:
@@ -144,6 +152,7 @@ class MachineCode:
     spill_store_bytes, spill_load_bytes : as the compiler reports them, for the whole text
     listing : the assembly text
     intermediate : the intermediate text (PTX), "" where there is none
+    binary : the file that the listing shows (a cubin), empty where the listing says all
     tools : name -> version of the programs that made it
     notes : what is unknown or approximate, one sentence each
     """
@@ -159,5 +168,6 @@ class MachineCode:
     spill_load_bytes: int = 0
     listing: str = ""
     intermediate: str = ""
+    binary: bytes = b""
     tools: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -58,7 +58,7 @@ def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
         (folder / request.file).write_text(request.source, encoding="utf-8")
         libraries = linked(list(_libraries(request, tools.libraries)))
         if isinstance(request, CudaRequest):
-            own = request.amd_language(64 if _is_wide(request.target) else 32)
+            own = request.amd_language(64 if is_wide(request.target) else 32)
             finished = request.run_clang(
                 tools.clang, [*libraries, *_INLINED, *own], "kernel.s", folder
             )
@@ -115,14 +115,14 @@ def _libraries(request: Request, folder: Path) -> Iterator[Path]:
         chosen("unsafe_math", relaxed or "-cl-unsafe-math-optimizations" in options),
         chosen("finite_only", relaxed or "-cl-finite-math-only" in options),
         chosen("correctly_rounded_sqrt", options.divides_exactly),
-        chosen("wavefrontsize64", _is_wide(request.target)),
+        chosen("wavefrontsize64", is_wide(request.target)),
         "oclc_abi_version_500.bc",
         _architecture(request.target, folder),
     ]
     return (folder / name for name in names if (folder / name).is_file())
 
 
-def _is_wide(target: str) -> bool:
+def is_wide(target: str) -> bool:
     """Whether a sub-group has 64 work-items: from gfx10 on clang chooses 32."""
     return len(target) < len("gfx1010")
 

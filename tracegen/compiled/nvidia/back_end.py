@@ -70,7 +70,7 @@ def _used(request: Request, tools: NvidiaTools) -> Iterator[Tool]:
 
 
 def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
-    """What the programs write: `ptx`, `log`, and the listing, `encoded`, with its own target and log."""
+    """What the programs write: `ptx`, `log`, and the listing, `encoded`, with its own target, log and `binary`."""
     _check_target(request.target, tools.ptxas)
     with temporary_folder() as folder:
         ptx = write_ptx(request, tools, folder)
@@ -81,12 +81,14 @@ def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
             shown = dataclasses.replace(request, target=target, registers_limit=registers)
             listing_log = _assemble(shown, tools, ptx, folder)
         listing = _disassembled(request, tools, folder)
+        binary = (folder / "kernel.cubin").read_bytes()
         headers = included(folder, request.file, request.searched)
     return {
         "ptx": ptx,
         "log": log,
         "headers": headers,
         "encoded": listing,
+        "binary": binary,
         "listing_target": shown.target,
         "listing_log": listing_log,
     }
@@ -150,6 +152,7 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
         spill_load_bytes=usage.spill_load_bytes,
         listing=without_encodings(texts["encoded"]),
         intermediate=texts["ptx"],
+        binary=texts["binary"],
         tools={tool.name: tool.version for tool in _used(request, tools)},
         notes=(*_target_notes(request, tools, texts), *notes),
     )

@@ -106,7 +106,7 @@ def _run_nvrtc(request: CudaRequest, tools: NvidiaTools, folder: Path) -> None:
 
 def _list_headers(request: CudaRequest, tools: NvidiaTools, folder: Path) -> None:
     if "#include" in request.text:
-        language = request.nvidia_language(_known_target(request.target, tools.clang))
+        language = request.nvidia_language(known_target(request.target, tools.clang))
         finished = request.run_clang(tools.clang, language, "listed.ptx", folder, only_check=True)
         check(finished, tools.clang, request)
 
@@ -159,7 +159,7 @@ def _run_nvvm(request: Request, tools: NvidiaTools, folder: Path) -> None:
 def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
     """Writes `kernel.ptx`; with new versions of clang in two steps, see `kernel_bodies`."""
     if isinstance(request, CudaRequest):
-        name = _known_target(request.target, tools.clang)
+        name = known_target(request.target, tools.clang)
         language = [*AS_NVIDIA, *linked([tools.libdevice]), *request.nvidia_language(name)]
         check(request.run_clang(tools.clang, language, "kernel.ptx", folder), tools.clang, request)
         return
@@ -192,7 +192,7 @@ def _without_debug(ptx: str) -> str:
     return _WHOLE_CALL.sub(lambda call: _POSITION.sub("", call[0]), ptx)
 
 
-def _known_target(target: str, clang: Tool) -> str:
+def known_target(target: str, clang: Tool) -> str:
     """clang's own name for the target, or the newest older one: ptxas compiles PTX for any later one."""
     older = [
         name for name in clang.targets if name[-1].isdigit() and number(name) <= number(target)
@@ -201,7 +201,7 @@ def _known_target(target: str, clang: Tool) -> str:
 
 
 def _target(target: str, clang: Tool) -> list[str]:
-    name = _known_target(target, clang)
+    name = known_target(target, clang)
     return [
         *("-target", TRIPLE, "-Xclang", "-target-cpu", "-Xclang", name),
         *("-Xclang", f"-cl-ext={_EXTENSIONS}"),

@@ -23,6 +23,9 @@
 #include "copies.h"
 #include "refused.h"
 #include "host.h"
+#ifdef MEMSIM_DESCRIBED
+#include "signature.h"
+#endif
 #ifdef MEMSIM_CPU
 #include "launch.h" // probes.h comes after this file: see front_end.py
 #endif

@@ -1,0 +1,126 @@
+"""From a workload to launches of machine code with their memory: everything that an execution needs.
+
+No launch runs here, and no OpenCL is needed. The launches of one workload share their memory, so each is to be run
+before the next one is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tracegen.compiled.model import MachineCode
+from tracegen.machine_code.binding_memory import Bytes, Memory
+from tracegen.machine_code.binding_values import Machine
+from tracegen.options import Compiler
+from tracegen.workloads.cuda import CudaWorkload
+from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tracegen.execution.run import Launch
+
+
+@dataclass(kw_only=True)
+class BoundKernel:
+    """A launch of a kernel.
+
+    name : as the user writes it;  index : number of the launch
+    code : whose `kernel` is the symbol in the machine code
+    grid, group_shape : groups, and work-items of a group, along one to three axes
+    memory : the arrays of the address map; those of the user are copies
+    machine : what the driver prepares
+    symbols : of a variable of the program in memory -> the name of its array
+    writable : names of arrays that the kernel may write
+    local_memory_bytes : that the launch and the kernel ask for, of a group
+    settings : integers among the arguments, by name
+    text : of the program;  place : 1-based line of it -> where the user wrote it
+    named_outputs : what `outputs` returns: name -> array of `memory`
+    """
+
+    name: str
+    index: int = 0
+    code: MachineCode
+    grid: tuple[int, ...]
+    group_shape: tuple[int, ...]
+    memory: Memory
+    machine: Machine
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    writable: frozenset[str]
+    local_memory_bytes: int
+    settings: Mapping[str, int] = field(default_factory=dict)
+    text: str
+    place: Callable[[int], str]
+    named_outputs: Mapping[str, str] = field(default_factory=dict)
+    _before: dict[str, Bytes] | None = None
+
+    def __post_init__(self) -> None:
+        if self.index:  # what earlier launches left
+            self._before = self.memory.copies(self.memory.views)
+
+    @property
+    def symbol_addresses(self) -> dict[str, int]:
+        """The addresses of variables, for code that names them: `32@lo(x)` in SASS, `x@rel32@lo` of AMD."""
+        return {symbol: self.memory.bases[name] for symbol, name in self.symbols.items()}
+
+    @property
+    def launch(self) -> Launch:
+        """The launch as the interpreter takes it; the memory is shared with this object."""
+        from tracegen.execution.run import Launch, Region
+
+        views = [(extent, self.memory.views[extent.name]) for extent in self.memory.extents]
+        regions = [
+            *(Region(extent=one, content=data, hidden=True) for one, data in self.machine.hidden),
+            *(Region(extent=one, content=data) for one, data in views),
+        ]
+        return Launch(
+            grid=self.grid,
+            group_shape=self.group_shape,
+            regions=sorted(regions, key=lambda one: one.extent.base_bytes),
+            banks=self.machine.banks,
+            specials=self.machine.specials,
+            local_bytes=self.machine.local_bytes,
+            private_bytes=self.machine.private_bytes,
+        )
+
+    def restore(self) -> None:
+        """Gives all arrays the values that they had before this launch."""
+        if self._before is None:
+            self.memory.fill()
+        else:
+            self.memory.paste(self._before)
+
+    def outputs(self) -> dict[str, Any]:
+        """Copies of the arrays that the kernel may write, by name; variables of the program as bytes."""
+        memory = self.memory
+        return {
+            name: memory.array(array) if array in memory.arrays else memory.views[array].copy()
+            for name, array in self.named_outputs.items()
+        }
+
+
+def bind(
+    workload: Workload | OpenCLWorkload | CudaWorkload,
+    target: str,
+    compiler: Compiler = "auto",
+    registers: int | None = None,
+) -> Iterator[BoundKernel]:
+    """The launches of a workload in order.
+
+    target : `sm_80`, `gfx90a`;  compiler : see TraceOptions, without `none`;  registers : most that a work-item may have
+    Raises KernelError for a program that does not compile, with the user's line; an unknown kernel; arguments that do
+    not fit; a missing compiler.
+    """
+    if isinstance(workload, CudaWorkload):
+        from tracegen.machine_code.binding_cuda import bind_cuda
+
+        yield bind_cuda(workload, target, compiler, registers)
+    elif isinstance(workload, OpenCLWorkload):
+        from tracegen.machine_code.binding_opencl import bind_opencl
+
+        yield bind_opencl(workload, target, compiler, registers)
+    else:
+        from tracegen.machine_code.binding_loopy import bind_loopy
+
+        yield from bind_loopy(workload, target, compiler, registers)

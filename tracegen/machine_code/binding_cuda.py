@@ -1,0 +1,182 @@
+"""The launch of a workload in CUDA C++ or HIP."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from memsim.errors import KernelError
+from tracegen.compiled.compile import compile_cuda
+from tracegen.compiled.cuda_signature import Described, DeviceVariable, described, last_name
+from tracegen.cuda.arguments import Arguments, bound
+from tracegen.cuda.program import read_program
+from tracegen.machine_code.binding import BoundKernel
+from tracegen.machine_code.binding_makers import code_of
+from tracegen.machine_code.binding_memory import Bytes, Memory, content
+from tracegen.options import Compiler
+from tracegen.workloads.checks import check_array, number
+from tracegen.workloads.cuda import CudaWorkload
+
+MOST_THREADS = 1024
+
+
+def bind_cuda(
+    workload: CudaWorkload, target: str, compiler: Compiler, registers: int | None
+) -> BoundKernel:
+    program = read_program(workload)
+    grid, block = _shape(workload, program.kernel)
+    found = described(program, target)
+    program = found.program
+    arguments = bound(program.kernel, found.parameters, workload.arguments)
+    symbols = _as_pointers(workload.symbols, found.variables.values())
+    arguments.add_pointers(symbols)
+    owners = arguments.owners
+    pointers = [owners.get(parameter.name, "") for parameter in found.parameters]
+    code = compile_cuda(program, found.symbol, pointers, target, registers, by=compiler)
+    made = code_of(dataclasses.replace(code, kernel=found.symbol))
+    _check_threads(program.kernel, block, made.most_threads)
+    names = {symbol: _unused(_name(symbol, found), arguments.arrays) for symbol in made.variables}
+    memory = Memory(arguments.arrays, {names[k]: data for k, data in made.variables.items()})
+    sizes = made.constants | {symbol: len(data) for symbol, data in made.variables.items()}
+    given = _values(symbols, found, sizes, memory)
+    _set_variables(given, names, memory)
+    machine = made.machine(
+        memory,
+        names,
+        arguments.values,
+        (grid, block),
+        workload.shared_bytes,
+        {symbol: data for symbol, data in given.items() if symbol in made.constants},
+    )
+    _set_variables(given, names, memory)
+    return BoundKernel(
+        name=program.kernel,
+        code=made.code,
+        grid=grid,
+        group_shape=block,
+        memory=memory,
+        machine=machine,
+        symbols=names,
+        writable=frozenset(arguments.writable) | set(names.values()),
+        local_memory_bytes=code.local_memory_bytes + workload.shared_bytes,
+        settings=program.template_integers | _integers(arguments),
+        text=program.text,
+        place=lambda line: f"{program.file}:{line}",
+        named_outputs=_outputs(arguments) | {name: name for name in names.values()},
+    )
+
+
+def _shape(workload: CudaWorkload, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Blocks along each axis, and threads along each axis of a block; as many axes each."""
+    grid, block = _axes(workload.grid), _axes(workload.block)
+    n_axes = max(len(grid), len(block))
+    for what, extents in (("grid", grid), ("block", block)):
+        if not 1 <= len(extents) <= 3 or min(extents) < 1:
+            raise KernelError(
+                f"{what} of kernel {name} must have one to three axes of at least 1, got {extents}"
+            )
+    if math.prod(block) > MOST_THREADS:
+        raise KernelError(
+            f"block of kernel {name} may have {MOST_THREADS} threads, got {math.prod(block)}"
+        )
+    return (*grid, *[1] * (n_axes - len(grid))), (*block, *[1] * (n_axes - len(block)))
+
+
+def _axes(size: Any) -> tuple[int, ...]:
+    listed = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
+    return tuple(int(extent) for extent in listed)
+
+
+def _check_threads(kernel: str, block: tuple[int, ...], most: int | None) -> None:
+    if most is not None and math.prod(block) > most:
+        raise KernelError(
+            f"block of kernel {kernel} may have {most} threads (__launch_bounds__), got {math.prod(block)}"
+        )
+
+
+def _as_pointers(symbols: Mapping[str, Any], variables: Any) -> dict[str, Any]:
+    """The values of variables; an array of numbers, or None, for a pointer is what it points to."""
+    pointers = {variable.name for variable in variables if variable.number == "p"}
+    made = dict(symbols)
+    for name in pointers & set(made):
+        value = made[name]
+        if value is None or (isinstance(value, np.ndarray) and not value.dtype.hasobject):
+            made[name] = np.empty((), object)
+            made[name][()] = value
+    return made
+
+
+def _name(symbol: str, found: Described) -> str:
+    """The name of a variable in the source; the compiler's own tables have none there."""
+    known = found.variables.get(symbol)
+    return known.name if known else last_name(symbol)
+
+
+def _unused(name: str, arrays: Mapping[str, Any]) -> str:
+    return f"{name} (variable)" if name in arrays else name
+
+
+def _values(
+    symbols: Mapping[str, Any], found: Described, sizes: Mapping[str, int], memory: Memory
+) -> dict[str, Bytes]:
+    """Symbol -> the bytes of its value, of the variables that the code has.
+
+    sizes : symbol -> bytes
+    Raises KernelError for a variable that the program does not have, or whose value does not fit.
+    """
+    kernel = found.program.kernel
+    declared = {variable.name: variable for variable in found.variables.values()}
+    in_code = {_name(symbol, found): symbol for symbol in sizes}
+    made = {}
+    for name, value in symbols.items():
+        if name not in declared:
+            known = ", ".join(declared) or "none"
+            raise KernelError(f"kernel {kernel} uses no variable {name}; it has {known}")
+        what = f"variable {name} of kernel {kernel}"
+        if not isinstance(value, (np.ndarray, np.generic)):
+            value = number(what, _dtype(declared[name], value), value)
+        array = check_array(what, np.asarray(value), objects=True)
+        size = sizes.get(in_code.get(name, ""), array.nbytes)
+        if array.nbytes > size:
+            raise KernelError(f"variable {name} has {size} bytes, its value has {array.nbytes}")
+        if name in in_code:
+            made[in_code[name]] = content(array, memory.address)
+    return made
+
+
+def _dtype(variable: DeviceVariable, value: Any) -> np.dtype[Any] | None:
+    """The type of a variable that is a single number."""
+    if variable.number in ("", "p"):
+        return None
+    is_unsigned = variable.number[0] == "i" and isinstance(value, int) and value >= 0
+    return np.dtype(f"u{variable.number[1:]}" if is_unsigned else variable.number)
+
+
+def _set_variables(given: Mapping[str, Bytes], names: Mapping[str, str], memory: Memory) -> None:
+    for symbol, data in given.items():
+        if symbol in names:
+            view = memory.views[names[symbol]]
+            view[: len(data)] = data
+            memory.raw[names[symbol]] = view.tobytes()
+
+
+def _integers(arguments: Arguments) -> dict[str, int]:
+    named = zip(arguments.parameters, arguments.values, strict=True)
+    return {
+        parameter.name: int(value[0])
+        for parameter, value in named
+        if parameter.kind in ("i", "u") and value is not None
+    }
+
+
+def _outputs(arguments: Arguments) -> dict[str, str]:
+    named = {
+        parameter: array
+        for parameter, array in arguments.owners.items()
+        if array in arguments.writable
+    }
+    return named | {name: name for name in arguments.writable - set(named.values())}

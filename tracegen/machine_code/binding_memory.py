@@ -1,0 +1,121 @@
+"""The memory of a launch: copies of the arrays of its arguments at the addresses of the address map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import KernelError
+from memsim.trace import ArrayExtent
+from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, FIRST_BASE_BYTES, allocate
+from tracegen.workloads.checks import short
+
+Bytes = npt.NDArray[np.uint8]
+PIECE_BYTES = 1 << 20
+Address = Callable[[Any], int]
+"""The address of an array in the address map, 0 for None."""
+
+
+class Memory:
+    """Arrays side by side, as in the address map.
+
+    arrays : name -> the user's array, which is not changed
+    raw : name -> initial bytes, of what is no array of the user's, as variables of the program
+    views : name -> the bytes of each, in the order of their addresses
+    """
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], raw: Mapping[str, bytes]) -> None:
+        self.arrays, self.raw = dict(arrays), dict(raw)
+        sizes = {name: int(array.nbytes) for name, array in arrays.items()}
+        sizes |= {name: len(content) for name, content in raw.items()}
+        self.extents: tuple[ArrayExtent, ...] = allocate(sizes)
+        end = max((one.base_bytes + one.size_bytes for one in self.extents), default=0)
+        try:
+            whole = np.zeros(max(end - FIRST_BASE_BYTES, 1) + BASE_ALIGNMENT_BYTES, np.uint8)
+        except (MemoryError, ValueError):
+            raise KernelError(f"there is no memory for {end - FIRST_BASE_BYTES} bytes") from None
+        self.views: dict[str, Bytes] = {}
+        self.bases = {one.name: one.base_bytes for one in self.extents}
+        for one in self.extents:
+            start = one.base_bytes - FIRST_BASE_BYTES
+            self.views[one.name] = whole[start : start + one.size_bytes]
+        self._addresses = {id(array): self.bases[name] for name, array in self.arrays.items()}
+        self.fill(fresh=True)
+
+    def fill(self, *, fresh: bool = False) -> None:
+        """Gives all arrays their initial values. fresh : the memory is zero, so that zeros need no pages"""
+        for name, array in self.arrays.items():
+            _write(self.views[name], content(array, self.address), fresh)
+        for name, data in self.raw.items():
+            _write(self.views[name], np.frombuffer(data, np.uint8), fresh)
+
+    def address(self, array: Any) -> int:
+        """The address of an array, 0 for None. Raises KernelError for one that is not in this memory."""
+        if array is not None and id(array) not in self._addresses:
+            what = "a pointer takes an array of the kernel's arguments, or None"
+            raise KernelError(f"{what}, got {short(array)}")
+        return 0 if array is None else self._addresses[id(array)]
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """A copy of an array as kernels left it; the user's own where it has pointers."""
+        own = self.arrays[name]
+        if not own.size or own.dtype.hasobject:
+            return own.copy()
+        flat = self.views[name].view(own.dtype)
+        return flat.reshape(own.shape, order="F" if own.flags.fnc else "C").copy(order="K")
+
+    def copies(self, names: Iterable[str]) -> dict[str, Bytes]:
+        """The present bytes of arrays, for `paste`."""
+        return {name: self.views[name].copy() for name in names}
+
+    def paste(self, copies: Mapping[str, Bytes]) -> None:
+        for name, data in copies.items():
+            self.views[name][:] = data
+
+
+def content(array: npt.NDArray[Any], address: Address) -> Bytes:
+    """The bytes of an array, with addresses for the arrays that it contains."""
+    flat = array.reshape(-1, order="A")
+    if flat.dtype.hasobject:
+        plain = np.zeros(flat.shape, _plain(flat.dtype))
+        _fill(plain, flat, address)
+        flat = plain
+    return np.ascontiguousarray(flat).view(np.uint8) if flat.size else np.empty(0, np.uint8)
+
+
+def _write(view: Bytes, data: Bytes, fresh: bool) -> None:
+    for first in range(0, len(data), PIECE_BYTES):
+        piece = data[first : first + PIECE_BYTES]
+        if not fresh or piece.any():
+            view[first : first + PIECE_BYTES] = piece
+
+
+def _plain(dtype: Any) -> Any:
+    """The type with 64-bit integers for pointers."""
+    if dtype.kind == "O":
+        return np.dtype(np.uint64)
+    if dtype.names is None:
+        return dtype
+    return np.dtype(
+        {
+            "names": list(dtype.names),
+            "formats": [_plain(dtype.fields[name][0]) for name in dtype.names],
+            "offsets": [dtype.fields[name][1] for name in dtype.names],
+            "itemsize": dtype.itemsize,
+        }
+    )
+
+
+def _fill(plain: npt.NDArray[Any], array: npt.NDArray[Any], address: Address) -> None:
+    if array.dtype.kind == "O":
+        plain[...] = np.array([address(value) for value in array.ravel()], np.uint64).reshape(
+            plain.shape
+        )
+    elif array.dtype.names is None:
+        plain[...] = array
+    else:
+        for name in array.dtype.names:
+            _fill(plain[name], array[name], address)

@@ -1,0 +1,169 @@
+"""A launch on NVIDIA's GPUs: constant banks, variables, shared memory, stacks.
+
+What the driver writes into constant bank 0 is what code that our compilers wrote reads there: sm_75 to sm_90, sm_100
+and sm_120 were looked at with kernels that ask for it (`blockDim`, `gridDim`, pointers into shared and local memory,
+`%dynamic_smem_size`, stacks).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from memsim.errors import KernelError
+from tracegen.compiled.model import MachineCode
+from tracegen.compiled.nvidia.nvidia_ptx import number
+from tracegen.execution.operations import LOCAL_WINDOW, PRIVATE_WINDOW
+from tracegen.machine_code.binding_cubin import INITIAL, Cubin, Relocation, Variable, read_cubin
+from tracegen.machine_code.binding_memory import Bytes, Memory
+from tracegen.machine_code.binding_values import LocalBytes, Machine, Value, raw
+
+BLACKWELL = 100
+"""The compute capability from which constant bank 0 is laid out anew."""
+STACK_ALIGNMENT, DEFAULT_STACK = 16, 1024
+"""A thread has cudaLimitStackSize bytes where its code does not say how many it needs, as in recursion."""
+_LEAST_BANK = 0x400
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Offsets in constant bank 0."""
+
+    block: int
+    grid: int
+    shared_window: int
+    local_window: int
+    stack: int
+    dynamic_shared: int
+
+
+_UP_TO_HOPPER = _Layout(0x0, 0xC, 0x18, 0x20, 0x28, 0x2C)
+_FROM_BLACKWELL = _Layout(0x360, 0x370, 0x2F0, 0x2F8, 0x37C, 0x20C)
+
+
+class NvidiaCode:
+    """A kernel's cubin, ready for launches."""
+
+    def __init__(self, code: MachineCode) -> None:
+        self.code = code
+        self.cubin: Cubin = read_cubin(code.binary, code.kernel)
+        used = self.cubin.used_variables(code.listing)
+        self.variables = {one.name: self._initial(one) for one in used}
+        self.constants = {
+            name: one.size_bytes
+            for name, one in self.cubin.variables.items()
+            if one.section.startswith(".nv.constant3")
+        }
+        self.most_threads = self.cubin.most_threads
+
+    def _initial(self, variable: Variable) -> bytes:
+        content = self.cubin.sections[INITIAL].content if variable.section == INITIAL else b""
+        data = content[variable.offset : variable.offset + variable.size_bytes]
+        return data.ljust(variable.size_bytes, b"\0")
+
+    def machine(
+        self,
+        memory: Memory,
+        names: Mapping[str, str],
+        values: Sequence[Value],
+        shape: tuple[Sequence[int], Sequence[int]],
+        dynamic_bytes: int,
+        constants: Mapping[str, Bytes],
+    ) -> Machine:
+        """What the driver prepares. names : symbol of a variable -> its array;  constants : symbol -> value"""
+        self._relocate_variables(memory, names)
+        dynamic = dynamic_bytes
+        starts = []
+        for value in values:
+            at = self.cubin.dynamic_local_at + dynamic
+            starts.append(-(-at // STACK_ALIGNMENT) * STACK_ALIGNMENT)
+            if isinstance(value, LocalBytes):
+                dynamic = starts[-1] - self.cubin.dynamic_local_at + value.size_bytes
+        local = self.cubin.dynamic_local_at + dynamic if dynamic else self.cubin.static_local_bytes
+        stack = self.cubin.stack_bytes
+        known = stack if stack is not None else self.code.private_bytes + DEFAULT_STACK
+        private = -(-known // STACK_ALIGNMENT) * STACK_ALIGNMENT
+        banks = {0: self._arguments(memory, values, starts, shape, private, dynamic)}
+        for bank in (2, 3, 4):
+            if content := self.cubin.bank(bank):
+                banks[bank] = np.frombuffer(content, np.uint8).copy()
+        for symbol, data in constants.items():
+            at = self.cubin.variables[symbol].offset
+            banks[3][at : at + len(data)] = data
+        for one in self.cubin.relocations:
+            section = one.section.removeprefix(".nv.constant")
+            if section[0].isdigit() and section[1:] in ("", f".{self.code.kernel}"):
+                _write(
+                    banks[int(section[0])],
+                    one.offset,
+                    one.size_bytes,
+                    self._target(one, memory, names),
+                )
+        return Machine(banks=banks, local_bytes=local, private_bytes=private)
+
+    def _arguments(
+        self,
+        memory: Memory,
+        values: Sequence[Value],
+        starts: Sequence[int],
+        shape: tuple[Sequence[int], Sequence[int]],
+        private: int,
+        dynamic: int,
+    ) -> Bytes:
+        """Constant bank 0."""
+        cubin = self.cubin
+        size = max(
+            (cubin.parameter_base + at + n for at, n in cubin.parameters), default=_LEAST_BANK
+        )
+        bank = np.zeros(max(size, _LEAST_BANK), np.uint8)
+        # A target that nvdisasm does not read is shown in the code of the next one that it reads.
+        is_new = number(self.code.target) >= BLACKWELL
+        layout = _FROM_BLACKWELL if is_new else _UP_TO_HOPPER
+        for at, extents in ((layout.grid, shape[0]), (layout.block, shape[1])):
+            bank[at : at + 12].view(np.uint32)[:] = (*extents, 1, 1)[:3]
+        for at, size, word in (
+            (layout.shared_window, 8, LOCAL_WINDOW),
+            (layout.local_window, 8, PRIVATE_WINDOW),
+            (layout.stack, 4, private),
+            (layout.dynamic_shared, 4, dynamic),
+        ):
+            _write(bank, at, size, word)
+        if len(values) != len(cubin.parameters):
+            raise KernelError(
+                f"kernel {self.code.kernel} has {len(cubin.parameters)} parameters in its machine code,"
+                f" not {len(values)}"
+            )
+        for value, start, (offset, size) in zip(values, starts, cubin.parameters, strict=True):
+            data = raw(value, memory, start)[:size]
+            at = cubin.parameter_base + offset
+            bank[at : at + len(data)] = data
+        return bank
+
+    def _relocate_variables(self, memory: Memory, names: Mapping[str, str]) -> None:
+        for one in self.cubin.relocations:
+            owner = self.cubin.owner(one.section, one.offset)
+            if owner is not None and owner.name in self.variables:
+                view = memory.views[names[owner.name]]
+                target = self._target(one, memory, names)
+                _write(view, one.offset - owner.offset, one.size_bytes, target)
+                memory.raw[names[owner.name]] = view.tobytes()
+
+    def _target(self, one: Relocation, memory: Memory, names: Mapping[str, str]) -> int:
+        """The address that a relocation writes; that of a variable which nobody reaches is 0."""
+        symbol = one.variable
+        if not symbol.is_object and not symbol.name:  # a section, in which the addend says where
+            inner = self.cubin.owner(symbol.section, one.addend)
+            if inner is None or inner.name not in names:
+                return 0
+            return memory.bases[names[inner.name]] + one.addend - inner.offset
+        if symbol.name in names:
+            return memory.bases[names[symbol.name]] + one.addend
+        return 0 if symbol.is_object else symbol.offset + one.addend
+
+
+def _write(data: Bytes, at: int, size: int, word: int) -> None:
+    packed = struct.pack("<Q", word & (1 << 64) - 1)[:size]
+    data[at : at + size] = np.frombuffer(packed, np.uint8)

@@ -1,0 +1,52 @@
+"""Arguments of a launch as bytes, and what a machine has prepared before a kernel begins."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.trace import ArrayExtent
+from tracegen.machine_code.binding_memory import Bytes, Memory, content
+
+
+@dataclass(frozen=True)
+class LocalBytes:
+    """An argument that asks for local memory of a group, as pointers to `__local` do in OpenCL."""
+
+    size_bytes: int
+
+
+Value = str | npt.NDArray[Any] | LocalBytes | None
+"""An argument: the name of an array, a value with its bytes, local memory, or a null pointer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What the driver prepares of a launch.
+
+    banks : constant banks by number;  hidden : memory that is not the kernel's, as AMD's arguments
+    specials : by name, see tracegen.execution.code.Special
+    local_bytes : of a group, from address 0 on;  private_bytes : of a work-item
+    """
+
+    banks: Mapping[int, Bytes] = field(default_factory=dict)
+    hidden: tuple[tuple[ArrayExtent, Bytes], ...] = ()
+    specials: Mapping[str, int] = field(default_factory=dict)
+    local_bytes: int
+    private_bytes: int
+
+
+def raw(value: Value, memory: Memory, local_at: int) -> Bytes:
+    """The bytes of an argument. local_at : where its local memory begins"""
+    if isinstance(value, np.ndarray):
+        return content(value, memory.address)
+    if isinstance(value, LocalBytes):
+        word = local_at
+    else:
+        word = 0 if value is None else memory.bases[value]
+    return np.frombuffer(struct.pack("<Q", word), np.uint8)
