@@ -20,6 +20,7 @@ class Line:
     function : the function that the instruction belongs to, by the label of its first instruction
     callee : of a call, the function that it calls, "" if it is unknown; None of other instructions
     returns : whether it returns from its function
+    named : the labels among its operands, or those of its table
     """
 
     instruction: Instruction
@@ -30,6 +31,7 @@ class Line:
     function: str = ""
     callee: str | None = None
     returns: bool = False
+    named: tuple[str, ...] = ()
 
 
 def basic_blocks(lines: Sequence[Line]) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:

@@ -24,6 +24,11 @@ _SPECIAL_CYCLES = 20
 """Accel-Sim configuration SM7_QV100: trace_opcode_latency_initiation_sfu."""
 
 
+def scoreboards(upper_half: int) -> tuple[int, int]:
+    """The barrier that an instruction sets, 7 for none, and those that it waits for, as bits."""
+    return upper_half >> _BARRIER_BIT & 7, upper_half >> _WAITS_BIT & (1 << _N_BARRIERS) - 1
+
+
 @dataclass
 class ResultWaits:
     """Counts along instructions that follow one another.

@@ -20,7 +20,7 @@ from memsim.errors import KernelError
 from tracegen.compiled.block_graph import Line, basic_blocks, call_notes
 from tracegen.compiled.model import BasicBlock, Direction, Instruction, MemoryOperation, Pipe, Space
 from tracegen.compiled.nvidia.register_reads import RegisterReads
-from tracegen.compiled.nvidia.result_waits import ResultWaits
+from tracegen.compiled.nvidia.result_waits import ResultWaits, scoreboards
 from tracegen.compiled.nvidia.sass_opcodes import BULK_COPIES, PIPE_OF, words
 from tracegen.compiled.nvidia.sass_operands import access_bytes, registers
 
@@ -30,7 +30,7 @@ _ORIGIN = re.compile(r'^\s*//## File "[^"]*", line (\d+)')
 _FUNCTION = re.compile(r"^\s*\.type\s+([^,\s]+),\s*@function")
 _LABEL = re.compile(r"^([\w.$]+):\s*$")
 _INSTRUCTION = re.compile(
-    r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@(?P<guard>!?U?P[\dT])\s+)?"
+    r"^\s+/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:@(?P<guard>!?U?P[\dT])\s+)?"
     r"(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>.*?)\s*;"
 )
 _ENCODING = re.compile(r"[ \t]*/\* 0x[0-9a-f]{16} \*/")
@@ -102,6 +102,8 @@ class _SassReader:
     labels: list[str] = field(default_factory=list)
     origin: int | None = None
     origin_is_fresh: bool = False
+    addresses: dict[str, int] = field(default_factory=dict)
+    """Of labels."""
 
     def read(self, line: str, following: str) -> None:
         if match := _ORIGIN.match(line):
@@ -132,11 +134,15 @@ class _SassReader:
         if upper_half is not None:
             base, pipe = instruction.opcode.partition(".")[0], instruction.pipe
             cycles = self.waits.cycles(base, pipe, instruction.memory, upper_half)
-            instruction = structs.replace(instruction, stall_cycles=cycles)
+            slot, waits = scoreboards(upper_half)
+            instruction = structs.replace(instruction, stall_cycles=cycles, slot=slot, waits=waits)
         named = table[1].split(",") if table else _TARGET.findall(listed)[-1:]
         if match["opcode"].startswith("CALL") and named and named[0].startswith(".L"):
             # A far jump: functions have names of their own.
             instruction = structs.replace(instruction, opcode="BRA", pipe=PIPE_OF["BRA"])
+        address = int(match["address"], 16)
+        instruction = structs.replace(instruction, address=address)
+        self.addresses.update(dict.fromkeys(self.labels, address))
         base = instruction.opcode.partition(".")[0]
         callee = None
         if base == "CALL":  # `CALL R2 \`(base)` calls through a register.
@@ -152,6 +158,7 @@ class _SassReader:
                 function=self.function,
                 callee=callee,
                 returns=base == "RET",
+                named=tuple(name.strip() for name in named),
             )
         )
         self.labels = []
@@ -163,8 +170,15 @@ class _SassReader:
         anywhere = tuple(label for label in labels if label.startswith(".L"))
         return [
             replace(line, targets=anywhere) if _is_unknown_jump(line) else line
-            for line in self.lines
+            for line in map(self._placed, self.lines)
         ]
+
+    def _placed(self, line: Line) -> Line:
+        """The line with the addresses of the labels that its instruction names."""
+        if not line.named:
+            return line
+        places = tuple(self.addresses[name] for name in line.named if name in self.addresses)
+        return replace(line, instruction=structs.replace(line.instruction, targets=places))
 
 
 def _is_unknown_jump(line: Line) -> bool:

@@ -1,0 +1,434 @@
+"""SASS of floating-point numbers and conversions, lowered to micro-operations."""
+
+from __future__ import annotations
+
+import math
+
+from tracegen.execution import operations as o
+from tracegen.execution.operations import ZERO_ROW
+from tracegen.machine_code.sass_emit import (
+    Emitter,
+    UnknownInstruction,
+    float_bits,
+    float_modifiers,
+    half_bits,
+    lowers,
+)
+from tracegen.machine_code.sass_integers import BOOLEANS, RELATIONS, packed, saturated
+from tracegen.machine_code.sass_text import Operand, Sass
+
+_ROUNDINGS = "RN RM RP RZ"
+_FIELDS = ("a", "b", "c")
+_COMPARED = f"{' '.join(RELATIONS)} AND OR XOR FTZ"
+
+
+def _arithmetic(e: Emitter, s: Sass, name: str, double: bool) -> None:
+    d, *sources = s.operands
+    x, fields = float_modifiers(s), {}
+    for field, source in zip(_FIELDS, sources, strict=False):
+        row, sign = e.double(source, field) if double else e.number(source, field)
+        fields[field] = row
+        x |= sign
+    e.emit(name, d=e.result(d), x=x, **fields)
+
+
+@lowers("FADD FADD32I FMUL FMUL32I FFMA FFMA32I", f"FTZ SAT {_ROUNDINGS}")
+def _single(e: Emitter, s: Sass) -> None:
+    _arithmetic(e, s, {"A": "ADD_F32", "M": "MULTIPLY_F32", "F": "FUSED_F32"}[s.base[1]], False)
+
+
+@lowers("DADD DMUL DFMA", _ROUNDINGS)
+def _double(e: Emitter, s: Sass) -> None:
+    _arithmetic(e, s, {"A": "ADD_F64", "M": "MULTIPLY_F64", "F": "FUSED_F64"}[s.base[1]], True)
+
+
+@lowers("FADD2 FMUL2 FFMA2", f"FTZ {_ROUNDINGS} F32")
+def _pairs(e: Emitter, s: Sass) -> None:
+    """Two floats in two registers."""
+    d, *sources = s.operands
+    name = {"A": "ADD_F32", "M": "MULTIPLY_F32", "F": "FUSED_F32"}[s.base[1]]
+    row = e.temporary(2)
+    for k in range(2):
+        x, fields = float_modifiers(s), {}
+        for field, source in zip(_FIELDS, sources, strict=False):
+            broadcast = {"F32": 0, "H0_H0": 0}.get(source.suffix[0] if source.suffix else "", k)
+            fields[field] = e.plain(source, 2) + broadcast
+            x |= e.sign(source, field)
+        e.emit(name, d=row + k, x=x, **fields)
+    e.move(e.result(d), row, 2)
+
+
+@lowers("FSEL", "FTZ")
+def _select(e: Emitter, s: Sass) -> None:
+    d, a, b, p = s.operands
+    (x, first), (y, second) = e.number(a, "a"), e.number(b, "b")
+    e.emit("SELECT", d=e.result(d), a=x, b=y, m=e.mask(p), x=first | second)
+
+
+@lowers("FMNMX FMNMX3", "FTZ NAN")
+def _extreme(e: Emitter, s: Sass) -> None:
+    d, first, *others, least = s.operands
+    row, sign = e.number(first, "a")
+    for _k, other in enumerate(others):
+        row = _extreme_of(e, s, row, sign, other, least)
+        sign = 0
+    e.move(e.result(d), row)
+
+
+def _extreme_of(e: Emitter, s: Sass, row: int, sign: int, other: Operand, least: Operand) -> int:
+    second, other_sign = e.number(other, "b")
+    x = sign | other_sign | (o.FLUSH if s.has("FTZ") else 0)
+    found = []
+    for name, needed in (("MINIMUM_F32", not least.is_false), ("MAXIMUM_F32", not least.is_true)):
+        if needed:
+            found.append(e.temporary())
+            e.emit(name, d=found[-1], a=row, b=second, x=x)
+    result = found[0]
+    if len(found) == 2:
+        result = e.temporary()
+        e.emit("SELECT", d=result, a=found[0], b=found[1], m=e.mask(least))
+    if s.has("NAN"):
+        mask, kept = e.temporary_mask(), e.temporary()
+        e.emit("COMPARE_F32", d=mask, a=row, b=second, x=o.UNORDERED)
+        e.emit("SELECT", d=kept, a=e.constant(0x7FFFFFFF), b=result, m=2 * mask)
+        result = kept
+    return result
+
+
+@lowers("DMNMX")
+def _extreme_double(e: Emitter, s: Sass) -> None:
+    d, a, b, least = s.operands
+    (x, first), (y, second) = e.double(a, "a"), e.double(b, "b")
+    low, high = e.temporary(2), e.temporary(2)
+    e.emit("MINIMUM_F64", d=low, a=x, b=y, x=first | second)
+    e.emit("MAXIMUM_F64", d=high, a=x, b=y, x=first | second)
+    for k in range(2):
+        e.emit("SELECT", d=e.result(d) + k, a=low + k, b=high + k, m=e.mask(least))
+
+
+def _compare_fields(e: Emitter, s: Sass, double: bool, a: Operand, b: Operand) -> dict[str, int]:
+    of = e.double if double else e.number
+    (x, first), (y, second) = of(a, "a"), of(b, "b")
+    flags = first | second | (o.FLUSH if s.has("FTZ") else 0)
+    relation = RELATIONS[s.one_of(*RELATIONS)]
+    return {"a": x, "b": y, "x": relation | flags << 8 | BOOLEANS[s.one_of(*BOOLEANS) or "AND"]}
+
+
+@lowers("FSETP DSETP", _COMPARED)
+def _compare(e: Emitter, s: Sass) -> None:
+    d, second, a, b, p = s.operands
+    fields = _compare_fields(e, s, s.base[0] == "D", a, b)
+    name = "COMPARE_F64" if s.base[0] == "D" else "COMPARE_F32"
+    e.emit(name, d=e.result_mask(d), e=e.result_mask(second), m=e.mask(p), **fields)
+
+
+@lowers("FSET DSET", f"{_COMPARED} BF")
+def _compare_to_register(e: Emitter, s: Sass) -> None:
+    """1.0 where the condition holds, without `.BF` all ones; else 0."""
+    d, a, b, p = s.operands
+    mask = e.temporary_mask()
+    name = "COMPARE_F64" if s.base[0] == "D" else "COMPARE_F32"
+    e.emit(name, d=mask, m=e.mask(p), **_compare_fields(e, s, s.base[0] == "D", a, b))
+    ones = e.constant(float_bits(1.0) if s.has("BF") else -1)
+    e.emit("SELECT", d=e.result(d), a=ones, m=2 * mask)
+
+
+@lowers("FCHK", "DIVIDE")
+def _check(e: Emitter, s: Sass) -> None:
+    d, a, b = s.operands
+    e.emit("DIVISION_CHECK", d=e.result_mask(d), a=e.number(a, "a")[0], b=e.number(b, "b")[0])
+
+
+_SPECIAL = {
+    "RCP": o.RECIPROCAL, "SQRT": o.ROOT, "RSQ": o.RECIPROCAL_ROOT, "EX2": o.EXP2, "LG2": o.LOG2, "SIN": o.SINE,
+    "COS": o.COSINE, "TANH": o.TANH, "RCP64H": o.RECIPROCAL, "RSQ64H": o.RECIPROCAL_ROOT,
+}  # fmt: skip
+
+
+@lowers("MUFU", f"{' '.join(_SPECIAL)} FTZ F16")
+def _special(e: Emitter, s: Sass) -> None:
+    """The arguments of SIN and COS are turns: `FMUL.RZ R0, R0, 0.15915494` comes before them."""
+    d, a = s.operands
+    which = s.one_of(*_SPECIAL)
+    row, sign = e.number(a, "a")
+    if which.endswith("64H"):
+        return e.emit("SPECIAL_HIGH", d=e.result(d), a=row, y=_SPECIAL[which], x=sign)
+    x = sign | (o.TURNS if which in ("SIN", "COS") else 0)
+    if not s.has("F16"):
+        return e.emit("SPECIAL", d=e.result(d), a=row, y=_SPECIAL[which], x=x)
+    wide, found = e.temporary(2), e.temporary(2)
+    e.emit("CONVERT", d=wide, a=row, x=o.F16 | o.F32 << 4 | _half_of(a) << o.SOURCE_PART)
+    e.emit("SPECIAL", d=found, a=wide, y=_SPECIAL[which], x=x)
+    e.emit("CONVERT", d=wide, a=found, x=o.F32 | o.F16 << 4)
+    return e.emit("BIT_FIELD_U", d=e.result(d), a=wide, b=ZERO_ROW, c=e.constant(16))
+
+
+# --- conversions ------------------------------------------------------------------------------------
+_KINDS = {
+    "U8": o.U8, "S8": o.S8, "U16": o.U16, "S16": o.S16, "U32": o.U32, "S32": o.S32, "U64": o.U64, "S64": o.S64,
+    "F16": o.F16, "BF16": o.BFLOAT16, "F32": o.F32, "F64": o.F64,
+}  # fmt: skip
+_INTEGERS = ("U8", "S8", "U16", "S16", "U32", "S32", "U64", "S64")
+_FLOATS = ("F16", "BF16", "F32", "F64")
+_WAYS = {"RN": 0, "ROUND": 0, "RM": 1, "FLOOR": 1, "RP": 2, "CEIL": 2, "RZ": 3, "TRUNC": 3}
+_CONVERSION = f"{' '.join(_KINDS)} {' '.join(_WAYS)} FTZ NTZ SAT"
+
+
+def _convert(e: Emitter, s: Sass, source: str, to: str, flags: int = 0) -> None:
+    d, a = s.operands
+    x = _KINDS[source] | _KINDS[to] << 4 | _WAYS[s.one_of(*_WAYS) or "RN"] << 8 | flags
+    x |= o.FLUSH_SOURCE if s.has("FTZ") else 0
+    if source in _FLOATS:
+        x |= (o.NEGATE_SOURCE if a.negative else 0) | (o.ABSOLUTE_SOURCE if a.absolute else 0)
+    row = _source_row(e, a, source)
+    x |= _part_of(a, source) << o.SOURCE_PART
+    if to in ("U8", "S8", "U16", "S16", "F16", "BF16"):
+        found = e.temporary(2)
+        e.emit("CONVERT", d=found, a=row, x=x)
+        name, bits = (
+            ("BIT_FIELD_S" if to[0] == "S" else "BIT_FIELD_U"),
+            e.constant(8 if "8" in to else 16),
+        )
+        return e.emit(name, d=e.result(d), a=found, b=ZERO_ROW, c=bits)
+    return e.emit("CONVERT", d=e.result(d), a=row, x=x)
+
+
+def _source_row(e: Emitter, a: Operand, source: str) -> int:
+    if source == "F64":
+        return e.double(a, "a")[0]
+    if source in _FLOATS:
+        return e.number(a, "a")[0]
+    if source in ("U64", "S64"):
+        return e.wide(a)
+    return e.plain(a) if a.suffix else e.whole(a)
+
+
+def _part_of(a: Operand, source: str) -> int:
+    """Which byte or half of its register a source is."""
+    name = a.suffix[0] if a.suffix else ""
+    if not name or name in ("64", "U32"):
+        return 0
+    if name[0] == "B" and source in ("U8", "S8"):
+        return int(name[1:])
+    if name[0] == "H" and source in ("U16", "S16", "F16", "BF16"):
+        return int(name[1])
+    if name[0] == "B" and source in ("U16", "S16") and name[1:] in "02":
+        return int(name[1:]) // 2
+    raise UnknownInstruction
+
+
+def _half_of(a: Operand) -> int:
+    return int(a.suffix[0][1]) if a.suffix else 0
+
+
+@lowers("I2F I2FP", _CONVERSION)
+def _to_float(e: Emitter, s: Sass) -> None:
+    _convert(e, s, s.one_of(*_INTEGERS) or "S32", s.one_of(*_FLOATS) or "F32")
+
+
+@lowers("F2I", _CONVERSION)
+def _to_integer(e: Emitter, s: Sass) -> None:
+    _convert(e, s, s.one_of(*_FLOATS) or "F32", s.one_of(*_INTEGERS) or "S32")
+
+
+@lowers("F2F", _CONVERSION)
+def _between_floats(e: Emitter, s: Sass) -> None:
+    kinds = [part for part in s.parts if part in _FLOATS]
+    to, source = (*kinds, "F32", "F32")[:2] if len(kinds) != 1 else (kinds[0], "F32")
+    flags = o.SATURATE_TO if s.has("SAT") else 0
+    _convert(e, s, source, to, flags | (o.WHOLE_NUMBER if to == source and s.has(*_WAYS) else 0))
+
+
+@lowers("FRND", _CONVERSION)
+def _whole_number(e: Emitter, s: Sass) -> None:
+    kind = s.one_of(*_FLOATS) or "F32"
+    _convert(e, s, kind, kind, o.WHOLE_NUMBER)
+
+
+@lowers("F2FP", "F16 BF16 F32 PACK_AB RELU RN RZ FTZ TF32 PACK_B")
+def _pack(e: Emitter, s: Sass) -> None:
+    """The halves of a, above, and b. `.TF32`: b rounded to 10 bits of mantissa, ties away from zero."""
+    d, a, b = s.operands
+    if s.has("TF32"):
+        rounded = e.temporary()
+        e.emit("ADD3", d=rounded, a=e.number(b, "a")[0], b=e.constant(0x1000))
+        return e.emit("LOGIC3", d=e.result(d), a=rounded, b=e.constant(0x1FFF), y=0x30)
+    (x, first), (y, second) = e.number(a, "a"), e.number(b, "b")
+    signs = first | second
+    if s.has("RELU"):
+        for row, sign, source in ((x, first, "a"), (y, second, "b")):
+            positive = e.temporary()
+            e.emit("MAXIMUM_F32", d=positive, a=row, b=ZERO_ROW, x=o.NEGATE_A if sign else 0)
+            x, y = (positive, y) if source == "a" else (x, positive)
+        signs = 0
+    flags = signs | (o.BF16 if s.has("BF16") else 0) | (o.ROUND_ZERO if s.has("RZ") else 0)
+    return e.emit("PACK_F16", d=e.result(d), a=x, b=y, x=flags)
+
+
+@lowers("F2IP", "U8 S8 F32 NTZ TRUNC FTZ")
+def _pack_integers(e: Emitter, s: Sass) -> None:
+    """c << 16, a's byte << 8 and b's byte."""
+    d, a, b, c = s.operands
+    to, rows = s.one_of("U8", "S8"), []
+    for source in (a, b):
+        row, sign = e.number(source, "a")
+        whole = e.temporary(2)
+        flags = (o.NEGATE_SOURCE if sign & o.NEGATE_A else 0) | (
+            o.ABSOLUTE_SOURCE if sign & o.ABSOLUTE_A else 0
+        )
+        e.emit(
+            "CONVERT",
+            d=whole,
+            a=row,
+            x=o.F32 | o.S32 << 4 | (3 if s.has("TRUNC") else 0) << 8 | flags,
+        )
+        rows.append(saturated(e, whole, to, "S32"))
+    packed(e, e.result(d), rows, 8, e.whole(c))
+
+
+# --- halves -----------------------------------------------------------------------------------------
+_HALF = "F32 BF16_V2 BF16 MMA SAT FTZ RELU NAN"
+_CHOSEN = {"": 0, "H0_H0": 1, "H1_H1": 2, "F32": 3}
+_NEGATE_HIGH = (o.NEGATE_HIGH_A, o.NEGATE_HIGH_B, o.NEGATE_HIGH_C)
+_CHOICES = (o.HALVES_A, o.HALVES_B, o.HALVES_C)
+
+
+def _joined(s: Sass) -> tuple[Operand | tuple[Operand, Operand], ...]:
+    """The operands, the two numbers of a packed immediate as one."""
+    found: list[Operand | tuple[Operand, Operand]] = []
+    waiting: Operand | None = None
+    for one in s.operands:
+        if one.kind == "f" and waiting is not None:
+            found.append((waiting, one))
+            waiting = None
+        elif one.kind == "f":
+            waiting = one
+        else:
+            found.append(one)
+    if waiting is not None:
+        raise UnknownInstruction
+    return tuple(found)
+
+
+def _half_bits(value: float, brain: bool) -> int:
+    if brain:
+        return float_bits(value) >> 16
+    if math.isnan(value):
+        return 0x7FFF
+    return half_bits(value)
+
+
+def _packed_source(
+    e: Emitter, one: Operand | tuple[Operand, Operand], index: int, brain: bool
+) -> tuple[int, int]:
+    """The row of a pair of halves and its modifiers as the source with this index."""
+    if isinstance(one, tuple):
+        high, low = (_half_bits(part.value, brain) for part in one)
+        return e.constant(high << 16 | low), 0
+    chosen = next((name for name in one.suffix if name in _CHOSEN), "")
+    if any(name not in _CHOSEN for name in one.suffix):
+        raise UnknownInstruction
+    return e.plain(one), e.sign(one, _FIELDS[index]) | _CHOSEN[chosen] << _CHOICES[index]
+
+
+@lowers("HADD2 HMUL2 HFMA2 HADD2_32I HMUL2_32I HFMA2_32I", _HALF)
+def _halves(e: Emitter, s: Sass) -> None:
+    """Packed arithmetic. The first of two immediate numbers is the high half. `HFMA2 d, -RZ, RZ, 1, 2` moves a constant."""
+    d, *sources = _joined(s)
+    if isinstance(d, tuple):
+        raise UnknownInstruction
+    brain = s.has("BF16_V2", "BF16")
+    if s.base.startswith("HADD2") and s.has("F32"):
+        return _widened(e, s, d, sources)
+    is_move = s.base.startswith("HFMA2") and isinstance(sources[2], tuple)
+    if is_move and all(not isinstance(one, tuple) and one.is_zero for one in sources[:2]):
+        return e.move(e.result(d), _packed_source(e, sources[2], 2, brain)[0])
+    x = (o.BF16 if brain else 0) | float_modifiers(s)
+    fields = {}
+    for index, one in enumerate(sources):
+        fields[_FIELDS[index]], flags = _packed_source(e, one, index, brain)
+        x |= flags
+    name = {"A": "ADD_F16", "M": "MULTIPLY_F16", "F": "FUSED_F16"}[s.base[1]]
+    if not s.has("RELU"):
+        return e.emit(name, d=e.result(d), x=x, **fields)
+    row = e.temporary()
+    e.emit(name, d=row, x=x, **fields)
+    return e.emit("MAXIMUM_F16", d=e.result(d), a=row, b=ZERO_ROW, x=o.BF16 if brain else 0)
+
+
+def _widened(
+    e: Emitter, s: Sass, d: Operand, sources: list[Operand | tuple[Operand, Operand]]
+) -> None:
+    """`HADD2.F32 d, -RZ, R2.H1_H1`: the sum of two halves as a float."""
+    rows = []
+    kind = o.BFLOAT16 if s.has("BF16_V2", "BF16") else o.F16
+    for one in sources:
+        if isinstance(one, tuple):
+            rows.append(e.constant(float_bits(one[1].value)))
+            continue
+        x = kind | o.F32 << 4 | (o.NEGATE_SOURCE if one.negative else 0)
+        x |= (o.ABSOLUTE_SOURCE if one.absolute else 0) | (("H1_H1" in one.suffix) << o.SOURCE_PART)
+        rows.append(e.temporary(2))
+        e.emit("CONVERT", d=rows[-1], a=e.plain(one), x=x)
+    first = sources[0]
+    if not isinstance(first, tuple) and first.is_zero:
+        e.move(e.result(d), rows[1])
+    else:
+        e.emit("ADD_F32", d=e.result(d), a=rows[0], b=rows[1], x=float_modifiers(s))
+
+
+@lowers("HMNMX2", f"{_HALF}")
+def _extreme_halves(e: Emitter, s: Sass) -> None:
+    d, a, b, least = _joined(s)
+    if isinstance(d, tuple) or isinstance(least, tuple) or s.has("NAN"):
+        raise UnknownInstruction
+    brain = s.has("BF16_V2", "BF16")
+    (x, first), (y, second) = _packed_source(e, a, 0, brain), _packed_source(e, b, 1, brain)
+    low, high = e.temporary(), e.temporary()
+    flags = first | second | (o.BF16 if brain else 0)
+    e.emit("MINIMUM_F16", d=low, a=x, b=y, x=flags)
+    e.emit("MAXIMUM_F16", d=high, a=x, b=y, x=flags)
+    e.emit("SELECT", d=e.result(d), a=low, b=high, m=e.mask(least))
+
+
+def _compare_halves(
+    e: Emitter, s: Sass, d: int, second: int, a: object, b: object, p: Operand
+) -> None:
+    brain = s.has("BF16_V2", "BF16")
+    rows, x = [], RELATIONS[s.one_of(*RELATIONS)] | BOOLEANS[s.one_of(*BOOLEANS) or "AND"]
+    for index, one in enumerate((a, b)):
+        row, flags = _packed_source(e, one, index, brain)  # type: ignore[arg-type]
+        x |= (flags & 0xFF) << 8 | (flags >> _CHOICES[index] & 3) << 24 + 2 * index
+        rows.append(row)
+    if brain:
+        raise UnknownInstruction
+    e.emit("COMPARE_F16", d=d, e=second, a=rows[0], b=rows[1], m=e.mask(p), x=x)
+
+
+@lowers("HSETP2", f"{_COMPARED} BF16_V2 H_AND")
+def _compare_to_masks(e: Emitter, s: Sass) -> None:
+    """The conditions of the low and of the high halves; `.H_AND`: whether both hold, and its opposite."""
+    d, second, a, b, p = _joined(s)
+    if isinstance(d, tuple) or isinstance(second, tuple) or isinstance(p, tuple):
+        raise UnknownInstruction
+    if not s.has("H_AND"):
+        return _compare_halves(e, s, e.result_mask(d), e.result_mask(second), a, b, p)
+    low, high, joined = (e.temporary_mask() for _ in range(3))
+    _compare_halves(e, s, low, high, a, b, p)
+    e.emit("MASK_LOGIC3", d=joined, m=2 * low, n=2 * high, x=0xC0)
+    e.move_mask(e.result_mask(d), 2 * joined)
+    return e.move_mask(e.result_mask(second), 2 * joined + 1)
+
+
+@lowers("HSET2", f"{_COMPARED} BF16_V2 BF BM")
+def _compare_to_halves(e: Emitter, s: Sass) -> None:
+    """1.0 (`.BF`) or all ones (`.BM`) in each half whose condition holds."""
+    d, a, b, p = _joined(s)
+    if isinstance(d, tuple) or isinstance(p, tuple):
+        raise UnknownInstruction
+    low, high, row, other = e.temporary_mask(), e.temporary_mask(), e.temporary(), e.temporary()
+    _compare_halves(e, s, low, high, a, b, p)
+    one = _half_bits(1.0, s.has("BF16_V2")) if s.has("BF") else 0xFFFF
+    e.emit("SELECT", d=row, a=e.constant(one), m=2 * low)
+    e.emit("SELECT", d=other, a=e.constant(one << 16), m=2 * high)
+    e.emit("LOGIC3", d=e.result(d), a=row, b=other, y=0xFC)

@@ -1,0 +1,455 @@
+"""SASS of integers and bits, lowered to micro-operations. Instructions of the uniform datapath are lowered as the others."""
+
+from __future__ import annotations
+
+from tracegen.execution import operations as o
+from tracegen.execution.operations import NEVER, TRASH_MASK, TRASH_ROW, ZERO_ROW
+from tracegen.machine_code.sass_emit import Emitter, UnknownInstruction, carries, float_bits, lowers
+from tracegen.machine_code.sass_text import Operand, Sass
+
+_NEGATE = (o.NEGATE_A, o.NEGATE_B, o.NEGATE_C)
+_FIELDS = ("a", "b", "c")
+RELATIONS = {
+    "F": 0, "LT": 1, "EQ": 2, "LE": 3, "GT": 4, "NE": 5, "GE": 6, "NUM": 7, "NAN": 8, "LTU": 9, "EQU": 10, "LEU": 11,
+    "GTU": 12, "NEU": 13, "GEU": 14, "T": 15,
+}  # fmt: skip
+BOOLEANS = {"AND": o.COMBINE_AND, "OR": o.COMBINE_OR, "XOR": o.COMBINE_XOR}
+_SIZES = "U32 S32 U64 S64 64"
+
+
+# --- moves ------------------------------------------------------------------------------------------
+@lowers("MOV", "64")
+def _move(e: Emitter, s: Sass) -> None:
+    d, a = s.operands[:2]
+    if s.has("64"):
+        e.move(e.result(d), e.wide(a), 2)
+    else:
+        e.move(e.result(d), e.whole(a) if a.kind != "f" else e.constant(float_bits(a.value)))
+
+
+@lowers("SEL", "64")
+def _select(e: Emitter, s: Sass) -> None:
+    d, a, b, p = s.operands
+    words = 2 if s.has("64") else 1
+    rows = (e.wide(a), e.wide(b)) if words == 2 else (e.whole(a), e.whole(b))
+    for k in range(words):
+        e.emit("SELECT", d=e.result(d) + k, a=rows[0] + k, b=rows[1] + k, m=e.mask(p))
+
+
+@lowers("PRMT", "IDX")
+def _permute(e: Emitter, s: Sass) -> None:
+    d, a, chosen, b = s.operands
+    e.emit("PERMUTE_BYTES", d=e.result(d), a=e.whole(a), b=e.whole(b), c=e.whole(chosen))
+
+
+@lowers("P2R")
+def _predicates_to_register(e: Emitter, s: Sass) -> None:
+    """`P2R R0, PR, R1, 0x7f`: the bits of the mask come from predicates, the others from R1; `.B1` puts them into a byte."""
+    d, file, a, bits = s.operands
+    at = _byte(d) if d.suffix else _byte(a)
+    row = e.temporary()
+    e.emit("LOGIC3", d=row, a=e.plain(a), b=e.constant(bits.number << at), y=0x30)
+    for k in range(7):
+        if bits.number >> k & 1:
+            mask = 2 * e.assembler.mask(f"{_file(file)}{k}")
+            bit = e.temporary()
+            e.emit("SELECT", d=bit, a=e.constant(1 << (k + at)), m=mask)
+            e.emit("LOGIC3", d=row, a=row, b=bit, y=0xFC)
+    e.move(e.result(d), row)
+
+
+@lowers("R2P")
+def _register_to_predicates(e: Emitter, s: Sass) -> None:
+    file, a, bits = s.operands
+    row, at, guard = e.plain(a), _byte(a), e.guard >> 1
+    masks = [(e.assembler.mask(f"{_file(file)}{k}"), k) for k in range(7) if bits.number >> k & 1]
+    for mask, k in sorted(
+        masks, key=lambda one: one[0] == guard
+    ):  # what is its guard is written last
+        bit = e.temporary()
+        e.emit("LOGIC3", d=bit, a=row, b=e.constant(1 << (k + at)), y=0xC0)
+        e.emit("COMPARE_U", d=mask, a=bit, x=RELATIONS["NE"])
+
+
+def _file(operand: Operand) -> str:
+    if operand.text not in ("PR", "UPR"):
+        raise UnknownInstruction
+    return operand.text[:-1]
+
+
+def _byte(operand: Operand) -> int:
+    """The bit at which the byte of an operand begins."""
+    return 8 * int(operand.suffix[0][1:]) if operand.suffix else 0
+
+
+# --- sums -------------------------------------------------------------------------------------------
+def add(
+    e: Emitter, masks: list[Operand], d: int, rows: list[tuple[int, bool]], carried: list[int]
+) -> None:
+    """A sum of up to three rows, each with whether it is negated, with carries in and out."""
+    x = sum(_NEGATE[k] for k, (_, negated) in enumerate(rows) if negated)
+    fields = dict(zip(_FIELDS, (row for row, _ in rows), strict=False))
+    carried = [mask for mask in carried if mask != NEVER]
+    out = [e.result_mask(mask) for mask in masks] + [TRASH_MASK, TRASH_MASK]
+    if not carried and out[0] == out[1] == TRASH_MASK:
+        if (len(rows) == 2 or rows[2][0] == ZERO_ROW) and rows[1][0] == ZERO_ROW and not x:
+            return e.move(d, rows[0][0])
+        return e.emit("ADD3", d=d, x=x, **fields)
+    m, n = [*carried, NEVER, NEVER][:2]
+    return e.emit("ADD_CARRY", d=d, e=out[0], y=out[1], x=x, m=m, n=n, **fields)
+
+
+@lowers("IADD3 IADD", "X 64")
+def _add3(e: Emitter, s: Sass) -> None:
+    masks, d, sources = carries(s)
+    count = next((k for k, one in enumerate(sources) if one.is_predicate), len(sources))
+    carried = [e.mask(one) for one in sources[count:]] if s.has("X") else []
+    if s.has("64"):
+        return _add64(e, masks, d, sources[:count])
+    return add(e, masks, e.result(d), [e.signed(one) for one in sources[:count]], carried)
+
+
+def _add64(e: Emitter, masks: list[Operand], d: Operand, sources: list[Operand]) -> None:
+    if any(e.result_mask(mask) != TRASH_MASK for mask in masks):
+        raise UnknownInstruction
+    rows = [e.wide(one) for one in sources if not one.is_zero]
+    while len(rows) > 2:
+        total = e.temporary(2)
+        e.emit("ADD64", d=total, a=rows.pop(), b=rows.pop())
+        rows.append(total)
+    rows += [ZERO_ROW] * (2 - len(rows))
+    e.emit("ADD64", d=e.result(d), a=rows[0], b=rows[1])
+
+
+@lowers("VIADD")
+def _add2(e: Emitter, s: Sass) -> None:
+    d, a, b = s.operands
+    add(e, [], e.result(d), [e.signed(a), e.signed(b)], [])
+
+
+@lowers("IABS")
+def _absolute(e: Emitter, s: Sass) -> None:
+    d, a = s.operands
+    e.emit("ABSOLUTE", d=e.result(d), a=e.whole(a))
+
+
+@lowers("IMAD", "X WIDE HI U32 S32 IADD MOV SHL")
+def _multiply_add(e: Emitter, s: Sass) -> None:
+    masks, d, (a, b, c, *carried) = carries(s)
+    into = [e.mask(one) for one in carried] if s.has("X") else []
+    if s.has("WIDE", "HI"):
+        return _multiply_wide(e, s, masks, e.result(d), (a, b, c), into)
+    if not into and not masks:
+        if a.is_zero or b.is_zero:
+            return e.move(e.result(d), e.whole(c))
+        if b.kind == "i" and b.number == 1:
+            return add(e, [], e.result(d), [e.signed(a), e.signed(c)], [])
+        (x, a_negated), (y, b_negated), (z, c_negated) = (e.signed(one) for one in (a, b, c))
+        signs = (o.NEGATE_A if a_negated != b_negated else 0) | (o.NEGATE_C if c_negated else 0)
+        return e.emit("MULTIPLY_ADD", d=e.result(d), a=x, b=y, c=z, x=signs)
+    product = ZERO_ROW
+    if not a.is_zero and not b.is_zero:
+        product = e.temporary()
+        e.emit("MULTIPLY_ADD", d=product, a=e.whole(a), b=e.whole(b))
+    return add(e, masks, e.result(d), [(product, False), e.signed(c)], into)
+
+
+def _multiply_wide(
+    e: Emitter, s: Sass, masks: list[Operand], d: int, sources: tuple[Operand, ...], into: list[int]
+) -> None:
+    a, b, c = sources
+    name = "MULTIPLY_WIDE_U" if s.has("U32") else "MULTIPLY_WIDE_S"
+    row = d if s.has("WIDE") else e.temporary(2)
+    carry = e.result_mask(masks[0]) if masks else TRASH_MASK
+    fields = {"a": e.whole(a), "b": e.whole(b), "c": e.wide(c), "m": into[0] if into else NEVER}
+    e.emit(name, d=row, e=carry, **fields)
+    if row != d:
+        e.move(d, row + 1)
+
+
+@lowers("LEA", "HI X SX32")
+def _scaled_add(e: Emitter, s: Sass) -> None:
+    """`LEA d, a, b, n`: (a << n) + b; `.HI` with c: the high half of (c:a) << n, plus b."""
+    masks, d, sources = carries(s)
+    carried = [e.mask(one) for one in sources if one.is_predicate] if s.has("X") else []
+    a, b, *others = [one for one in sources if not one.is_predicate]
+    distance = others[-1]
+    row = e.temporary()
+    if not s.has("HI"):
+        e.emit("SHIFT_LEFT", d=row, a=e.whole(a), b=e.whole(distance))
+    elif s.has("SX32"):
+        e.emit("SHIFT_RIGHT_S", d=row, a=e.whole(a), b=e.constant(32 - distance.number))
+    else:
+        fields = {"a": e.whole(a), "b": e.whole(distance), "c": e.whole(others[0])}
+        e.emit("FUNNEL_LEFT", d=row, x=o.WRAP, **fields)
+    add(e, masks, e.result(d), [(row, False), e.signed(b)], carried)
+
+
+@lowers("IDP", "4A 2A LO HI U8 S8 U16 S16")
+def _dot(e: Emitter, s: Sass) -> None:
+    """`IDP.4A.S8.U8`, and `IDP.2A.LO.S16.U8`: two halves of a times two bytes of b."""
+    d, a, b, c = s.operands
+    kinds = [part for part in s.parts if part in ("U8", "S8", "U16", "S16")]
+    first, second = kinds if len(kinds) == 2 else ("S8", "S8") if s.has("4A") else ("S16", "S8")
+    if s.has("4A"):
+        signs = (first == "S8") | (second == "S8") << 1
+        return e.emit("DOT4", d=e.result(d), a=e.whole(a), b=e.whole(b), c=e.whole(c), x=signs)
+    total, x, y = e.whole(c), e.whole(a), e.whole(b)
+    for k in range(2):
+        half, byte, product = e.temporary(), e.temporary(), e.temporary()
+        at = 8 * k + (16 if s.has("HI") else 0)
+        e.emit(f"BIT_FIELD_{first[0]}", d=half, a=x, b=e.constant(16 * k), c=e.constant(16))
+        e.emit(f"BIT_FIELD_{second[0]}", d=byte, a=y, b=e.constant(at), c=e.constant(8))
+        e.emit("MULTIPLY_ADD", d=product, a=half, b=byte, c=total)
+        total = product
+    return e.move(e.result(d), total)
+
+
+@lowers("VABSDIFF VABSDIFF4", "U32 S32 U8 S8 ACC")
+def _sum_of_differences(e: Emitter, s: Sass) -> None:
+    d, a, b, c = s.operands
+    x = s.has("U32", "U8") | (s.base == "VABSDIFF4") << 1
+    if x & 2 and not s.has("ACC"):
+        raise UnknownInstruction
+    e.emit("SUM_DIFFERENCES", d=e.result(d), a=e.whole(a), b=e.whole(b), c=e.whole(c), x=x)
+
+
+# --- bits -------------------------------------------------------------------------------------------
+@lowers("LOP3", "LUT PAND")
+def _logic(e: Emitter, s: Sass) -> None:
+    masks, d, (a, b, c, table, *p) = carries(s)
+    lut = inverted_table(table.number, (a.inverted, b.inverted, c.inverted))
+    row = e.result(d)
+    if masks and row == TRASH_ROW:
+        row = e.temporary()
+    rows = [e.plain(one) if one.kind != "i" else e.whole(one) for one in (a, b, c)]
+    e.emit("LOGIC3", d=row, a=rows[0], b=rows[1], c=rows[2], y=lut)
+    if masks:
+        how = o.COMBINE_AND if s.has("PAND") else o.COMBINE_OR
+        m = e.mask(p[0]) if p else NEVER
+        e.emit("COMPARE_U", d=e.result_mask(masks[0]), a=row, m=m, x=RELATIONS["NE"] | how)
+
+
+def inverted_table(table: int, inverted: tuple[bool, bool, bool]) -> int:
+    """The table of a function of three bits, some of which come inverted."""
+    flip = inverted[0] << 2 | inverted[1] << 1 | inverted[2]
+    return sum((table >> (k ^ flip) & 1) << k for k in range(8))
+
+
+@lowers("PLOP3", "LUT")
+def _mask_logic(e: Emitter, s: Sass) -> None:
+    d, second, a, b, c, table, other = s.operands
+    m, n, y = (e.mask(one) for one in (a, b, c))
+    results = [(e.result_mask(d), table.number), (e.result_mask(second), other.number)]
+    results = [one for one in results if one[0] != TRASH_MASK]
+    first = e.temporary_mask() if len(results) == 2 else results[0][0] if results else TRASH_MASK
+    for mask, (_, lut) in zip((first, results[-1][0] if results else 0), results, strict=False):
+        e.emit("MASK_LOGIC3", d=mask, m=m, n=n, y=y, x=lut)
+    if len(results) == 2:
+        e.move_mask(results[0][0], 2 * first)
+
+
+@lowers("SHF", "L R HI W U32 S32 U64 S64 CLAMP")
+def _funnel(e: Emitter, s: Sass) -> None:
+    """`SHF.L.U64.HI d, a, n, c`: of (c:a) << n the high half; without `.HI` the low one; `.W` takes n modulo the width."""
+    d, a, n, c = s.operands
+    row, distance = e.result(d), e.whole(n)
+    wide, wrap = s.has("U64", "S64"), o.WRAP if s.has("W") else 0
+    if not wide and s.has("L") and not s.has("HI"):
+        return e.emit("SHIFT_LEFT", d=row, a=e.whole(a), b=distance, x=wrap)
+    if not wide and s.has("R") and s.has("HI"):
+        name = "SHIFT_RIGHT_S" if s.has("S32") else "SHIFT_RIGHT_U"
+        return e.emit(name, d=row, a=e.whole(c), b=distance, x=wrap)
+    short = n.kind == "i" and 0 <= n.number < 32
+    if short or not wide:
+        name = "FUNNEL_LEFT" if s.has("L") else "FUNNEL_RIGHT"
+        if short and s.has("L") and not s.has("HI"):
+            return e.emit("SHIFT_LEFT", d=row, a=e.whole(a), b=distance)
+        if short and s.has("R") and s.has("HI"):
+            name = "SHIFT_RIGHT_S" if s.has("S64") else "SHIFT_RIGHT_U"
+            return e.emit(name, d=row, a=e.whole(c), b=distance)
+        return e.emit(name, d=row, a=e.whole(a), b=distance, c=e.whole(c), x=wrap)
+    pair, shifted = e.temporary(2), e.temporary(2)
+    e.move(pair, e.whole(a))
+    e.move(pair + 1, e.whole(c))
+    name = (
+        "SHIFT_LEFT64" if s.has("L") else "SHIFT_RIGHT64_S" if s.has("S64") else "SHIFT_RIGHT64_U"
+    )
+    e.emit(name, d=shifted, a=pair, b=distance, x=wrap)
+    return e.move(row, shifted + s.has("HI"))
+
+
+@lowers("FLO", "U32 S32 SH")
+def _highest(e: Emitter, s: Sass) -> None:
+    masks, d, (a,) = carries(s)
+    x = s.has("SH") | (not s.has("U32")) << 1
+    row = e.whole(a)
+    for mask in masks:
+        e.emit("COMPARE_U", d=e.result_mask(mask), a=row, x=RELATIONS["NE"])
+    e.emit("HIGHEST_BIT", d=e.result(d), a=row, x=x)
+
+
+@lowers("POPC")
+def _ones(e: Emitter, s: Sass) -> None:
+    d, a = s.operands
+    e.emit("COUNT_ONES", d=e.result(d), a=e.whole(a))
+
+
+@lowers("BREV")
+def _reverse(e: Emitter, s: Sass) -> None:
+    d, a = s.operands
+    e.emit("REVERSE_BITS", d=e.result(d), a=e.whole(a))
+
+
+@lowers("BMSK", "C W")
+def _bit_mask(e: Emitter, s: Sass) -> None:
+    d, a, b = s.operands
+    e.emit("BIT_MASK", d=e.result(d), a=e.whole(a), b=e.whole(b), x=o.WRAP if s.has("W") else 0)
+
+
+@lowers("SGXT", "U32 S32 W C")
+def _extend(e: Emitter, s: Sass) -> None:
+    """The low b bits of a, with their sign; `.U32`, with zeros."""
+    d, a, b = s.operands
+    wrap = o.WRAP if s.has("W") else 0
+    if not s.has("U32"):
+        return e.emit("SIGN_EXTEND_AT", d=e.result(d), a=e.whole(a), b=e.whole(b), x=wrap)
+    mask = e.temporary()
+    e.emit("BIT_MASK", d=mask, a=ZERO_ROW, b=e.whole(b), x=wrap)
+    return e.emit("LOGIC3", d=e.result(d), a=e.whole(a), b=mask, y=0xC0)
+
+
+# --- comparisons ------------------------------------------------------------------------------------
+@lowers("ISETP", f"{' '.join(RELATIONS)} AND OR XOR EX {_SIZES}")
+def _compare(e: Emitter, s: Sass) -> None:
+    d, second, a, b, p, *low = s.operands
+    kind = "COMPARE_U" if s.has("U32", "U64") else "COMPARE_S"
+    if s.has("64", "U64", "S64"):
+        kind = kind.replace("COMPARE", "COMPARE64")
+        rows = e.wide(a), e.wide(b)
+    else:
+        rows = e.whole(a), e.whole(b)
+    relation = RELATIONS[s.one_of(*RELATIONS)]
+    relation = 7 if relation == 15 else relation
+    combine = BOOLEANS[s.one_of(*BOOLEANS)]
+    results = {"d": e.result_mask(d), "e": e.result_mask(second)}
+    if not s.has("EX"):
+        return e.emit(kind, a=rows[0], b=rows[1], m=e.mask(p), x=relation | combine, **results)
+    # Of numbers of several words, `low` is the result for the lower ones: it counts where the higher ones are equal.
+    compared = e.temporary_mask()
+    if relation in (RELATIONS["EQ"], RELATIONS["NE"]):
+        how = o.COMBINE_AND if relation == RELATIONS["EQ"] else o.COMBINE_OR
+        e.emit(kind, d=compared, a=rows[0], b=rows[1], m=e.mask(low[0]), x=relation | how)
+    else:
+        equal = e.temporary_mask()
+        e.emit(kind, d=equal, a=rows[0], b=rows[1], m=e.mask(low[0]), x=o.EQUAL)
+        strict = relation & ~o.EQUAL
+        e.emit(kind, d=compared, a=rows[0], b=rows[1], m=2 * equal, x=strict | o.COMBINE_OR)
+    return combined(e, results, compared, e.mask(p), combine)
+
+
+def combined(
+    e: Emitter, results: dict[str, int], compared: int, with_mask: int, combine: int
+) -> None:
+    """A condition and its opposite, each combined with another mask, written to d and e."""
+    table = {o.COMBINE_AND: 0xC0, o.COMBINE_OR: 0xFC, o.COMBINE_XOR: 0x3C}[combine]
+    opposite = e.temporary_mask()
+    e.emit("MASK_LOGIC3", d=opposite, m=2 * compared + 1, n=with_mask, x=table)
+    if results["d"] != TRASH_MASK:
+        e.emit("MASK_LOGIC3", d=results["d"], m=2 * compared, n=with_mask, x=table)
+    e.move_mask(results["e"], 2 * opposite)
+
+
+@lowers("IMNMX VIMNMX", f"{_SIZES} RELU")
+def _extreme(e: Emitter, s: Sass) -> None:
+    """`VIMNMX d, p, q, a, b, !PT`: p and q tell which one it was, and are not needed."""
+    d, *told, a, b, least = s.operands
+    if any(not one.is_true for one in told):
+        raise UnknownInstruction
+    wide = s.has("64", "U64", "S64")
+    rows = (e.wide(a), e.wide(b)) if wide else (e.whole(a), e.whole(b))
+    e.move(e.result(d), extreme(e, s, rows, least), 2 if wide else 1)
+
+
+@lowers("VIMNMX3", "U32 S32 RELU")
+def _extreme3(e: Emitter, s: Sass) -> None:
+    d, *told, a, b, c, least = s.operands
+    if any(not one.is_true for one in told):
+        raise UnknownInstruction
+    first = extreme(e, s, (e.whole(a), e.whole(b)), least)
+    e.move(e.result(d), extreme(e, s, (first, e.whole(c)), least))
+
+
+@lowers("VIADDMNMX", "U32 S32 RELU")
+def _add_extreme(e: Emitter, s: Sass) -> None:
+    d, a, b, c, least = s.operands
+    total = e.temporary()
+    add(e, [], total, [e.signed(a), e.signed(b)], [])
+    e.move(e.result(d), extreme(e, s, (total, e.whole(c)), least))
+
+
+def extreme(e: Emitter, s: Sass, rows: tuple[int, int], least: Operand) -> int:
+    """A row with the minimum of two integers where the predicate is set, else their maximum."""
+    kind = ("64" if s.has("64", "U64", "S64") else "") + ("_U" if s.has("U32", "U64") else "_S")
+    words = 2 if "64" in kind else 1
+    found = []
+    for name, needed in (("MINIMUM", not least.is_false), ("MAXIMUM", not least.is_true)):
+        row = e.temporary(words)
+        if needed:
+            e.emit(name + kind, d=row, a=rows[0], b=rows[1])
+            found.append(row)
+    row = found[0]
+    if len(found) == 2:
+        row = e.temporary(words)
+        for k in range(words):
+            e.emit("SELECT", d=row + k, a=found[0] + k, b=found[1] + k, m=e.mask(least))
+    if s.has("RELU"):
+        positive = e.temporary()
+        e.emit("MAXIMUM_S", d=positive, a=row, b=ZERO_ROW)
+        row = positive
+    return row
+
+
+@lowers("I2I", "U8 S8 U16 S16 U32 S32 SAT")
+def _narrow(e: Emitter, s: Sass) -> None:
+    """`I2I.U8.S32.SAT`: the nearest number that the narrower type has."""
+    d, a = s.operands
+    to, source = ([*s.parts, "S32"] if len(s.parts) < 2 or "SAT" in s.parts[:2] else [*s.parts])[:2]
+    e.move(e.result(d), saturated(e, e.whole(a), to, source))
+
+
+@lowers("I2IP", "U8 S8 U16 S16 U32 S32 SAT")
+def _narrow_pack(e: Emitter, s: Sass) -> None:
+    """`I2IP.S8.S32.SAT d, a, b, c`: c << 16, a's byte << 8 and b's byte."""
+    d, a, b, *c = s.operands
+    to, source = s.parts[:2]
+    narrow = [saturated(e, e.whole(one), to, source) for one in (a, b)]
+    packed(e, e.result(d), narrow, int(to[1:]), e.whole(c[0]) if c else ZERO_ROW)
+
+
+def packed(e: Emitter, d: int, rows: list[int], bits: int, above: int) -> None:
+    """d = above << 2 bits | rows[0] << bits | rows[1], each cut to its bits."""
+    byte = e.constant(bits)
+    low, high = e.temporary(), e.temporary()
+    e.emit("BIT_FIELD_U", d=low, a=rows[1], b=ZERO_ROW, c=byte)
+    e.emit("BIT_FIELD_U", d=high, a=rows[0], b=ZERO_ROW, c=byte)
+    e.emit("SHIFT_LEFT", d=high, a=high, b=byte)
+    if bits == 8:
+        rest = e.temporary()
+        e.emit("SHIFT_LEFT", d=rest, a=above, b=e.constant(16))
+        e.emit("LOGIC3", d=d, a=low, b=high, c=rest, y=0xFE)
+    else:
+        e.emit("LOGIC3", d=d, a=low, b=high, y=0xFC)
+
+
+def saturated(e: Emitter, row: int, to: str, source: str) -> int:
+    """A row with the nearest number that a type of 8 or 16 bits has."""
+    bits, signed = int(to[1:]), to[0] == "S"
+    least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    below, found = e.temporary(), e.temporary()
+    if source[0] == "U":
+        e.emit("MINIMUM_U", d=found, a=row, b=e.constant(most))
+    else:
+        e.emit("MAXIMUM_S", d=below, a=row, b=e.constant(least))
+        e.emit("MINIMUM_S", d=found, a=below, b=e.constant(most))
+    return found

@@ -1,0 +1,292 @@
+"""SASS that accesses memory, lowered to micro-operations."""
+
+from __future__ import annotations
+
+from tracegen.compiled.nvidia.sass_operands import access_bytes
+from tracegen.execution import operations as o
+from tracegen.execution.code import NO_SLOT
+from tracegen.execution.operations import ALWAYS, TRASH_ROW, ZERO_ROW
+from tracegen.machine_code.sass_emit import Emitter, UnknownInstruction, lowers
+from tracegen.machine_code.sass_integers import RELATIONS
+from tracegen.machine_code.sass_text import NO_REGISTER, Operand, Part, Sass
+
+_WIDTHS = "U8 S8 U16 S16 32 64 128 256 U 64 ENL2"
+_GLOBAL = f"E SYS STRONG WEAK CONSTANT CTA GPU SM EF EL LU EU NA PRIVATE MMIO LTC64B LTC128B LTC256B {_WIDTHS} INVALIDATE"
+_SPACES = {
+    **dict.fromkeys(["LDG", "STG", "RED", "REDG", "ATOMG"], o.GLOBAL),
+    **dict.fromkeys(["LDS", "STS", "ATOMS"], o.LOCAL),
+    **dict.fromkeys(["LDL", "STL"], o.PRIVATE),
+    **dict.fromkeys(["LD", "ST", "ATOM"], o.GENERIC),
+}
+
+
+# --- addresses --------------------------------------------------------------------------------------
+def _fields(e: Emitter, s: Sass, address: Operand, space: int) -> dict[str, int]:
+    """The rows, the offset and the modifiers of an address."""
+    if address.kind != "[]":
+        raise UnknownInstruction
+    if space in (o.LOCAL, o.PRIVATE):
+        rows = [_scaled(e, part) for part in address.parts]
+        a, b = _two(e, rows, "ADD3", 1)
+        return {"a": a, "b": b, "y": address.offset, "x": space | o.ADDRESS_32}
+    far = s.has("E") or "desc" in address.suffix
+    narrow = [part for part in address.parts if not _is_wide(part, far)]
+    rows = [e.register(part.kind, part.number) for part in address.parts if part not in narrow]
+    if narrow:
+        if len(narrow) > 1 or narrow[0].scale != 1:
+            raise UnknownInstruction
+        first = e.register(narrow[0].kind, narrow[0].number)
+        b, none = _two(e, rows, "ADD64", 2)
+        if none != ZERO_ROW:
+            b, none = _two(e, [b, none, ZERO_ROW], "ADD64", 2)
+        return {"a": first, "b": b, "y": address.offset, "x": space | o.ADDRESS_32}
+    a, b = _two(e, rows, "ADD64", 2)
+    return {"a": a, "b": b, "y": address.offset, "x": space}
+
+
+def _is_wide(part: Part, far: bool) -> bool:
+    return part.wide or (far and not part.short)
+
+
+def _scaled(e: Emitter, part: Part) -> int:
+    row = e.register(part.kind, part.number)
+    if part.scale == 1:
+        return row
+    product = e.temporary()
+    e.emit("SHIFT_LEFT", d=product, a=row, b=e.constant(part.scale.bit_length() - 1))
+    return product
+
+
+def _two(e: Emitter, rows: list[int], add: str, words: int) -> tuple[int, int]:
+    """The rows of a sum as two."""
+    while len(rows) > 2:
+        total = e.temporary(words)
+        e.emit(add, d=total, a=rows[0], b=rows[1])
+        rows = [total, *rows[2:]]
+    first, second = [*rows, ZERO_ROW, ZERO_ROW][:2]
+    return first, second
+
+
+def _size(e: Emitter, s: Sass) -> int:
+    memory = e.instruction.memory
+    return (
+        memory.bytes_per_item if memory is not None else access_bytes(".".join((s.base, *s.parts)))
+    )
+
+
+def _modifiers(e: Emitter, s: Sass, size: int) -> int:
+    memory = e.instruction.memory
+    x = size << o.BYTES
+    if s.has("S8", "S16"):
+        x |= o.SIGN_EXTEND
+    if s.has("STRONG", "BYPASS", "MMIO") and s.has("GPU", "SYS", "BYPASS"):
+        x |= o.BYPASS_L1
+    return x | (o.SPILL if memory is not None and memory.spill else 0)
+
+
+# --- loads and stores -------------------------------------------------------------------------------
+@lowers("LDG LD LDS LDL", _GLOBAL)
+def _load(e: Emitter, s: Sass) -> None:
+    operands = list(s.operands)
+    if operands[-1].is_predicate and (operands[-1].is_true or operands[-1].is_false):
+        operands.pop()
+    if operands[0].is_predicate and operands[0].is_true:
+        operands.pop(0)
+    *results, address = operands
+    size, space = _size(e, s), _SPACES[s.base]
+    fields = _fields(e, s, address, space)
+    fields["x"] |= _modifiers(e, s, size)
+    slot = e.instruction.slot if space != o.LOCAL else NO_SLOT
+    if len(results) == 1 and size <= 16:
+        return e.emit("LOAD", d=e.result(results[0]), slot=slot, **fields)
+    if len(results) != 2 or size != 32:
+        raise UnknownInstruction
+    row = e.temporary(8)
+    e.emit("LOAD", d=row, slot=slot, **fields)
+    for k, result in enumerate(results):
+        e.move(e.result(result), row + 4 * k, 4)
+    return None
+
+
+@lowers("STG ST STS STL", _GLOBAL)
+def _store(e: Emitter, s: Sass) -> None:
+    address, *sources = s.operands
+    size, space = _size(e, s), _SPACES[s.base]
+    fields = _fields(e, s, address, space)
+    fields["x"] |= _modifiers(e, s, size)
+    if len(sources) == 1 and size <= 16:
+        return e.emit("STORE", c=_value(e, sources[0], size), **fields)
+    raise UnknownInstruction
+
+
+def _value(e: Emitter, source: Operand, size: int) -> int:
+    """The rows of what is stored, or of an operand of an atomic operation."""
+    words = max(1, size // 4)
+    if source.kind not in ("R", "UR") or source.inverted or source.absolute:
+        raise UnknownInstruction
+    if source.negative:
+        return e.whole(source) if words == 1 else e.wide(source)
+    return e.register(source.kind, source.number, words)
+
+
+@lowers("LDC ULDC LDCU", "U8 S8 U16 S16 32 64 128 U IL IS ISL")
+def _load_constant(e: Emitter, s: Sass) -> None:
+    d, a = s.operands
+    size = _size(e, s)
+    words = max(1, size // 4)
+    if a.kind != "c" or s.has("IL", "IS", "ISL"):
+        raise UnknownInstruction
+    if not a.parts and size >= 4:
+        return e.move(e.result(d), e.assembler.bank(a.number, a.offset, words), words)
+    return e.load_constant(e.result(d), a, size, o.SIGN_EXTEND if s.has("S8", "S16") else 0)
+
+
+@lowers("LDGSTS", f"{_GLOBAL} BYPASS ACCESS ZFILL")
+def _copy(e: Emitter, s: Sass) -> None:
+    """A load from global memory and a store to local memory; where a predicate is false, zeros are stored."""
+    to, source, *p = s.operands
+    size = _size(e, s)
+    words = max(1, size // 4)
+    row = e.temporary(words)
+    fields = _fields(e, s, source, o.GLOBAL)
+    fields["x"] |= _modifiers(e, s, size) | (o.BYPASS_L1 if s.has("BYPASS") else 0)
+    guard = e.guard
+    if p and not p[0].is_true:
+        e.move(row, e.constant(*[0] * words), words)
+        guard = e.both(e.mask(p[0]))
+    e.emit("LOAD", guard=guard, d=row, slot=e.copy_slot, **fields)
+    fields = _fields(e, s, to, o.LOCAL)
+    fields["x"] |= size << o.BYTES
+    e.emit("STORE", c=row, **fields)
+
+
+# --- atomics ----------------------------------------------------------------------------------------
+_OPERATIONS = {
+    "ADD": o.ATOMIC_ADD, "AND": o.ATOMIC_AND, "OR": o.ATOMIC_OR, "XOR": o.ATOMIC_XOR, "EXCH": o.ATOMIC_EXCHANGE,
+    "CAS": o.ATOMIC_COMPARE, "CAST": o.ATOMIC_COMPARE, "INC": o.ATOMIC_INCREMENT, "DEC": o.ATOMIC_DECREMENT,
+    "MIN": o.ATOMIC_MIN_U, "MAX": o.ATOMIC_MAX_U, "POPC": o.ATOMIC_ADD,
+}  # fmt: skip
+_ATOMIC = f"{_GLOBAL} {' '.join(_OPERATIONS)} SPIN S32 S64 U32 U64 F32 F64 F16x2 BF16_V2 BF16x2 FTZ RN 32 NOFTZ"
+
+
+@lowers("RED REDG ATOMG ATOM ATOMS", _ATOMIC)
+def _atomic(e: Emitter, s: Sass) -> None:
+    operands = list(s.operands)
+    place = next(k for k, one in enumerate(operands) if one.kind == "[]")
+    results, address, values = operands[:place], operands[place], operands[place + 1 :]
+    told = [one for one in results if one.is_predicate]
+    row = e.result(next((one for one in results if not one.is_predicate), operand_none()))
+    name, size, space = s.one_of(*_OPERATIONS), _size(e, s), _SPACES[s.base]
+    words = size // 4
+    fields = _fields(e, s, address, space)
+    fields["x"] |= _modifiers(e, s, size) | _atomic_kind(s, name) << o.ATOMIC_OPERATION
+    if s.has("F32", "F64", "F16x2", "BF16_V2", "BF16x2"):
+        fields["x"] |= o.FLOATING | (o.PACKED if not s.has("F32", "F64") else 0)
+        fields["x"] |= o.BF16 if s.has("BF16_V2", "BF16x2") else 0
+    if row == TRASH_ROW and not told:
+        fields["x"] |= o.NO_RESULT
+    if name in ("CAS", "CAST"):
+        fields["e"], fields["c"] = (_value(e, one, size) for one in values)
+    else:
+        fields["c"] = e.constant(1) if name == "POPC" or not values else _value(e, values[0], size)
+    slot = e.instruction.slot if space != o.LOCAL else NO_SLOT
+    if name != "CAST" and not any(one.number != NO_REGISTER for one in told):
+        return e.emit("ATOMIC", d=row, slot=slot, **fields)
+    old = e.temporary(2)
+    e.emit("ATOMIC", d=old, slot=slot, **fields)
+    return _tell(e, s, row, told, old, fields.get("e", old), words)
+
+
+def operand_none() -> Operand:
+    return Operand("RZ", "R", NO_REGISTER)
+
+
+def _tell(
+    e: Emitter, s: Sass, row: int, told: list[Operand], old: int, compared: int, words: int
+) -> None:
+    """`ATOMS.CAST.SPIN` tells whether it has stored; the predicate of a generic one, that it was done."""
+    mask = e.temporary_mask()
+    e.emit(
+        "COMPARE_U" if words == 1 else "COMPARE64_U", d=mask, a=old, b=compared, x=RELATIONS["EQ"]
+    )
+    for one in told:
+        e.move_mask(e.result_mask(one), 2 * mask if s.has("CAST") else ALWAYS)
+    if not s.has("CAST"):
+        e.move(row, old, words)
+    elif row != TRASH_ROW:
+        e.emit("SELECT", d=row, a=e.constant(1), m=2 * mask)
+
+
+def _atomic_kind(s: Sass, name: str) -> int:
+    if not name:
+        raise UnknownInstruction
+    if name in ("MIN", "MAX") and s.has("S32", "S64"):
+        return o.ATOMIC_MIN_S if name == "MIN" else o.ATOMIC_MAX_S
+    if name == "INC" and s.has("POPC"):
+        return o.ATOMIC_ADD
+    return _OPERATIONS[name]
+
+
+# --- matrices in local memory -----------------------------------------------------------------------
+@lowers("LDSM", "16 8 M88 MT88 2 4")
+def _load_matrices(e: Emitter, s: Sass) -> None:
+    """`LDSM.16.M88.4`: matrix k has 8 rows of 16 bytes, at the addresses of lanes 8k to 8k + 7. Lane l gets the 4 bytes of its
+    row l / 4 that begin at 4 (l modulo 4); transposed, elements 2 (l modulo 4) and the next one of column l / 4."""
+    d, address = s.operands
+    count = int(s.one_of("2", "4") or 1)
+    if s.has("8") or not s.has("M88", "MT88"):
+        raise UnknownInstruction
+    own = e.temporary()
+    rows = _fields(e, s, address, o.LOCAL)
+    e.emit("ADD3", d=own, a=rows["a"], b=rows["b"], c=e.constant(rows["y"]))
+    found = [_matrix(e, own, k, s.has("MT88")) for k in range(count)]
+    for k, row in enumerate(found):
+        e.move(e.result(d) + k, row)
+
+
+def _matrix(e: Emitter, own: int, matrix: int, transposed: bool) -> int:
+    lane = e.assembler.special("lane")
+    fourth, rest, result = e.temporary(), e.temporary(), e.temporary()
+    e.emit("SHIFT_RIGHT_U", d=fourth, a=lane, b=e.constant(2))
+    e.emit("LOGIC3", d=rest, a=lane, b=e.constant(3), y=0xC0)
+    if not transposed:
+        _from_row(e, own, matrix, (fourth, 0), (rest, 2), result, o.LOCAL | 4 << o.BYTES)
+        return result
+    double = e.temporary()
+    e.emit("ADD3", d=double, a=rest, b=rest)
+    for k, half in enumerate((o.KEEP_HALF, o.KEEP_HALF | o.HIGH_HALF)):
+        _from_row(e, own, matrix, (double, k), (fourth, 1), result, o.LOCAL | 2 << o.BYTES | half)
+    return result
+
+
+def _from_row(
+    e: Emitter, own: int, matrix: int, row: tuple[int, int], place: tuple[int, int], d: int, x: int
+) -> None:
+    """Loads from row row[0] + row[1] of a matrix, from byte place[0] << place[1] of it on."""
+    source, base, offset = e.temporary(), e.temporary(), e.temporary()
+    e.emit("ADD3", d=source, a=row[0], b=e.constant(8 * matrix + row[1]))
+    e.emit("PERMUTE_LANES", d=base, a=own, c=source)
+    e.emit("SHIFT_LEFT", d=offset, a=place[0], b=e.constant(place[1]))
+    e.emit("LOAD", d=d, a=base, b=offset, x=x | o.ADDRESS_32)
+
+
+@lowers("QSPC", "E S G L")
+def _space(e: Emitter, s: Sass) -> None:
+    """Whether a generic address lies in local (`.S`), private (`.L`) or global memory."""
+    p, d, address = s.operands
+    fields = _fields(e, s, address, o.GENERIC)
+    whole, mask = e.temporary(2), e.temporary_mask()
+    e.emit("ADD64", d=whole, a=fields["a"], b=fields["b"])
+    windows = {"S": o.LOCAL_WINDOW, "L": o.PRIVATE_WINDOW}
+    which = s.one_of("S", "G", "L")
+    if which == "G":
+        e.emit(
+            "COMPARE_U", d=mask, a=whole + 1, b=e.constant(o.LOCAL_WINDOW >> 32), x=RELATIONS["LT"]
+        )
+    else:
+        e.emit(
+            "COMPARE_U", d=mask, a=whole + 1, b=e.constant(windows[which] >> 32), x=RELATIONS["EQ"]
+        )
+    e.move_mask(e.result_mask(p), 2 * mask)
+    if e.result(d) != TRASH_ROW:
+        e.emit("SELECT", d=e.result(d), a=e.constant(1), m=2 * mask)

@@ -1,0 +1,292 @@
+"""SASS that exchanges values between lanes, reads special registers, waits, jumps and ends, lowered to micro-operations."""
+
+from __future__ import annotations
+
+import re
+
+from tracegen.execution import operations as o
+from tracegen.execution.operations import ALWAYS, TRASH_MASK, TRASH_ROW, ZERO_ROW
+from tracegen.machine_code.sass_emit import Emitter, UnknownInstruction, carries, lowers
+from tracegen.machine_code.sass_integers import RELATIONS
+from tracegen.machine_code.sass_text import Sass, operand
+
+_SHUFFLES = {"IDX": 0, "UP": 1, "DOWN": 2, "BFLY": 3}
+_VOTES = {"ANY": o.VOTE_ANY, "ALL": o.VOTE_ALL, "EQ": o.VOTE_EQUAL}
+
+
+# --- lanes ------------------------------------------------------------------------------------------
+@lowers("SHFL", " ".join(_SHUFFLES))
+def _shuffle(e: Emitter, s: Sass) -> None:
+    p, d, a, b, c = s.operands
+    fields = {
+        "a": e.whole(a),
+        "b": e.whole(b),
+        "c": e.whole(c),
+        "y": _SHUFFLES[s.one_of(*_SHUFFLES)],
+    }
+    e.emit("SHUFFLE", d=e.result(d), e=e.result_mask(p), **fields)
+
+
+@lowers("VOTE VOTEU", " ".join(_VOTES))
+def _vote(e: Emitter, s: Sass) -> None:
+    """`VOTE.ANY R0, PT, P0`: the bits of the lanes, and whether any has the predicate."""
+    *results, p = s.operands
+    for one in results:
+        if not one.is_predicate and e.result(one) != TRASH_ROW:
+            ballot(e, e.result(one), e.mask(p))
+    for one in results:
+        if one.is_predicate and e.result_mask(one) != TRASH_MASK:
+            e.emit("VOTE", d=e.result_mask(one), m=e.mask(p), y=_VOTES[s.one_of(*_VOTES)])
+
+
+def ballot(e: Emitter, d: int, mask: int) -> None:
+    """A row, in participating lanes, with the bits of those of them that have the mask."""
+    row = e.temporary()
+    e.emit("MASK_TO_ROWS", d=row, m=mask, x=3)
+    e.move(d, row)
+
+
+@lowers("MATCH", "ANY ALL U64")
+def _match(e: Emitter, s: Sass) -> None:
+    masks, d, (a,) = carries(s)
+    x = int(s.has("U64"))
+    row = e.wide(a) if x else e.whole(a)
+    if s.has("ANY"):
+        return e.emit("MATCH_ANY", d=e.result(d), a=row, x=x)
+    return e.emit(
+        "MATCH_ALL", d=e.result(d), e=e.result_mask(masks[0]) if masks else TRASH_MASK, a=row, x=x
+    )
+
+
+_REDUCTIONS = {"SUM": "ADD", "MIN": "MIN", "MAX": "MAX", "AND": "AND", "OR": "OR", "XOR": "XOR"}
+
+
+@lowers("REDUX CREDUX", f"{' '.join(_REDUCTIONS)} S32 U32")
+def _reduce(e: Emitter, s: Sass) -> None:
+    d, a = s.operands
+    name = _REDUCTIONS[s.one_of(*_REDUCTIONS) or "AND"]
+    if name in ("MIN", "MAX"):
+        name += "_S" if s.has("S32") else "_U"
+    row = e.temporary()
+    e.emit("REDUCE", d=row, a=e.whole(a), y=getattr(o, f"REDUCE_{name}"))
+    e.move(e.result(d), row)
+
+
+@lowers("R2UR", "BROADCAST OR FILL")
+def _to_uniform(e: Emitter, s: Sass) -> None:
+    """The value of the first lane. Each lane has its own copy of uniform registers, so that lanes that have parted do not
+    disturb each other."""
+    masks, d, (a, *_) = carries(s)
+    if any(not one.is_true for one in masks) or s.has("OR"):
+        raise UnknownInstruction
+    row = e.temporary()
+    e.emit("READ_FIRST_LANE", d=row, a=e.whole(a))
+    e.move(e.result(d), row)
+
+
+@lowers("ELECT")
+def _elect(e: Emitter, s: Sass) -> None:
+    """Chooses the first of the lanes: the predicate is set in it, the register has its number."""
+    p, d, *_ = s.operands
+    bits, first, mask = e.temporary(), e.temporary(), e.temporary_mask()
+    e.emit("MASK_TO_ROWS", d=bits, m=ALWAYS, x=3)
+    e.emit("LOWEST_BIT", d=first, a=bits)
+    e.emit("COMPARE_U", d=mask, a=first, b=e.assembler.special("lane"), x=RELATIONS["EQ"])
+    e.move(e.result(d), first)
+    e.move_mask(e.result_mask(p), 2 * mask)
+
+
+# --- special registers ------------------------------------------------------------------------------
+_SPECIAL_ROWS = {
+    "SR_LANEID": "lane", "SR_TID.X": "item_x", "SR_TID.Y": "item_y", "SR_TID.Z": "item_z", "SR_CTAID.X": "group_x",
+    "SR_CTAID.Y": "group_y", "SR_CTAID.Z": "group_z", "SR_LTMASK": "lanes_below", "SR_LEMASK": "lanes_up_to",
+    "SR_GTMASK": "lanes_above", "SR_GEMASK": "lanes_from", "SR_EQMASK": "this_lane", "SR_WARPID": "subgroup",
+}  # fmt: skip
+_SPECIAL_NUMBERS = {
+    "SRZ": 0, "SR_CgaCtaId": 0, "SR_SMID": 0, "SR_VIRTUALSMID": 0, "SR_SWINHI": o.LOCAL_WINDOW >> 32, "SR_SWINLO": 0,
+    "SR_LWINHI": o.PRIVATE_WINDOW >> 32, "SR_LWINLO": 0, "SR_CgaSize": 1,
+}  # fmt: skip
+_CLOCKS = {
+    "SR_CLOCKLO": 0,
+    "SR_CLOCKHI": 1,
+    "SR_GLOBALTIMERLO": 0,
+    "SR_GLOBALTIMERHI": 1,
+    "SR_CLOCK": 0,
+}
+_SUBGROUP_BIT = 8
+"""Of SR_VIRTID, whose bits from there on are the number of the sub-group in its group, and from bit 20 on that of the core."""
+
+
+@lowers("S2R S2UR CS2R", "32 64")
+def _special(e: Emitter, s: Sass) -> None:
+    d, a = s.operands
+    words = 2 if s.base == "CS2R" and not s.has("32") else 1
+    row = e.result(d)
+    if a.text in _CLOCKS:
+        clock = e.temporary(2)
+        e.emit("CLOCK", d=clock)
+        return e.move(row, clock + (0 if words == 2 else _CLOCKS[a.text]), words)
+    if a.text == "SR_VIRTID":
+        subgroup = e.assembler.special("subgroup")
+        return e.emit("SHIFT_LEFT", d=row, a=subgroup, b=e.constant(_SUBGROUP_BIT))
+    if a.text in _SPECIAL_NUMBERS:
+        e.move(row, e.constant(_SPECIAL_NUMBERS[a.text]))
+    elif a.text in _SPECIAL_ROWS:
+        e.move(row, e.assembler.special(_SPECIAL_ROWS[a.text]))  # type: ignore[arg-type]
+    else:
+        raise UnknownInstruction
+    return e.move(row + 1, ZERO_ROW) if words == 2 and row != TRASH_ROW else None
+
+
+# --- what has no effect here ------------------------------------------------------------------------
+@lowers(
+    "NOP YIELD NANOSLEEP MEMBAR ERRBAR CCTL CCTLL CCTLT FENCE PREEXIT ACQBULK PMTRIG UCGABAR_ARV WARPGROUP UNOP CGAERRBAR",
+    "ALL GPU SYS CTA SC E IVALL IVALLP PF1 PF2 PF1.5 IV RS RSLB WB U C D I IVTH VIEW ASYNC S T G DEPBAR ARRIVE MMIO VC "
+    "SYNCS ALLGPU LE",
+)
+def _nothing(e: Emitter, s: Sass) -> None:
+    """Waits, fences and hints: lanes and sub-groups see each other's stores at once."""
+
+
+# --- waits ------------------------------------------------------------------------------------------
+@lowers("DEPBAR LDGDEPBAR", "LE")
+def _wait(e: Emitter, s: Sass) -> None:
+    """`DEPBAR.LE SB0, 0x1` waits until at most so many accesses, or groups of copies, are left: here, only for all."""
+    if s.base == "DEPBAR" and s.operands and s.operands[0].text.startswith("SB"):
+        board, most = (
+            int(s.operands[0].text[2:]),
+            s.operands[1].number if len(s.operands) > 1 else 0,
+        )
+        if most == 0:
+            e.emit("WAIT_SLOTS", guard=ALWAYS, y=1 << board)
+
+
+@lowers("BAR UCGABAR_WAIT", "SYNC DEFER_BLOCKING ARV RED POPC AND OR SYNCALL")
+def _barrier(e: Emitter, s: Sass) -> None:
+    number, *others = s.operands or (operand("0x0"),)
+    p = [one for one in others if one.is_predicate]
+    count = [one for one in others if not one.is_predicate]
+    plain = number.kind == "i" and number.number == 0 and not count
+    x = int(s.has("ARV"))
+    if s.has("RED"):
+        x |= {"POPC": 1, "AND": 2, "OR": 3}[s.one_of("POPC", "AND", "OR")] << 1
+    e.emit(
+        "BARRIER",
+        d=e.assembler.rows("barrier result", 1),
+        e=e.assembler.mask("barrier result"),
+        a=e.whole(count[0]) if count else ZERO_ROW,
+        b=e.whole(number),
+        m=e.mask(p[0]) if p else ALWAYS,
+        x=x,
+        y=0 if plain else 1,
+    )
+
+
+@lowers("B2R", "RESULT")
+def _barrier_result(e: Emitter, s: Sass) -> None:
+    if not s.has("RESULT"):
+        raise UnknownInstruction
+    for one in s.operands:
+        if one.is_predicate:
+            e.move_mask(e.result_mask(one), 2 * e.assembler.mask("barrier result"))
+        else:
+            e.move(e.result(one), e.assembler.rows("barrier result", 1))
+
+
+@lowers("WARPSYNC", "ALL COLLECTIVE EXCLUSIVE")
+def _synchronize(e: Emitter, s: Sass) -> None:
+    lanes = s.operands[-1] if s.operands and not s.has("COLLECTIVE") else None
+    if s.has("COLLECTIVE"):
+        lanes = s.operands[0]
+    e.emit("SYNC_LANES", a=e.whole(lanes) if lanes is not None else e.constant(-1))
+
+
+# --- divergence -------------------------------------------------------------------------------------
+@lowers("BSSY", "RECONVERGENT RELIABLE")
+def _join_set(e: Emitter, s: Sass) -> None:
+    e.emit("JOIN_SET", d=e.result(s.operands[0]))
+
+
+@lowers("BSYNC", "RECONVERGENT RELIABLE")
+def _join_wait(e: Emitter, s: Sass) -> None:
+    *p, barrier = s.operands
+    guard = e.both(e.mask(p[0])) if p else e.guard
+    e.emit("JOIN_WAIT", guard=guard, a=e.plain(barrier))
+
+
+@lowers("BREAK", "RECONVERGENT RELIABLE")
+def _join_leave(e: Emitter, s: Sass) -> None:
+    *p, barrier = s.operands
+    guard = e.both(e.mask(p[0])) if p else e.guard
+    e.emit("JOIN_LEAVE", guard=guard, d=e.result(barrier))
+
+
+@lowers("BMOV", "32 64 CLEAR PQUAD")
+def _join_move(e: Emitter, s: Sass) -> None:
+    d, a = s.operands
+    if s.has("64", "PQUAD"):
+        raise UnknownInstruction
+    e.move(e.result(d), e.whole(a))
+    if s.has("CLEAR") and a.kind == "B":
+        e.move(e.result(a), ZERO_ROW)
+
+
+# --- jumps ------------------------------------------------------------------------------------------
+@lowers("BRA JMP", "U DIV CONV ANY ALL INC DEC NOINC REL ABS")
+def _branch(e: Emitter, s: Sass) -> None:
+    """`BRA.DIV R, target` serves lanes that have parted: here they wait for each other, and go the way of those that have not."""
+    if not e.instruction.targets:
+        raise UnknownInstruction
+    label = f"{e.instruction.targets[0]:x}"
+    before = s.operands[:-1]
+    if s.has("DIV", "CONV"):
+        e.emit("SYNC_LANES", a=e.whole(before[-1]))
+        return e.emit("BRANCH", label=label) if s.has("CONV") else None
+    masks = [e.mask(one) for one in before if one.is_predicate]
+    if s.has("ANY", "ALL") and masks:
+        raise UnknownInstruction
+    return e.emit("BRANCH", m=masks[0] if masks else ALWAYS, label=label)
+
+
+_THROUGH = re.compile(r"(U?R\d+)(?: (-?0x[0-9a-f]+))?(?: `\((.*)\))?$")
+
+
+@lowers("CALL", "REL ABS NOINC INC U")
+def _call(e: Emitter, s: Sass) -> None:
+    """The address to return to is in registers already."""
+    if e.instruction.targets:
+        e.emit("BRANCH", label=f"{e.instruction.targets[0]:x}")
+    elif "__assertfail" in s.text:
+        e.emit("TRAP", y=1)
+    else:
+        _jump(e, s, 0)
+
+
+@lowers("RET", "REL ABS NODEC DEC")
+def _return(e: Emitter, s: Sass) -> None:
+    _jump(e, s, 0)
+
+
+@lowers("BRX BRXU")
+def _table_branch(e: Emitter, s: Sass) -> None:
+    """Of the next instruction's address, a register and an offset the sum."""
+    _jump(e, s, e.instruction.address + 16)
+
+
+def _jump(e: Emitter, s: Sass, base: int) -> None:
+    text = ", ".join(one.text for one in s.operands)
+    match = _THROUGH.match(text)
+    if match is None:
+        raise UnknownInstruction
+    row = e.plain(operand(match[1]), 2)
+    e.emit("RETURN" if not base else "BRANCH_TABLE", a=row, y=base + int(match[2] or "0", 16))
+
+
+@lowers("EXIT KILL")
+def _exit(e: Emitter, s: Sass) -> None:
+    e.emit("EXIT", guard=e.both(e.mask(s.operands[0])) if s.operands else e.guard)
+
+
+@lowers("BPT", "TRAP INT DRAIN PAUSE")
+def _trap(e: Emitter, s: Sass) -> None:
+    e.emit("TRAP", y=0)
