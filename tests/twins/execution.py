@@ -73,6 +73,8 @@ class Warp:
             self.masks[mask] = self.exists
         for row, value in code.constants.items():
             self.rows[row] = value & 0xFFFFFFFF
+        for row, table in code.tables.items():
+            self.rows[row] = table
         for row, (bank, offset) in code.banks.items():
             self.rows[row] = group.constant(bank, offset, 4).view(np.uint32)[0]
         for row, name in code.specials.items():
@@ -378,7 +380,7 @@ def resolved(space: int, address: int) -> tuple[int, int]:
 def held(s: Step, space: int, lane: int, address: int, size: int) -> Bytes:
     """The bytes that a lane accesses. Raises KernelError where they are misaligned, or not in one array."""
     group = s.warp.group
-    words = size == 12 or space == o.LOCAL or group.code.masks  # AMD's accesses are of words
+    words = size == 12 or space != o.GLOBAL or group.code.masks  # AMD's accesses are of words
     aligned = min(size, 4 if words else 16)
     culprit = f"instruction {instruction(s)}, lane {lane} of sub-group {s.warp.number}"
     if address % aligned:

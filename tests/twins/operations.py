@@ -308,7 +308,7 @@ def mask_logic3(s: Step) -> None:
 
 @operation("MASK_TO_ROWS")
 def mask_to_rows(s: Step) -> None:
-    s.put(as_bits(s.m() & s.who if s.x & 1 else s.m()), 1 if s.x & 2 else 2)
+    s.put(as_bits(s.m() & s.who if s.x & 1 else s.m()), 1 if s.x & 2 else 2, who=s.active)
 
 
 @operation("ROWS_TO_MASK")
@@ -423,6 +423,7 @@ def special(values: Any, s: Step) -> Any:
 
 
 @operation("SPECIAL")
+@np.errstate(all="ignore")
 def special_f32(s: Step) -> None:
     bits = each(lambda one: flushed(one, reals.F32, s.x), s.u("a"))
     a = signs(s.x, "a", bits, reals.F32).astype(np.uint32).view(np.float32)
@@ -431,12 +432,14 @@ def special_f32(s: Step) -> None:
 
 
 @operation("SPECIAL_F64")
+@np.errstate(all="ignore")
 def special_f64(s: Step) -> None:
     a = s.u64("a").astype(np.uint64).view(np.float64)
     s.put(special(a, s).view(np.uint64).astype(object), 2)
 
 
 @operation("SPECIAL_HIGH")
+@np.errstate(all="ignore")
 def special_high(s: Step) -> None:
     a = (s.u("a") << 32).astype(np.uint64).view(np.float64)
     s.put(special(a, s).view(np.uint64).astype(object) >> 32)
@@ -648,9 +651,9 @@ def write_lane(s: Step) -> None:
 
 @operation("PERMUTE_LANES")
 def permute_lanes(s: Step) -> None:
-    """Numbers of lanes are not taken modulo the lanes: one that exceeds them is no lane. A source must take part, too."""
+    """Numbers of lanes are not taken modulo the lanes: one that exceeds them is no lane."""
     source = s.u("c")
-    found = (source < s.lanes) & s.who[(source % s.lanes).astype(int)]
+    found = (source < s.lanes) & s.m()[(source % s.lanes).astype(int)]
     values = np.where(found, s.u("a")[(source % s.lanes).astype(int)], 0)
     s.put(values, who=s.who if s.x & 1 else s.who & found.astype(bool))
 
