@@ -113,7 +113,7 @@ def _language(program: CudaProgram, target: str, clang: Tool) -> list[str]:
     )
     if target.startswith("sm_"):
         return request.nvidia_language(known_target(target, clang))
-    return request.amd_language(64 if is_wide(target) else 32)
+    return [*request.amd_language(64 if is_wide(target) else 32), "-g"]
 
 
 def _made(program: CudaProgram, clang: Tool, language: list[str], folder: Path) -> dict[str, Any]:
@@ -162,14 +162,10 @@ def _parameters(ir: str, symbol: str, program: CudaProgram) -> Iterator[list[Any
         raise KernelError(
             f"{program.file} declares kernel {program.kernel}, but does not define it"
         )
-    names = [
-        _copied_to(ir[header.end() : ir.index("\n}", header.end())], name)
-        if name.isdigit()
-        else name
-        for name in _names(header[1])
-    ]
+    names = _declared(ir, header[1]) or _names(header[1])
     for position, (size, kind, element, constant, element_bytes) in enumerate(rows):
         name = names[position] if position < len(names) else ""
+        name = "" if name.isdigit() else name
         letters = chr(int(kind)), chr(int(element)) if int(element) else ""
         yield [name or f"#{position}", int(size), *letters, constant != "0", int(element_bytes)]
 
@@ -183,15 +179,17 @@ def _names(listed: str) -> list[str]:
     return [part.rpartition("%")[2].strip().removesuffix(".coerce") for part in parts if part]
 
 
-def _copied_to(body: str, number: str) -> str:
-    """The name of a parameter that the header does not name: a struct is copied first; "" if it has none."""
-    copy = re.search(rf"@llvm\.memcpy\S*\(ptr [^%\n]*%([\w.]+), ptr [^%\n]*%{number}, ", body)
-    if copy is None:
-        return ""
-    cast = re.search(
-        rf"%{re.escape(copy[1])} = addrspacecast ptr addrspace\(5\) %([\w.]+) to", body
+def _declared(ir: str, header: str) -> list[str]:
+    """The names of the parameters, from what is kept for debuggers; none where that is not there.
+
+    clang gives structs of AMD's kernels other names than the text, and keeps nothing for debuggers of NVIDIA's.
+    """
+    scope = re.search(r"!dbg (!\d+)", header)
+    found = re.findall(
+        rf'!DILocalVariable\(name: "([^"]*)", arg: (\d+), scope: {scope[1]},' if scope else "$^", ir
     )
-    return cast[1] if cast else copy[1]
+    names = {int(number): name for name, number in found}
+    return [names.get(k, "") for k in range(1, max(names, default=0) + 1)]
 
 
 def _variables(ir: str) -> Iterator[tuple[str, list[str]]]:

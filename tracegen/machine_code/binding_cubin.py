@@ -78,11 +78,10 @@ class Cubin:
         return section.size_bytes if section else 0
 
     @property
-    def dynamic_local_at(self) -> int:
-        """Where the shared memory begins that a launch adds: `extern __shared__`."""
+    def local_alignment(self) -> int:
+        """Of the shared memory that a launch adds, `extern __shared__`, which lies behind the kernel's own."""
         section = self.sections.get(f".nv.shared.{self.kernel}")
-        step = max(section.alignment_bytes if section else 1, DYNAMIC_ALIGNMENT)
-        return -(-self.static_local_bytes // step) * step
+        return max(section.alignment_bytes if section else 1, DYNAMIC_ALIGNMENT)
 
     def bank(self, number: int) -> bytes:
         """The initial content of a constant bank: the kernel's own, or else that of the program."""

@@ -19,7 +19,7 @@ from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.execution.operations import LOCAL_WINDOW, PRIVATE_WINDOW
 from tracegen.machine_code.binding_cubin import INITIAL, Cubin, Relocation, Variable, read_cubin
 from tracegen.machine_code.binding_memory import Bytes, Memory
-from tracegen.machine_code.binding_values import LocalBytes, Machine, Value, raw
+from tracegen.machine_code.binding_values import Machine, Value, local_places, raw
 
 BLACKWELL = 100
 """The compute capability from which constant bank 0 is laid out anew."""
@@ -75,14 +75,9 @@ class NvidiaCode:
     ) -> Machine:
         """What the driver prepares. names : symbol of a variable -> its array;  constants : symbol -> value"""
         self._relocate_variables(memory, names)
-        dynamic = dynamic_bytes
-        starts = []
-        for value in values:
-            at = self.cubin.dynamic_local_at + dynamic
-            starts.append(-(-at // STACK_ALIGNMENT) * STACK_ALIGNMENT)
-            if isinstance(value, LocalBytes):
-                dynamic = starts[-1] - self.cubin.dynamic_local_at + value.size_bytes
-        local = self.cubin.dynamic_local_at + dynamic if dynamic else self.cubin.static_local_bytes
+        static = self.cubin.static_local_bytes
+        starts, local = local_places(values, static, dynamic_bytes, self.cubin.local_alignment)
+        dynamic = local - static
         stack = self.cubin.stack_bytes
         known = stack if stack is not None else self.code.private_bytes + DEFAULT_STACK
         private = -(-known // STACK_ALIGNMENT) * STACK_ALIGNMENT

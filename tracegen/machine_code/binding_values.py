@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,10 @@ import numpy.typing as npt
 
 from memsim.trace import ArrayExtent
 from tracegen.machine_code.binding_memory import Bytes, Memory, content
+
+
+ALIGNMENT = 16
+"""Of local memory that a launch adds."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,24 @@ class Machine:
     specials: Mapping[str, int] = field(default_factory=dict)
     local_bytes: int
     private_bytes: int
+
+
+def local_places(
+    values: Sequence[Value], static_bytes: int, dynamic_bytes: int, alignment_bytes: int = ALIGNMENT
+) -> tuple[list[int], int]:
+    """Where the local memory of each argument begins, and the local memory of a group in bytes.
+
+    It lies behind that which the kernel declares: first what the launch adds, `extern __shared__`, then the arguments'.
+    """
+    starts, end = [], static_bytes
+    if dynamic_bytes:
+        end = -(-end // alignment_bytes) * alignment_bytes + dynamic_bytes
+    for value in values:
+        start = -(-end // alignment_bytes) * alignment_bytes
+        starts.append(start)
+        if isinstance(value, LocalBytes):
+            end = start + value.size_bytes
+    return starts, end
 
 
 def raw(value: Value, memory: Memory, local_at: int) -> Bytes:

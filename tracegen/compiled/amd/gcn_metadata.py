@@ -23,12 +23,14 @@ class Parameter:
     name : "" if clang was run without `-cl-kernel-arg-info`
     offset, n_bytes : its place among the arguments, in bytes
     is_array : whether it points to global or constant memory
+    kind : `by_value`, `global_buffer`, `dynamic_shared_pointer`, `hidden_...` of one that the text does not name
     """
 
     name: str
     offset: int
     n_bytes: int
     is_array: bool
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Resources:
     private_bytes, local_memory_bytes : of a work-item and of a group, without the local memory that
         arguments ask for
     spill_bytes : registers that a work-item keeps in private memory
+    hidden : arguments that the driver adds;  argument_bytes : of all
+    most_items : of a group
     """
 
     registers_per_item: int
@@ -49,6 +53,9 @@ class Resources:
     local_memory_bytes: int
     spill_bytes: int
     parameters: tuple[Parameter, ...] = ()
+    hidden: tuple[Parameter, ...] = ()
+    argument_bytes: int = 0
+    most_items: int | None = None
 
 
 def read_resources(text: str, kernel: str) -> Resources:
@@ -64,17 +71,17 @@ def _resources(entry: str) -> Resources:
     def number(key: str) -> int:
         return int(_value(entry, "    ", key) or 0)
 
+    arguments = [_parameter(argument) for argument in _ARGUMENT.findall(entry)]
     return Resources(
         registers_per_item=number("vgpr_count"),
         scalar_registers=number("sgpr_count"),
         private_bytes=number("private_segment_fixed_size"),
         local_memory_bytes=number("group_segment_fixed_size"),
         spill_bytes=number("vgpr_spill_count") * _REGISTER_BYTES,
-        parameters=tuple(
-            _parameter(argument)
-            for argument in _ARGUMENT.findall(entry)
-            if not (_value(argument, "        ", "value_kind") or "hidden").startswith("hidden")
-        ),
+        parameters=tuple(one for one in arguments if not one.kind.startswith("hidden")),
+        hidden=tuple(one for one in arguments if one.kind.startswith("hidden")),
+        argument_bytes=number("kernarg_segment_size"),
+        most_items=number("max_flat_workgroup_size") or None,
     )
 
 
@@ -85,6 +92,7 @@ def _parameter(argument: str) -> Parameter:
         offset=int(_value(argument, "        ", "offset") or 0),
         n_bytes=int(_value(argument, "        ", "size") or 0),
         is_array=space in ("global", "constant"),
+        kind=_value(argument, "        ", "value_kind") or "hidden",
     )
 
 
