@@ -64,11 +64,13 @@ class Code:
     n_rows, n_masks : that the table uses
     constants : row -> the 32 bits of all its lanes
     banks : row -> (constant bank, offset in bytes) of the 32 bits of all its lanes
-    specials : row -> what the driver fills it with
+    specials : row -> what the driver fills it with: a Special, or `name@lo` and `name@hi`, the halves of a symbol's address
+    tables : row -> the 32 bits of each lane
     masks : mask -> "exec", the lanes that begin, for masks that do not begin empty
     places : address of an instruction in bytes -> its first micro-operation, for BRANCH_TABLE and RETURN
     segments : by number, see BLOCK
     skipped : numbers of instructions that have no micro-operations because nobody needs what they compute
+    unknown : number -> text of the instructions that are not known; each is a TRAP
     """
 
     lanes: int
@@ -77,11 +79,13 @@ class Code:
     n_masks: int
     constants: dict[int, int]
     banks: dict[int, tuple[int, int]]
-    specials: dict[int, Special]
+    specials: dict[int, str]
     masks: dict[int, str]
     places: dict[int, int]
     segments: tuple[Segment, ...]
     skipped: frozenset[int] = frozenset()
+    tables: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    unknown: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -98,7 +102,9 @@ class Assembler:
     _masks: dict[object, int] = field(default_factory=dict)
     _constants: dict[int, int] = field(default_factory=dict)
     _banks: dict[int, tuple[int, int]] = field(default_factory=dict)
-    _specials: dict[int, Special] = field(default_factory=dict)
+    _specials: dict[int, str] = field(default_factory=dict)
+    _tables: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    unknown: dict[int, str] = field(default_factory=dict)
     _initial: dict[int, str] = field(default_factory=dict)
     _next_row: int = FIRST_ROW
     _labels: dict[str, int] = field(default_factory=dict)
@@ -135,6 +141,18 @@ class Assembler:
         """A row that the driver fills; must not be written."""
         row = self.rows(f"special {name}", 1)
         self._specials[row] = name
+        return row
+
+    def symbol(self, name: str) -> int:
+        """The first of two rows with the address of a variable of the program."""
+        row = self.rows(f"symbol {name}", 2)
+        self._specials |= {row: f"{name}@lo", row + 1: f"{name}@hi"}
+        return row
+
+    def lane_table(self, values: tuple[int, ...]) -> int:
+        """A row in which each lane has a number of its own. values : of all lanes, 32 bits each"""
+        row = self.rows(f"table {values}", 1)
+        self._tables[row] = tuple(value & 0xFFFFFFFF for value in values)
         return row
 
     def mask(self, name: str, initial: Literal["", "exec"] = "") -> int:
@@ -241,4 +259,6 @@ class Assembler:
             segments=tuple(
                 Segment(first=first, end=end, block=block) for first, end, block in self._segments
             ),
+            tables=self._tables,
+            unknown=self.unknown,
         )

@@ -39,20 +39,22 @@ from tracegen.execution.state import (
     Counter,
     Size,
     Warp,
+    opened,
 )
 from tracegen.execution.words import lowest, ones, peek8, peek16, peek32, poke32
 
 CONTROL = [
     "BLOCK", "LOAD", "STORE", "ATOMIC", "BRANCH", "WAIT_SLOTS", "WAIT_COUNT", "MASK_LOGIC3", "MASK_TO_ROWS", "ROWS_TO_MASK",
     "VOTE", "VOTE_WHOLE", "LOAD_CONSTANT", "CLOCK", "BRANCH_TABLE", "RETURN", "EXIT", "JOIN_SET", "JOIN_WAIT",
-    "JOIN_LEAVE", "SYNC_LANES", "BARRIER", "TRAP",
+    "JOIN_LEAVE", "COPIES_END", "WAIT_COPIES", "SYNC_LANES", "BARRIER", "TRAP", "UNKNOWN",
 ]  # fmt: skip
 """Operations that the loop of the interpreter does itself."""
 ORDER = [*VECTOR, *CONTROL, *slow.LANEWISE, *slow.TESTS, *slow.TOGETHER]
 """The interpreter's own numbers: first those of the switch over vectors."""
 (
     BLOCK, _LOAD, _STORE, _ATOMIC, BRANCH, WAIT_SLOTS, WAIT_COUNT, MASK_LOGIC3, MASK_TO_ROWS, ROWS_TO_MASK, VOTE, VOTE_WHOLE,
-    LOAD_CONSTANT, CLOCK, BRANCH_TABLE, RETURN, EXIT, JOIN_SET, JOIN_WAIT, JOIN_LEAVE, SYNC_LANES, BARRIER, TRAP,
+    LOAD_CONSTANT, CLOCK, BRANCH_TABLE, RETURN, EXIT, JOIN_SET, JOIN_WAIT, JOIN_LEAVE,
+    COPIES_END, WAIT_COPIES, SYNC_LANES, BARRIER, TRAP, UNKNOWN_RESULT,
 ) = range(len(VECTOR), len(VECTOR) + len(CONTROL))  # fmt: skip
 _N_ROWS, _N_COMPARISONS = len(ROWS), len(ROWS) + len(COMPARISONS)
 _N_VECTOR = len(VECTOR)
@@ -88,32 +90,33 @@ def _put(masks, number, active, value):  # type: ignore[no-untyped-def]
     masks[number] = masks[number] & ~active | value & active
 
 
-@inner
-def choose(state, subgroup):  # type: ignore[no-untyped-def]
+@hot
+def choose(listed, subgroup):  # type: ignore[no-untyped-def]
     """Lets the lanes at the lowest micro-operation go on: ACTIVE, PC and LIMIT. Returns how the sub-group stands.
 
     Lanes that wait for others are let go first if all these have come.
     """
+    state = opened(listed)
     warp, pcs, waits = (
         state.subgroups[subgroup],
         state.lane_pc[subgroup],
         state.lane_waits[subgroup],
     )
     live = warp[Warp.LIVE]
-    left = warp[Warp.BLOCKED] & live
+    blocked = warp[Warp.BLOCKED] & live
+    left = blocked
     while left != 0:
         lane = lowest(left)
         left &= left - 1
         here = np.int64(0)
-        others = warp[Warp.BLOCKED] & live
+        others = blocked
         while others != 0:
             other = lowest(others)
             others &= others - 1
             here |= np.int64(waits[other] == waits[lane]) << other
         needed = np.int64(peek32(state.rows[subgroup] + waits[lane] + 4 * lane)) & live
         if needed & ~here == 0:
-            warp[Warp.BLOCKED] &= ~here
-            left &= ~here
+            warp[Warp.BLOCKED] &= ~(np.int64(1) << lane)
     ready = live & ~warp[Warp.BLOCKED] & ~warp[Warp.AT_BARRIER]
     if ready == 0:
         if live == 0:
@@ -147,9 +150,10 @@ def _leave(state, subgroup, lanes, pc):  # type: ignore[no-untyped-def]
         left &= left - 1
 
 
-@inner
-def _close_path(state):  # type: ignore[no-untyped-def]
+@hot
+def _close_path(listed):  # type: ignore[no-untyped-def]
     """The number of the row of work with the segments executed since the last access."""
+    state = opened(listed)
     counters, out = state.counters, state.out
     key, n_key = counters[Counter.PATH_HASH], len(state.row_keys)
     if key == 0:
@@ -234,8 +238,27 @@ def _wait_count(state, subgroup, what, most):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _constant(state, subgroup, row, active):  # type: ignore[no-untyped-def]
+def _end_copies(state, subgroup):  # type: ignore[no-untyped-def]
+    """The copies to local memory since the last time are a group, which is waited for as a whole."""
+    warp = state.subgroups[subgroup]
+    n = warp[Warp.N_COPIES]
+    before = state.copies[subgroup, (n - 1) & 63] if n else np.int32(-1)
+    state.copies[subgroup, n & 63] = max(before, state.slots[subgroup, 6])
+    warp[Warp.N_COPIES] = n + 1
+
+
+@inner
+def _wait_copies(state, subgroup, most):  # type: ignore[no-untyped-def]
+    n = state.subgroups[subgroup, Warp.N_COPIES]
+    if n > most and most < MOST_LOADS:
+        _settle(state, subgroup, np.int64(state.copies[subgroup, (n - 1 - most) & 63]))
+
+
+@hot
+def _constant(listed, subgroup, active, at):  # type: ignore[no-untyped-def]
     """LOAD_CONSTANT. Beyond its end a constant bank is zero."""
+    state = opened(listed)
+    row = state.table[at]
     bank, x = np.int64(row[N] >> 1), np.int64(row[X])
     size, place = x >> 3 & 63, state.rows[subgroup]
     left = active
@@ -268,17 +291,21 @@ def _vote(how, active, value, live):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _whole_rows(state, subgroup, row, value, n):  # type: ignore[no-untyped-def]
-    """Writes words of a mask to all lanes of rows."""
+def _whole_rows(state, subgroup, row, active, value, n):  # type: ignore[no-untyped-def]
+    """Writes words of a mask to all active lanes of rows."""
     for part in range(n):
         place = state.rows[subgroup] + row + part * state.sizes[Size.ROW_BYTES]
-        for lane in range(state.sizes[Size.LANES]):
-            poke32(place + 4 * lane, value >> 32 * part)
+        left = active
+        while left != 0:
+            poke32(place + 4 * lowest(left), value >> 32 * part)
+            left &= left - 1
 
 
-@inner
-def _arrive(state, subgroup, row, active, at):  # type: ignore[no-untyped-def]
+@hot
+def _arrive(listed, subgroup, active, at):  # type: ignore[no-untyped-def]
     """Lanes come to a barrier, or only say that they do."""
+    state = opened(listed)
+    row = state.table[at]
     warp, place = state.subgroups[subgroup], state.rows[subgroup]
     number, needed = np.int64(0), np.int64(0)
     if row[Y]:
@@ -297,10 +324,11 @@ def _arrive(state, subgroup, row, active, at):  # type: ignore[no-untyped-def]
     warp[Warp.RESULT] = at
 
 
-@inner
-def open_barriers(state):  # type: ignore[no-untyped-def]
+@hot
+def open_barriers(listed):  # type: ignore[no-untyped-def]
     """Lets sub-groups go on whose barrier all have reached that it needs; whether any was."""
-    opened = False
+    state = opened(listed)
+    some = False
     n = state.sizes[Size.N_SUBGROUP]
     for number in range(N_BARRIERS):
         waiting, living = np.int64(0), np.int64(0)
@@ -312,8 +340,8 @@ def open_barriers(state):  # type: ignore[no-untyped-def]
         come = state.barrier_arrived[number] >= needed if needed else waiting == living
         if waiting and come:
             _open(state, number)
-            opened = True
-    return opened
+            some = True
+    return some
 
 
 @inner
@@ -344,9 +372,10 @@ def _open(state, number):  # type: ignore[no-untyped-def]
     state.barrier_votes[0, number] = state.barrier_votes[1, number] = 0
 
 
-@inner
-def run_subgroup(state, subgroup):  # type: ignore[no-untyped-def]
+@hot
+def run_subgroup(listed, subgroup):  # type: ignore[no-untyped-def]
     """Runs one sub-group until it ends, waits at a barrier or must stop; returns which of these."""
+    state = opened(listed)
     table, counters, sizes = state.table, state.counters, state.sizes
     masks, warp = state.masks[subgroup], state.subgroups[subgroup]
     place, row_bytes = state.rows[subgroup], np.int64(sizes[Size.ROW_BYTES])
@@ -356,10 +385,10 @@ def run_subgroup(state, subgroup):  # type: ignore[no-untyped-def]
     stopped = np.int64(RUNNING)
     while True:
         if active == 0:
-            stopped = choose(state, subgroup)
+            stopped = choose(listed, subgroup)
             pc, active, limit = warp[Warp.PC], warp[Warp.ACTIVE], warp[Warp.LIMIT]
             if stopped == AT_BARRIER and sizes[Size.RECORD]:
-                _record_barrier(state, subgroup)
+                _record_barrier(listed, subgroup)
             if stopped == _STOPPED_FAULT:
                 counters[Counter.FAULT] = STUCK_LANES
             if stopped != RUNNING:
@@ -413,14 +442,14 @@ def run_subgroup(state, subgroup):  # type: ignore[no-untyped-def]
                 stopped = _STOPPED_FULL
                 break
             before = counters[Counter.N_ACCESS]
-            fault = access(state, subgroup, pc - 1, op - _LOAD, here)
+            fault = access(listed, subgroup, pc - 1, op - _LOAD, here)
             if fault:
                 counters[Counter.FAULT] = fault
                 counters[Counter.FAULT_INSTRUCTION] = row[Z] & 0xFFFFF
                 stopped = _STOPPED_FAULT
                 break
             if counters[Counter.N_ACCESS] > before:
-                state.out.work[before : counters[Counter.N_ACCESS]] = _close_path(state)
+                state.out.work[before : counters[Counter.N_ACCESS]] = _close_path(listed)
             continue
         if op == BRANCH:
             taken = here & _mask(masks, row[M])
@@ -435,6 +464,10 @@ def run_subgroup(state, subgroup):  # type: ignore[no-untyped-def]
             _wait_slots(state, subgroup, np.int64(row[Y]))
         elif op == WAIT_COUNT:
             _wait_count(state, subgroup, row[X], np.int64(row[Y]))
+        elif op == COPIES_END:
+            _end_copies(state, subgroup)
+        elif op == WAIT_COPIES:
+            _wait_copies(state, subgroup, np.int64(row[Y]))
         elif op == MASK_LOGIC3:
             m, n, third = _mask(masks, row[M]), _mask(masks, row[N]), _mask(masks, row[Y])
             value = np.int64(0)
@@ -448,7 +481,9 @@ def run_subgroup(state, subgroup):  # type: ignore[no-untyped-def]
             value = _mask(masks, row[M])
             if row[X] & 1:
                 value &= here
-            _whole_rows(state, subgroup, row[D], value, 1 if row[X] & 2 else 2)
+            if n_chunk == 1:
+                value &= _WORD
+            _whole_rows(state, subgroup, row[D], active, value, 1 if row[X] & 2 else 2)
         elif op == ROWS_TO_MASK:
             value = peek32(place + row[A])
             if n_chunk == 2:
@@ -462,7 +497,7 @@ def run_subgroup(state, subgroup):  # type: ignore[no-untyped-def]
                 value &= _WORD
             masks[row[D]] = _ALL if value != 0 else np.int64(0)
         elif op == LOAD_CONSTANT:
-            _constant(state, subgroup, row, here)
+            _constant(listed, subgroup, here, pc - 1)
         elif op == CLOCK:
             total = counters[Counter.INSTRUCTIONS] + instructions
             left = here
@@ -521,8 +556,11 @@ def run_subgroup(state, subgroup):  # type: ignore[no-untyped-def]
                 warp[Warp.LIVE] &= ~here
                 _leave(state, subgroup, active & ~here, pc)
             elif op in (JOIN_WAIT, SYNC_LANES):
-                needed = np.int64(peek32(place + row[A] + 4 * lowest(here))) & warp[Warp.LIVE]
-                if here == active and needed & ~active == 0:
+                needed, left = np.int64(0), here
+                while left != 0:
+                    needed |= np.int64(peek32(place + row[A] + 4 * lowest(left)))
+                    left &= left - 1
+                if here == active and needed & warp[Warp.LIVE] & ~active == 0:
                     continue
                 warp[Warp.BLOCKED] |= here
                 left = here
@@ -535,10 +573,11 @@ def run_subgroup(state, subgroup):  # type: ignore[no-untyped-def]
                     pc -= 1
                     stopped = _STOPPED_FULL
                     break
-                _arrive(state, subgroup, row, here, pc - 1)
+                _arrive(listed, subgroup, here, pc - 1)
                 _leave(state, subgroup, active, pc)
             else:
-                counters[Counter.FAULT] = (TRAPPED, ASSERTED, UNKNOWN)[min(np.int64(row[Y]), 2)]
+                which = 2 if op == UNKNOWN_RESULT else min(np.int64(row[Y]), 2)
+                counters[Counter.FAULT] = (TRAPPED, ASSERTED, UNKNOWN)[which]
                 counters[Counter.FAULT_LANE] = lowest(here)
                 stopped = _STOPPED_FAULT
             if stopped == _STOPPED_FAULT:
@@ -550,21 +589,23 @@ def run_subgroup(state, subgroup):  # type: ignore[no-untyped-def]
     return stopped
 
 
-@inner
-def _record_barrier(state, subgroup):  # type: ignore[no-untyped-def]
+@hot
+def _record_barrier(listed, subgroup):  # type: ignore[no-untyped-def]
     """A barrier is an access without lanes."""
+    state = opened(listed)
     counters, out, warp = state.counters, state.out, state.subgroups[subgroup]
     n = counters[Counter.N_ACCESS]
     out.access[n], out.waits[n], out.lanes[n] = -1, warp[Warp.SETTLED], 0
     out.granule_end[n] = counters[Counter.N_GRANULE]
     counters[Counter.N_ACCESS] = n + 1
     warp[Warp.N_ACCESS] += 1
-    out.work[n] = _close_path(state)
+    out.work[n] = _close_path(listed)
 
 
-@inner
-def begin_group(state):  # type: ignore[no-untyped-def]
+@hot
+def begin_group(listed):  # type: ignore[no-untyped-def]
     """Gives every sub-group of the next group its first state."""
+    state = opened(listed)
     sizes, counters = state.sizes, state.counters
     group = state.groups[counters[Counter.POSITION]]
     n, lanes = sizes[Size.N_SUBGROUP], sizes[Size.LANES]
@@ -596,15 +637,16 @@ def begin_group(state):  # type: ignore[no-untyped-def]
 
 
 @hot
-def run_groups(state: Any) -> int:
+def run_groups(listed: Any) -> int:
     """Runs groups until all have ended, a buffer is full, or STEPS_LEFT blocks have been executed; see state.DONE."""
+    state = opened(listed)
     counters, sizes = state.counters, state.sizes
     n = sizes[Size.N_SUBGROUP]
     while counters[Counter.POSITION] < len(state.groups):
         if not counters[Counter.RUNNING]:
             if counters[Counter.N_SUBGROUP] + n > len(state.out.subgroup_accesses):
                 return FULL
-            begin_group(state)
+            begin_group(listed)
         while True:
             while counters[Counter.SUBGROUP] < n:
                 subgroup = counters[Counter.SUBGROUP]
@@ -616,10 +658,10 @@ def run_groups(state: Any) -> int:
                     state
                 ):
                     return FULL
-                stopped = run_subgroup(state, subgroup)
+                stopped = run_subgroup(listed, subgroup)
                 if stopped == ENDED:
                     warp[Warp.ENDED] = 1
-                    row = _close_path(state)
+                    row = _close_path(listed)
                     state.out.tail[counters[Counter.N_SUBGROUP] + subgroup] = row
                 if stopped in (ENDED, AT_BARRIER):
                     _end_piece(state, subgroup)
@@ -637,7 +679,7 @@ def run_groups(state: Any) -> int:
                 ended += state.subgroups[subgroup, Warp.ENDED]
             if ended == n:
                 break
-            if not open_barriers(state):
+            if not open_barriers(listed):
                 counters[Counter.FAULT] = STUCK_BARRIER
                 return FAULT
         for subgroup in range(n):

@@ -441,7 +441,7 @@ def _float_result(v: Lanes, value: Any) -> Any:
     """Clamped and flushed where x says so."""
     b = v.builder
     kind = value.type.element
-    clamped = v.call("minnum", v.call("maxnum", value, v.all(0.0, kind)), v.all(1.0, kind))
+    clamped = v.call("minimumnum", v.call("maximumnum", value, v.all(0.0, kind)), v.all(1.0, kind))
     value = b.select(v.has(o.SATURATE), clamped, value)
     if kind == _F64:
         return value
@@ -529,13 +529,13 @@ ROWS: dict[str, Callable[[Lanes], Any]] = {
     "ADD_F32": _arithmetic("fadd", "ab"),
     "MULTIPLY_F32": _arithmetic("fmul", "ab"),
     "FUSED_F32": _arithmetic("fma", "abc"),
-    "MINIMUM_F32": _arithmetic("minnum", "ab"),
-    "MAXIMUM_F32": _arithmetic("maxnum", "ab"),
+    "MINIMUM_F32": _arithmetic("minimumnum", "ab"),
+    "MAXIMUM_F32": _arithmetic("maximumnum", "ab"),
     "ADD_F64": _arithmetic("fadd", "ab", True),
     "MULTIPLY_F64": _arithmetic("fmul", "ab", True),
     "FUSED_F64": _arithmetic("fma", "abc", True),
-    "MINIMUM_F64": _arithmetic("minnum", "ab", True),
-    "MAXIMUM_F64": _arithmetic("maxnum", "ab", True),
+    "MINIMUM_F64": _arithmetic("minimumnum", "ab", True),
+    "MAXIMUM_F64": _arithmetic("maximumnum", "ab", True),
 }
 """Operations whose results are rows; those of the float ones are written by themselves, and return None."""
 SIMPLE_LOGIC = {0xC0: "AND", 0xFC: "OR", 0x3C: "XOR"}

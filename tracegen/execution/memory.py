@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from memsim.compile import inner
+from memsim.compile import hot, inner
 from memsim.trace import coalesce
 from tracegen.execution import operations as o
 from tracegen.execution.lanes import (
@@ -24,6 +26,7 @@ from tracegen.execution.state import (
     Counter,
     Size,
     Warp,
+    opened,
 )
 from tracegen.execution.words import (
     bits_of_double,
@@ -68,19 +71,20 @@ _WORD = 0xFFFFFFFF
 _ALL = np.int64(-1)
 BARRIER_PLACE = -1
 (
-    _LANES, _ROW_BYTES, _PRIVATE_WORDS, _PRIVATE_BASE, _N_REGION, _RECORD,
-) = (Size.LANES, Size.ROW_BYTES, Size.PRIVATE_WORDS, Size.PRIVATE_BASE, Size.N_REGION, Size.RECORD)  # fmt: skip
+    _LANES, _ROW_BYTES, _PRIVATE_WORDS, _PRIVATE_BASE, _N_REGION, _RECORD, _UNIFORM,
+) = (Size.LANES, Size.ROW_BYTES, Size.PRIVATE_WORDS, Size.PRIVATE_BASE, Size.N_REGION, Size.RECORD, Size.UNIFORM)  # fmt: skip
 _N_ACCESS, _N_GRANULE, _ADDRESS, _LANE = (
     Counter.N_ACCESS.value, Counter.N_GRANULE.value, Counter.FAULT_ADDRESS.value, Counter.FAULT_LANE.value,
 )  # fmt: skip
 
 
-@inner
-def access(state, subgroup, at, kind, active):  # type: ignore[no-untyped-def]
+@hot
+def access(listed: Any, subgroup: int, at: int, kind: int, active: int) -> int:
     """One access of the active lanes; 0, or the kind of a fault.
 
     at : row of the table
     """
+    state = opened(listed)
     table = state.table
     x = np.int64(table[at, _X])
     space, size = x & 7, x >> _BYTES & 63
@@ -109,14 +113,16 @@ def access(state, subgroup, at, kind, active):  # type: ignore[no-untyped-def]
             continue
         stride, together = np.int64(4), False
         if memory == _GLOBAL:
-            fault, together = _global(state, subgroup, at, kind, part, x, size)
+            fault = _global(listed, subgroup, at, kind, part, x, size)
+            together = fault < 0
+            fault = max(fault, 0)
         elif memory == _LOCAL:
-            fault = _local(state, at, part, size)
+            fault = _local(listed, at, part, size)
         else:
             stride = np.int64(4 * state.sizes[_LANES])
-            fault = _private(state, subgroup, at, kind, part, size)
+            fault = _private(listed, subgroup, at, kind, part, size)
         if fault == 0 and not x & _SKIPPED:
-            _transfer(state, subgroup, at, kind, part, x, size, stride, together)
+            _transfer(listed, subgroup, at, kind, part, x, size, stride, together)
     return fault
 
 
@@ -172,30 +178,31 @@ def _fail(state, kind, lane, address):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _grain(size: int) -> int:
-    """What the address of an access of so many bytes must be a multiple of."""
-    return 4 if size == 12 else min(size, 16)
+def _grain(state, size):  # type: ignore[no-untyped-def]
+    """What the address of an access of so many bytes must be a multiple of. AMD's long accesses are of words."""
+    return min(size, 4) if size == 12 or state.sizes[_UNIFORM] else min(size, 16)
 
 
-@inner
-def _global(state, subgroup, at, kind, active, x, size):  # type: ignore[no-untyped-def]
-    """Checks and records; addresses become those of this computer. (fault, whether all lanes have neighbouring words)"""
+@hot
+def _global(listed: Any, subgroup: int, at: int, kind: int, active: int, x: int, size: int) -> int:
+    """Checks and records; addresses become those of this computer. The fault, or -1 if all lanes have neighbouring words."""
+    state = opened(listed)
     scratch, lanes = state.scratch, state.sizes[_LANES]
     lane = lowest(active)
-    first, grain = scratch[lane], _grain(size)
+    first, grain = scratch[lane], _grain(state, size)
     base = first - lane * size
     hint = np.int64(state.table[at, _PLACE])
     region = _region(state, hint, first)
     if region < 0:
-        return _fail(state, OUT_OF_BOUNDS, lane, first), False
+        return _fail(state, OUT_OF_BOUNDS, lane, first)
     together = _is_run(state, active, base, np.int64(size))
     one_region = True
     if together:
         last = 63 - leading(active)
         if base + (last + 1) * size > state.region_end[region]:
-            return _fail(state, OUT_OF_BOUNDS, last, base + last * size), False
+            return _fail(state, OUT_OF_BOUNDS, last, base + last * size)
         if first & grain - 1:
-            return _fail(state, MISALIGNED, lane, first), False
+            return _fail(state, MISALIGNED, lane, first)
     else:
         low, high = state.region_base[region], state.region_end[region] - size
         left = active
@@ -204,21 +211,21 @@ def _global(state, subgroup, at, kind, active, x, size):  # type: ignore[no-unty
             left &= left - 1
             where = scratch[one]
             if where & grain - 1:
-                return _fail(state, MISALIGNED, one, where), False
+                return _fail(state, MISALIGNED, one, where)
             if where < low or where > high:
                 other = _region(state, hint, where)
                 one_region = False
                 if other < 0 or where + size > state.region_end[other]:
-                    return _fail(state, OUT_OF_BOUNDS, one, where), False
+                    return _fail(state, OUT_OF_BOUNDS, one, where)
     if not state.hidden[region]:
         _record(state, subgroup, at, kind, active, x, size, region, together, base)
     if x & _SKIPPED:
-        return np.int64(0), False
+        return 0
     host = state.region_host[region]
     whole = active == (_ALL if lanes == 64 else np.int64(_WORD))
     if together and whole and size == 4 and kind != ATOMIC:
         scratch[0] += host
-        return np.int64(0), True
+        return -1
     left = active
     while left != 0:
         one = lowest(left)
@@ -226,7 +233,7 @@ def _global(state, subgroup, at, kind, active, x, size):  # type: ignore[no-unty
         if not one_region:
             host = state.region_host[_region(state, hint, scratch[one])]
         scratch[one] += host
-    return np.int64(0), False
+    return 0
 
 
 @inner
@@ -249,14 +256,15 @@ def _region(state, place, address):  # type: ignore[no-untyped-def]
     return found
 
 
-@inner
-def _transfer(state, subgroup, at, kind, active, x, size, stride, together):  # type: ignore[no-untyped-def]
+@hot
+def _transfer(listed, subgroup, at, kind, active, x, size, stride, together):  # type: ignore[no-untyped-def]
     """Moves data between rows and the addresses in scratch. stride : bytes from a word of a lane to its next
 
     together : all lanes have neighbouring words
     """
+    state = opened(listed)
     if kind == ATOMIC:
-        _atomic(state, subgroup, at, active, x, size)
+        _atomic(listed, subgroup, at, active, x, size)
         return
     row_bytes, lanes = state.sizes[_ROW_BYTES], state.sizes[_LANES]
     row = np.int64(state.rows[subgroup] + state.table[at, _D if kind == LOAD else _C])
@@ -309,9 +317,10 @@ def _small(kind, x, size, where, here):  # type: ignore[no-untyped-def]
     poke32(here, value)
 
 
-@inner
-def _atomic(state, subgroup, at, active, x, size):  # type: ignore[no-untyped-def]
+@hot
+def _atomic(listed, subgroup, at, active, x, size):  # type: ignore[no-untyped-def]
     """The lanes one after another, in ascending order."""
+    state = opened(listed)
     row_bytes, table = state.sizes[_ROW_BYTES], state.table
     place, what = state.rows[subgroup], x >> _OPERATION & 15
     left = active
@@ -421,12 +430,13 @@ def _updated_float(what, old, operand, x, size):  # type: ignore[no-untyped-def]
     return result
 
 
-@inner
-def _local(state, at, active, size):  # type: ignore[no-untyped-def]
+@hot
+def _local(listed, at, active, size):  # type: ignore[no-untyped-def]
     """Checks an access to the group's local memory, and counts what its bank conflicts add."""
+    state = opened(listed)
     scratch, n_bytes, host = state.scratch, len(state.local), state.local.ctypes.data
     counts = state.local_counts[state.table[at, _Z] & 0xFFFFF]
-    lane, grain = lowest(active), min(_grain(size), 4)
+    lane, grain = lowest(active), min(_grain(state, size), 4)
     together = _is_run(state, active, scratch[lane] - lane * size, np.int64(size))
     counts[0] += 1
     counts[1] += 1
@@ -442,7 +452,7 @@ def _local(state, at, active, size):  # type: ignore[no-untyped-def]
         if where & grain - 1:
             return _fail(state, MISALIGNED, one, where)
         scratch[one] = where + host
-    return np.int64(0)
+    return 0
 
 
 @inner
@@ -461,9 +471,10 @@ def _passes(state, active, size, lane):  # type: ignore[no-untyped-def]
     return added
 
 
-@inner
-def _private(state, subgroup, at, kind, active, size):  # type: ignore[no-untyped-def]
+@hot
+def _private(listed, subgroup, at, kind, active, size):  # type: ignore[no-untyped-def]
     """Checks and records an access to the lanes' own memory, whose words lie lane by lane, then word by word."""
+    state = opened(listed)
     scratch, words, lanes = state.scratch, state.sizes[_PRIVATE_WORDS], state.sizes[_LANES]
     left = active
     while left != 0:
@@ -472,7 +483,7 @@ def _private(state, subgroup, at, kind, active, size):  # type: ignore[no-untype
         where = scratch[one]
         if where < 0 or where + size > 4 * words:
             return _fail(state, OUT_OF_PRIVATE, one, where)
-        if where & min(_grain(size), 4) - 1:
+        if where & min(_grain(state, size), 4) - 1:
             return _fail(state, MISALIGNED, one, where)
     if state.sizes[_RECORD]:
         _record_private(state, subgroup, at, kind, active, size)
@@ -482,7 +493,7 @@ def _private(state, subgroup, at, kind, active, size):  # type: ignore[no-untype
         left &= left - 1
         where = scratch[lane]
         scratch[lane] = state.private_at[subgroup] + ((where >> 2) * lanes + lane) * 4 + (where & 3)
-    return np.int64(0)
+    return 0
 
 
 @inner

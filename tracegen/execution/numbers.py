@@ -67,10 +67,8 @@ def to_format(value: float, fraction: int, least: int, most: int, mode: int) -> 
     else:
         up = rest > 0 and ((mode == UP and not negative) or (mode == DOWN and negative))
     kept += up
-    if exponent < least:
-        result = kept  # subnormal; a carry makes it the least normal number
-    else:
-        result = kept + ((exponent - least) << fraction)
+    # A carry makes the largest subnormal number the least normal one.
+    result = kept + (max(exponent - least, 0) << fraction)
     if result >= infinite:
         towards = mode == NEAREST or (mode == UP and not negative) or (mode == DOWN and negative)
         return infinite if towards else infinite - 1

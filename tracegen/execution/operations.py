@@ -221,8 +221,8 @@ CLASS_F32       D:d <- a b          | AMD's v_cmp_class: b bits choose classes o
                                     |   -0, +0, +subnormal, +normal, +inf
 CLASS_F64       D:d <- a2 b         | the same of doubles
 MASK_LOGIC3     D:d <- m n y        | bit k of x is the result where m, n, y are k = 4m + 2n + y; y is a source mask as m is
-MASK_TO_ROWS    d2 <- m             | rows d and d + 1: the bits of lanes 0 to 31 and 32 to 63 of the mask, whole, in all lanes;
-                                    |   x: bit 0: only of active lanes whose guard is set (a ballot); bit 1: one row only
+MASK_TO_ROWS    d2 <- m             | rows d and d + 1: the bits of lanes 0 to 31 and 32 to 63 of the mask, whole, in all active lanes
+                                    |   whatever the guard; x: bit 0: only of active lanes whose guard is set (a ballot); bit 1: one row only
 ROWS_TO_MASK    D:d <- a2           | the mask whose bits are those of lane 0 of row a and, with 64 lanes, of row a + 1; written whole
 VOTE            D:d <- m            | of the participating lanes: y VOTE_ANY, VOTE_ALL, VOTE_EQUAL; the same in all lanes
 VOTE_WHOLE      D:d <- m            | d, whole, is all ones where any bit of m is set, else zero (AMD's scc of a mask); ignores guard
@@ -262,8 +262,8 @@ SHUFFLE         d D:e <- a b c      | y: SHUFFLE_*; b lane or distance, c clamp 
 READ_LANE       d <- a b            | all lanes get that of lane b (its value in lane 0) of row a, whatever the guard
 READ_FIRST_LANE d <- a              | all lanes get that of the first participating lane (lane 0 where there is none)
 WRITE_LANE      d <- a b            | lane b of row d becomes lane 0 of row a; other lanes are kept
-PERMUTE_LANES   d <- a c m          | d = a of lane c (each lane has its own number, modulo the lanes); where it exceeds the lanes or the source
-                                    |   lane is not active: x bit 0: zero, else d is kept
+PERMUTE_LANES   d <- a c m          | d = a of lane c (each lane has its own number, the bits of which are not cut off); where it exceeds the lanes
+                                    |   or m is not set in the source lane: x bit 0: zero, else d is kept
 SCATTER_LANES   d <- a c            | lane c of d gets a; the highest lane wins; lanes that nobody names get 0 (ds_permute)
 MATCH_ANY       d <- a b            | the participating lanes whose a (x bit 0: a and b are 64 bits at a2) equals this lane's, as bits
 MATCH_ALL       d D:e <- a b        | the participating lanes if all have one value, else 0; e: whether they have

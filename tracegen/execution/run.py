@@ -33,6 +33,7 @@ from tracegen.execution.state import (
     Recording,
     Size,
     State,
+    listed,
 )
 
 FIRST_ACCESSES, FIRST_GRANULES, FIRST_ROWS = 1 << 14, 1 << 17, 1 << 12
@@ -186,7 +187,7 @@ class Execution:
         begin, at, steps = time.perf_counter(), -1, 0
         while True:
             state.counters[Counter.STEPS_LEFT] = STEPS_BETWEEN
-            status = run_groups(state)
+            status = run_groups(listed(state))
             position = int(state.counters[Counter.POSITION])
             if status == DONE:
                 break
@@ -269,6 +270,7 @@ class Execution:
             lane_waits=np.zeros((n, 64), np.int64),
             slots=np.zeros((n, 8), np.int32),
             loads=np.zeros((n, MOST_LOADS), np.int32),
+            copies=np.zeros((n, MOST_LOADS), np.int32),
             places=places,
             region_base=np.array([one.extent.base_bytes for one in regions] or [0], np.int64),
             region_end=np.array(
@@ -326,7 +328,7 @@ class Execution:
         code, launch = self.code, self.launch
         for row, value in code.constants.items():
             rows[:, row] = value & 0xFFFFFFFF
-        for row, values in getattr(code, "tables", {}).items():
+        for row, values in code.tables.items():
             rows[:, row] = np.array(values, np.uint32)
         for row, (bank, offset) in code.banks.items():
             content = launch.banks.get(bank, np.zeros(0, np.uint8))[offset : offset + 4]

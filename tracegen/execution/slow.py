@@ -25,6 +25,8 @@ from tracegen.execution.words import (
     bits_of_double,
     bits_of_float,
     float_of,
+    fused,
+    fused_towards,
     lowest,
     peek32,
     poke32,
@@ -118,7 +120,7 @@ def _special(value: float, which: int, x: int) -> float:
 @inner
 def _clamped(value: float, x: int) -> float:
     if x & _SATURATE:
-        return 0.0 if value != value else min(max(value, 0.0), 1.0)
+        return min(value, 1.0) if value > 0 else 0.0
     return value
 
 
@@ -135,17 +137,6 @@ def _exact_error(a: float, b: float, total: float) -> float:
 
 
 @inner
-def _towards(value: float, lost: float, x: int) -> float:
-    """The double beside a rounded one that the rounding in x wants; lost : exact minus value."""
-    mode = x & _ROUNDING
-    if lost == 0 or math.isinf(value) or value != value:
-        return value
-    if mode == _UP or (mode == _ZERO and value < 0):
-        return np.nextafter(value, math.inf) if lost > 0 else value
-    return np.nextafter(value, -math.inf) if lost < 0 else value
-
-
-@inner
 def _sticky(value: float, lost: float) -> float:
     """A double that rounds to a float as the exact value does (round to odd: Boldo and Melquiond, 2008)."""
     if lost == 0 or math.isinf(value) or value != value:
@@ -156,16 +147,6 @@ def _sticky(value: float, lost: float) -> float:
     if (lost > 0) == (value > 0):
         return double_of(bits | 1)
     return double_of((bits - 1) | 1)
-
-
-@inner
-def _product_error(a: float, b: float, product: float) -> float:
-    """What a product of doubles lost (Dekker, Numerische Mathematik 18, 1971)."""
-    split = 134217729.0
-    a1 = split * a - (split * a - a)
-    b1 = split * b - (split * b - b)
-    a2, b2 = a - a1, b - b1
-    return a2 * b2 - (((product - a1 * b1) - a2 * b1) - a1 * b2)
 
 
 @inner
@@ -199,16 +180,12 @@ def _rounded_f32(which: int, a: int, b: int, c: int, x: int) -> int:
 def _rounded_f64(which: int, a: float, b: float, c: float, x: int) -> float:
     first = _with_signs(a, x & _NEGATE_A != 0, x & _ABSOLUTE_A != 0)
     second = _with_signs(b, x & _NEGATE_B != 0, x & _ABSOLUTE_B != 0)
-    if which == ROUNDED_ADD_F64:
-        total = first + second
-        return _towards(total, _exact_error(first, second, total), x)
-    product = first * second
-    lost = _product_error(first, second, product)
-    if which == ROUNDED_MULTIPLY_F64:
-        return _towards(product, lost, x)
     third = _with_signs(c, x & _NEGATE_C != 0, x & _ABSOLUTE_C != 0)
-    total = product + third
-    return _towards(total, _exact_error(product, third, total) + lost, x)
+    if which == ROUNDED_ADD_F64:
+        second, third = 1.0, second
+    elif which == ROUNDED_MULTIPLY_F64:  # a zero with the sign of the product
+        third = math.copysign(0.0, math.copysign(1.0, first) * math.copysign(1.0, second))
+    return _clamped(fused_towards(first, second, third, _mode(x)), x)
 
 
 @inner
@@ -271,8 +248,8 @@ def _packed(which: int, a: int, b: int, c: int, x: int) -> int:
 
 
 @inner
-def _fixed_up(quotient: float, denominator: float, numerator: float) -> float:
-    """AMD's v_div_fixup: the quotient, or what IEEE 754 says of special operands."""
+def _fixed_up(quotient: float, denominator: float, numerator: float, wide: bool) -> float:
+    """AMD's v_div_fixup: the quotient, or what IEEE 754 says of special operands. A quotient that is not a number overflowed."""
     sign = math.copysign(1.0, denominator) * math.copysign(1.0, numerator)
     if numerator != numerator or denominator != denominator:
         return math.nan
@@ -280,16 +257,25 @@ def _fixed_up(quotient: float, denominator: float, numerator: float) -> float:
         return math.nan
     if math.isinf(denominator) or numerator == 0:
         return math.copysign(0.0, sign)
-    if math.isinf(numerator) or denominator == 0:
+    if math.isinf(numerator) or denominator == 0 or quotient != quotient:
         return math.copysign(math.inf, sign)
+    apart = _biased(numerator, wide) - _biased(denominator, wide)
+    if apart < (-1075 if wide else -150):
+        return math.copysign(0.0, sign)
     return math.copysign(abs(quotient), sign)
+
+
+@inner
+def _biased(value: float, wide: bool) -> int:
+    """The exponent as it is stored in a double or float, of subnormal numbers 0."""
+    return max(math.frexp(value)[1] - 1 + (1023 if wide else 127), 0)
 
 
 @inner
 def _fraction(value: float, which: int) -> float:
     if which == 0:
-        part = value - math.floor(value)
-        return min(part, double_of(0x3FEFFFFFFFFFFFFF)) if value == value else value
+        part = value - np.floor(value)
+        return min(part, double_of(0x3FEFFFFFFFFFFFFF)) if part == part else part
     if value == 0 or math.isinf(value) or value != value:
         return 0.0 if which == 2 else value
     mantissa, exponent = math.frexp(value)
@@ -338,14 +324,16 @@ def _lane(
     if which == DIVISION_STEP_F32:
         return _rounded_step(a, b, c, m)
     if which == DIVISION_STEP_F64:
-        value = _fused_double(double_of(a2), double_of(b2), double_of(c2))
+        value = fused(double_of(a2), double_of(b2), double_of(c2))
         back = 2.0**128 if c2 >> 52 & 2047 > 1023 else 2.0**-128
         return bits_of_double(value * back if m else value)
     if which == DIVISION_FIX_F32:
-        value = _fixed_up(np.float64(float_of(a)), np.float64(float_of(b)), np.float64(float_of(c)))
+        value = _fixed_up(
+            np.float64(float_of(a)), np.float64(float_of(b)), np.float64(float_of(c)), False
+        )
         return float_bits(value, 0)
     if which == DIVISION_FIX_F64:
-        return bits_of_double(_fixed_up(double_of(a2), double_of(b2), double_of(c2)))
+        return bits_of_double(_fixed_up(double_of(a2), double_of(b2), double_of(c2), True))
     if ADD_F16 <= which <= MAXIMUM_F16:
         return _packed(which, a, b, c, x)
     if ROUNDED_ADD_F32 <= which <= ROUNDED_FUSED_F32:
@@ -360,16 +348,6 @@ def _lane(
 @inner
 def _scaled(value: float, by: int) -> float:
     return math.ldexp(value, min(max(by, -4000), 4000))
-
-
-@inner
-def _fused_double(a: float, b: float, c: float) -> float:
-    """a * b + c with one rounding, but for the last bit where the sum of the parts that were lost is itself rounded."""
-    product = a * b
-    total = product + c
-    if math.isinf(total) or total != total:
-        return total
-    return total + (_exact_error(product, c, total) + _product_error(a, b, product))
 
 
 @inner
@@ -496,10 +474,11 @@ def _scale_for_division(denominator: float, numerator: float, wide: bool) -> Any
         return by, 0, True
     if abs(denominator) < least:
         return by, by, False
-    tiny_reciprocal = d - bias > bias - 1
-    tiny_quotient = n - d < 1 - bias
+    above, below = abs(math.frexp(numerator)[0]), abs(math.frexp(denominator)[0])
+    tiny_reciprocal = d - bias > bias - 1 or (d - bias == bias - 1 and below > 0.5)
+    tiny_quotient = n - d < 1 - bias or (n - d == 1 - bias and above < below)
     if tiny_reciprocal and tiny_quotient:
-        return by, 0, True
+        return -by, 0, True
     if tiny_reciprocal:
         return -by, -by, False
     if tiny_quotient:
@@ -651,7 +630,7 @@ def together(which, place, row_bytes, lanes, d, a, b, c, active, m, x, y, masks,
             result_mask |= np.int64(inside) << lane
         elif which == PERMUTE_LANES:
             source = peek32(at + c)
-            if source < lanes and active >> source & 1:
+            if source < lanes and m >> source & 1:
                 poke32(at + d, held[source])
             elif x & 1:
                 poke32(at + d, 0)

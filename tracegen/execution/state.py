@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from memsim.compile import inner
+from tracegen.execution.words import i32, i32_rows, i64, i64_rows, u8, u32, u32_rows
+
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 
@@ -72,6 +75,7 @@ class Warp(IntEnum):
     RESULT = 11
     """The micro-operation of the barrier, whose results are written when it opens."""
     ENDED = 12
+    N_COPIES = 13
 
 
 N_WARP = 16
@@ -134,6 +138,7 @@ class State(NamedTuple):
     lane_waits: I64
     slots: I32
     loads: I32
+    copies: I32
     places: I32
     region_base: I64
     region_end: I64
@@ -186,3 +191,79 @@ class Size(IntEnum):
     """Lanes of a group's last sub-group."""
     UNIFORM = 10
     """Whether control flow is explicit: all lanes always run, as AMD's code has it."""
+
+
+@inner
+def opened(table):  # type: ignore[no-untyped-def]
+    """The State whose arrays a table lists. What a function does not use of it costs nothing, and functions that
+    take the table alone are called in a nanosecond: to hand over sixty arrays took a hundred."""
+    out = Recording(
+        i32(table, 43),  # access
+        i32(table, 44),  # waits
+        u8(table, 45),  # lanes
+        i64(table, 46),  # granule_end
+        i32(table, 47),  # work
+        i64(table, 48),  # granule
+        u32(table, 49),  # byte_mask
+        u8(table, 50),  # lane_groups
+        u8(table, 51),  # lane_hits
+        i64(table, 52),  # row_end
+        i32(table, 53),  # row_segment
+        i32(table, 54),  # row_count
+        i32(table, 55),  # piece_subgroup
+        i64(table, 56),  # piece_first
+        i64(table, 57),  # subgroup_accesses
+        i32(table, 58),  # tail
+    )
+    return State(
+        i64(table, 0),  # counters
+        i32_rows(table, 1),  # table
+        i64(table, 2),  # rows
+        i64_rows(table, 3),  # masks
+        i64_rows(table, 4),  # subgroups
+        i32_rows(table, 5),  # lane_pc
+        i64_rows(table, 6),  # lane_waits
+        i32_rows(table, 7),  # slots
+        i32_rows(table, 8),  # loads
+        i32_rows(table, 9),  # copies
+        i32(table, 10),  # places
+        i64(table, 11),  # region_base
+        i64(table, 12),  # region_end
+        i64(table, 13),  # region_host
+        u8(table, 14),  # hidden
+        i32(table, 15),  # hints
+        i64(table, 16),  # banks
+        i64(table, 17),  # bank_bytes
+        u8(table, 18),  # local
+        i64(table, 19),  # private_at
+        i64(table, 20),  # groups
+        i64(table, 21),  # group_slots
+        i64(table, 22),  # grid
+        i64(table, 23),  # group_rows
+        i64(table, 24),  # initial
+        i64(table, 25),  # barrier_arrived
+        i64(table, 26),  # barrier_needed
+        i64_rows(table, 27),  # barrier_votes
+        i64(table, 28),  # segment_count
+        i64_rows(table, 29),  # local_counts
+        i32(table, 30),  # path
+        i32(table, 31),  # touched
+        i64(table, 32),  # pending
+        i64(table, 33),  # row_keys
+        i32(table, 34),  # row_values
+        i64(table, 35),  # scratch
+        i64(table, 36),  # requested
+        i64_rows(table, 37),  # lane_lists
+        i64(table, 38),  # private_addresses
+        u32_rows(table, 39),  # noted
+        i64(table, 40),  # word
+        i64(table, 41),  # in_bank
+        i64(table, 42),  # sizes
+        out,
+    )
+
+
+def listed(state: State) -> I64:
+    """The table of a state's arrays: address, length and columns of each, in the order of the fields."""
+    arrays = [*state[:-1], *state.out]
+    return np.array([(one.ctypes.data, *one.shape, 1)[:3] for one in arrays], np.int64).reshape(-1)

@@ -8,6 +8,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
 _I64 = ir.IntType(64)
 
@@ -66,6 +67,42 @@ double_of: Any = _scalar(types.float64, types.int64, lambda b, v: b.bitcast(v, i
 bits_of_double: Any = _scalar(types.int64, types.float64, lambda b, v: b.bitcast(v, _I64))
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def fused(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c of doubles with one rounding."""
+
+    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.fma(*values)
+
+    return types.float64(types.float64, types.float64, types.float64), emit
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def fused_towards(typing_context: Any, a: Any, b: Any, c: Any, mode: Any) -> Any:
+    """The same rounded down, up or to zero, where mode is 1, 2 or 3."""
+
+    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        module, double, word = builder.module, ir.DoubleType(), ir.IntType(32)
+        said = [ir.MetaDataString(module, text) for text in ("round.dynamic", "fpexcept.strict")]
+        function = ir.FunctionType(double, [double] * 3 + [ir.MetaDataType()] * 2)
+        name = "llvm.experimental.constrained.fma.f64"
+        compute = module.globals.get(name) or ir.Function(module, function, name)
+        name, function = "llvm.set.rounding", ir.FunctionType(ir.VoidType(), [word])
+        choose = module.globals.get(name) or ir.Function(module, function, name)
+        # LLVM's numbers: 0 to zero, 1 nearest, 2 up, 3 down.
+        towards = builder.trunc(values[3], word)
+        number = builder.select(
+            builder.icmp_unsigned("==", towards, word(2)), word(2), builder.sub(word(3), towards)
+        )
+        number = builder.select(builder.icmp_unsigned("==", towards, word(1)), word(3), number)
+        builder.call(choose, [number])
+        result = builder.call(compute, [*values[:3], *said])
+        builder.call(choose, [word(1)])
+        return result
+
+    return types.float64(*[types.float64] * 3, types.int64), emit
+
+
 def _counting(name: str, second: bool) -> Callable[[Any, Any], Any]:
     def build(builder: Any, value: Any) -> Any:
         kinds = [_I64, ir.IntType(1)] if second else [_I64]
@@ -83,3 +120,42 @@ lowest: Any = _scalar(types.int64, types.int64, _counting("cttz", True))
 """The number of the lowest bit that is set, 64 where none is."""
 leading: Any = _scalar(types.int64, types.int64, _counting("ctlz", True))
 """Zeros above the highest bit of 64 that is set."""
+
+
+def _view(kind: Any, n_axes: int) -> Any:
+    """An array over memory that belongs to somebody else."""
+    array_type = types.Array(kind, n_axes, "C")
+
+    def view(typing_context: Any, table: Any, k: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            numbers = context.make_array(signature.args[0])(context, builder, values[0])
+            first = builder.mul(values[1], _I64(3))
+
+            def number(j: int) -> Any:
+                return builder.load(builder.gep(numbers.data, [builder.add(first, _I64(j))]))
+
+            array = context.make_array(array_type)(context, builder)
+            size = context.get_abi_sizeof(context.get_data_type(kind))
+            strides = [_I64(size)]
+            if n_axes == 2:
+                strides.insert(0, builder.mul(number(2), _I64(size)))
+            arrayobj.populate_array(
+                array,
+                data=builder.inttoptr(number(0), array.data.type),
+                shape=[number(j) for j in range(1, n_axes + 1)],
+                strides=strides,
+                itemsize=size,
+                meminfo=None,
+            )
+            return array._getvalue()
+
+        return array_type(types.Array(types.int64, 1, "C"), types.int64), emit
+
+    return intrinsic(view)
+
+
+i64, i64_rows = _view(types.int64, 1), _view(types.int64, 2)
+i32, i32_rows = _view(types.int32, 1), _view(types.int32, 2)
+u32, u32_rows = _view(types.uint32, 1), _view(types.uint32, 2)
+u8 = _view(types.uint8, 1)
+"""(table, k) -> the array, of one or two axes, whose address and extents are the k-th three numbers of a table."""
