@@ -18,7 +18,7 @@ from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
 
 # What GPUs of both vendors report; a program may ask for it with #ifdef.
-_EXTENSIONS = (
+EXTENSIONS = (
     *("cl_khr_byte_addressable_store", "cl_khr_fp64", "cl_khr_global_int32_base_atomics"),
     *("cl_khr_global_int32_extended_atomics", "cl_khr_local_int32_base_atomics"),
     *("cl_khr_local_int32_extended_atomics", "cl_khr_int64_base_atomics"),
@@ -115,7 +115,7 @@ def _of_opencl(workload: OpenCLWorkload) -> Program:
     from tracegen.opencl_c.run import axes, source_of
 
     source, name = source_of(workload)
-    text = preprocess(source, name, workload.build_options, _EXTENSIONS)
+    text = preprocess(source, name, workload.build_options, EXTENSIONS)
     kernel = parse(text).named(workload.kernel)
     arguments, _ = bound(kernel, workload.arguments)
     local = [argument.value for argument in arguments if argument.kind == "local"]

@@ -41,6 +41,7 @@ class AmdCode:
         self.resources = read_resources(code.listing, code.kernel)
         self.most_threads = self.resources.most_items
         self.constants: dict[str, int] = {}
+        self.has_constant_arguments = False
         objects = {match[1]: (match[2], int(match[3])) for match in _OBJECT.finditer(code.listing)}
         named = {
             name

@@ -17,12 +17,14 @@ class DeviceCode(Protocol):
     variables : symbol -> initial bytes, of the variables in memory that the code reaches
     constants : symbol -> size in bytes, of those in a constant bank
     most_threads : of a group, None where the kernel does not say
+    has_constant_arguments : whether arguments that point to constant memory are in a constant bank
     """
 
     code: MachineCode
     variables: dict[str, bytes]
     constants: dict[str, int]
     most_threads: int | None
+    has_constant_arguments: bool
 
     def machine(
         self,

@@ -19,10 +19,17 @@ from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.execution.operations import LOCAL_WINDOW, PRIVATE_WINDOW
 from tracegen.machine_code.binding_cubin import INITIAL, Cubin, Relocation, Variable, read_cubin
 from tracegen.machine_code.binding_memory import Bytes, Memory
-from tracegen.machine_code.binding_values import Machine, Value, local_places, raw
+from tracegen.machine_code.binding_values import (
+    ConstantBytes,
+    Machine,
+    Value,
+    local_places,
+    raw,
+)
 
 BLACKWELL = 100
 """The compute capability from which constant bank 0 is laid out anew."""
+LINEAR_UNTIL, BANK_BYTES = 90, 1 << 16
 STACK_ALIGNMENT, DEFAULT_STACK = 16, 1024
 """A thread has cudaLimitStackSize bytes where its code does not say how many it needs, as in recursion."""
 _LEAST_BANK = 0x400
@@ -58,6 +65,12 @@ class NvidiaCode:
             if one.section.startswith(".nv.constant3")
         }
         self.most_threads = self.cubin.most_threads
+        # clang's OpenCL: a pointer to constant memory is linear, 65536 bytes a bank (LDC.IL), and from sm_90 on one to
+        # global memory. libNVVM's is an offset in bank 3.
+        self.is_linear = (
+            ".target" in code.intermediate and "texmode_independent" in code.intermediate
+        )
+        self.has_constant_arguments = not self.is_linear or number(code.target) < LINEAR_UNTIL
 
     def _initial(self, variable: Variable) -> bytes:
         content = self.cubin.sections[INITIAL].content if variable.section == INITIAL else b""
@@ -76,18 +89,16 @@ class NvidiaCode:
         """What the driver prepares. names : symbol of a variable -> its array;  constants : symbol -> value"""
         self._relocate_variables(memory, names)
         static = self.cubin.static_local_bytes
-        starts, local = local_places(values, static, dynamic_bytes, self.cubin.local_alignment)
-        dynamic = local - static
+        places, local = local_places(values, static, dynamic_bytes, self.cubin.local_alignment)
         stack = self.cubin.stack_bytes
         known = stack if stack is not None else self.code.private_bytes + DEFAULT_STACK
         private = -(-known // STACK_ALIGNMENT) * STACK_ALIGNMENT
-        banks = {0: self._arguments(memory, values, starts, shape, private, dynamic)}
-        for bank in (2, 3, 4):
-            if content := self.cubin.bank(bank):
-                banks[bank] = np.frombuffer(content, np.uint8).copy()
+        banks = {bank: np.frombuffer(self.cubin.bank(bank), np.uint8).copy() for bank in (2, 3, 4)}
         for symbol, data in constants.items():
             at = self.cubin.variables[symbol].offset
             banks[3][at : at + len(data)] = data
+        banks[3] = self._constant_arguments(values, places, banks[3])
+        banks[0] = self._arguments(memory, values, places, shape, private, local - static)
         for one in self.cubin.relocations:
             section = one.section.removeprefix(".nv.constant")
             if section[0].isdigit() and section[1:] in ("", f".{self.code.kernel}"):
@@ -99,11 +110,28 @@ class NvidiaCode:
                 )
         return Machine(banks=banks, local_bytes=local, private_bytes=private)
 
+    def _constant_arguments(self, values: Sequence[Value], places: list[int], bank: Bytes) -> Bytes:
+        """Constant bank 3 with the arguments that lie there; their pointers are put into `places`."""
+        parts = [bank]
+        end = len(bank)
+        for k, value in enumerate(values):
+            if isinstance(value, ConstantBytes):
+                data = np.frombuffer(value.array.tobytes(order="A"), np.uint8)
+                gap = -end % STACK_ALIGNMENT
+                parts += [np.zeros(gap, np.uint8), data]
+                places[k] = end + gap + (3 * BANK_BYTES if self.is_linear else 0)
+                end += gap + len(data)
+        if end > BANK_BYTES:
+            raise KernelError(
+                f"kernel {self.code.kernel} has {end} bytes in constant memory, of at most {BANK_BYTES}"
+            )
+        return np.concatenate(parts)
+
     def _arguments(
         self,
         memory: Memory,
         values: Sequence[Value],
-        starts: Sequence[int],
+        places: Sequence[int],
         shape: tuple[Sequence[int], Sequence[int]],
         private: int,
         dynamic: int,
@@ -131,8 +159,8 @@ class NvidiaCode:
                 f"kernel {self.code.kernel} has {len(cubin.parameters)} parameters in its machine code,"
                 f" not {len(values)}"
             )
-        for value, start, (offset, size) in zip(values, starts, cubin.parameters, strict=True):
-            data = raw(value, memory, start)[:size]
+        for value, place, (offset, size) in zip(values, places, cubin.parameters, strict=True):
+            data = raw(value, memory, place)[:size]
             at = cubin.parameter_base + offset
             bank[at : at + len(data)] = data
         return bank

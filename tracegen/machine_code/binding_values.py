@@ -13,7 +13,6 @@ import numpy.typing as npt
 from memsim.trace import ArrayExtent
 from tracegen.machine_code.binding_memory import Bytes, Memory, content
 
-
 ALIGNMENT = 16
 """Of local memory that a launch adds."""
 
@@ -25,8 +24,15 @@ class LocalBytes:
     size_bytes: int
 
 
-Value = str | npt.NDArray[Any] | LocalBytes | None
-"""An argument: the name of an array, a value with its bytes, local memory, or a null pointer."""
+@dataclass(frozen=True)
+class ConstantBytes:
+    """An argument that points into a constant bank, as pointers to `__constant` may do in OpenCL."""
+
+    array: npt.NDArray[Any]
+
+
+Value = str | npt.NDArray[Any] | LocalBytes | ConstantBytes | None
+"""An argument: the name of an array, a value with its bytes, local or constant memory, or a null pointer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +69,12 @@ def local_places(
     return starts, end
 
 
-def raw(value: Value, memory: Memory, local_at: int) -> Bytes:
-    """The bytes of an argument. local_at : where its local memory begins"""
+def raw(value: Value, memory: Memory, place: int) -> Bytes:
+    """The bytes of an argument. place : where its local or constant memory begins"""
     if isinstance(value, np.ndarray):
         return content(value, memory.address)
-    if isinstance(value, LocalBytes):
-        word = local_at
+    if isinstance(value, LocalBytes | ConstantBytes):
+        word = place
     else:
         word = 0 if value is None else memory.bases[value]
     return np.frombuffer(struct.pack("<Q", word), np.uint8)
