@@ -287,6 +287,9 @@ BARRIER         D:e d <- a b m      | y: 0 all of the group; else a named barrie
 WAIT_SLOTS      <-                  | waits for the accesses in scoreboards y (bits 0 to 5); accesses name theirs at SLOT of z; 7: none
 WAIT_COUNT      <-                  | waits until at most y loads (x 0) or scalar loads (x 1) or stores (x 2) are outstanding
 TRAP            <-                  | ends the run with an error: y 0 a trap, 1 an assertion, 2 an instruction that is not known
+COPIES_END      <-                  | NVIDIA's LDGDEPBAR: the accesses with slot 6 since the last one form a group of copies
+WAIT_COPIES     <-                  | waits until at most the y latest groups of copies are outstanding
+UNKNOWN         d D:e <-            | the result of an instruction that is not known: as TRAP with y 2 where it is executed
 """
 
 
