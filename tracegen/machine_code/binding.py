@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memsim.trace import SourceLocation
 from tracegen.compiled.model import MachineCode
 from tracegen.machine_code.binding_memory import Bytes, Memory
 from tracegen.machine_code.binding_values import Machine
@@ -20,6 +21,20 @@ from tracegen.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from tracegen.execution.run import Launch
+
+
+class KnownAccess(NamedTuple):
+    """An access in a text that a program generated: what it is in the user's terms.
+
+    direction : load, store or atomic;  line : 1-based, of the text;  instruction : its id in the user's program
+    """
+
+    array: str
+    direction: str
+    label: str
+    instruction: str
+    line: int
+    source: SourceLocation
 
 
 @dataclass(kw_only=True)
@@ -35,7 +50,8 @@ class BoundKernel:
     writable : names of arrays that the kernel may write
     local_memory_bytes : that the launch and the kernel ask for, of a group
     settings : integers among the arguments, by name
-    text : of the program;  place : 1-based line of it -> where the user wrote it
+    text : of the program, as it is compiled;  source : 1-based line of it -> where the user wrote it
+    accesses : those in the text that are known, where a program generated it
     named_outputs : what `outputs` returns: name -> array of `memory`
     """
 
@@ -51,13 +67,21 @@ class BoundKernel:
     local_memory_bytes: int
     settings: Mapping[str, int] = field(default_factory=dict)
     text: str
-    place: Callable[[int], str]
+    source: Callable[[int], SourceLocation]
+    accesses: tuple[KnownAccess, ...] = ()
     named_outputs: Mapping[str, str] = field(default_factory=dict)
     _before: dict[str, Bytes] | None = None
 
     def __post_init__(self) -> None:
         if self.index:  # what earlier launches left
             self._before = self.memory.copies(self.memory.views)
+
+    def place(self, line: int) -> str:
+        """Where the user wrote a 1-based line of the text, in words: `file:line`."""
+        source = self.source(line)
+        if source.user_line is None:
+            return f"line {line} of the generated code"
+        return f"{source.user_file}:{source.user_line}"
 
     @property
     def symbol_addresses(self) -> dict[str, int]:
@@ -94,10 +118,7 @@ class BoundKernel:
     def outputs(self) -> dict[str, Any]:
         """Copies of the arrays that the kernel may write, by name; variables of the program as bytes."""
         memory = self.memory
-        return {
-            name: memory.array(array) if array in memory.arrays else memory.views[array].copy()
-            for name, array in self.named_outputs.items()
-        }
+        return {name: memory.array(array) for name, array in self.named_outputs.items()}
 
 
 def bind(

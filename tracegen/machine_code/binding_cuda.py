@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from memsim.errors import KernelError
+from memsim.trace import SourceLocation
 from tracegen.compiled.compile import compile_cuda
 from tracegen.compiled.cuda_signature import Described, DeviceVariable, described, last_name
 from tracegen.cuda.arguments import Arguments, bound
@@ -65,8 +66,11 @@ def bind_cuda(
         local_memory_bytes=code.local_memory_bytes + workload.shared_bytes,
         settings=program.template_integers | _integers(arguments),
         text=program.text,
-        place=lambda line: f"{program.file}:{line}",
-        named_outputs=_outputs(arguments) | {name: name for name in names.values()},
+        source=lambda line: SourceLocation(
+            generated_line=line, user_file=program.file, user_line=line
+        ),
+        named_outputs=_outputs(arguments)
+        | {name: name for symbol, name in names.items() if symbol in found.variables},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,24 @@ class Memory:
 
     arrays : name -> the user's array, which is not changed
     raw : name -> initial bytes, of what is no array of the user's, as variables of the program
+    order : of all names, by default as in arrays, then raw
+    layouts : name -> shape, type and strides, of those of raw that are arrays
     views : name -> the bytes of each, in the order of their addresses
     """
 
-    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], raw: Mapping[str, bytes]) -> None:
-        self.arrays, self.raw = dict(arrays), dict(raw)
+    def __init__(
+        self,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        raw: Mapping[str, bytes],
+        order: Sequence[str] = (),
+        layouts: Mapping[str, tuple[Any, Any, Any]] | None = None,
+    ) -> None:
+        self.arrays, self.raw, self.layouts = dict(arrays), dict(raw), dict(layouts or {})
         sizes = {name: int(array.nbytes) for name, array in arrays.items()}
         sizes |= {name: len(content) for name, content in raw.items()}
-        self.extents: tuple[ArrayExtent, ...] = allocate(sizes)
+        self.extents: tuple[ArrayExtent, ...] = allocate(
+            {name: sizes[name] for name in order or sizes}
+        )
         end = max((one.base_bytes + one.size_bytes for one in self.extents), default=0)
         try:
             whole = np.zeros(max(end - FIRST_BASE_BYTES, 1) + BASE_ALIGNMENT_BYTES, np.uint8)
@@ -60,7 +70,13 @@ class Memory:
         return 0 if array is None else self._addresses[id(array)]
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        """A copy of an array as kernels left it; the user's own where it has pointers."""
+        """A copy of an array as kernels left it, or bytes; the user's own where it has pointers."""
+        if name in self.layouts:
+            shape, dtype, strides = self.layouts[name]
+            whole = np.ndarray(shape, dtype, self.views[name].data, strides=strides)
+            return whole.copy(order="K")
+        if name not in self.arrays:
+            return self.views[name].copy()
         own = self.arrays[name]
         if not own.size or own.dtype.hasobject:
             return own.copy()

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import KernelError
+from memsim.trace import SourceLocation
 from tracegen.compiled.compile import compile_kernel
 from tracegen.compiled.programs import EXTENSIONS
 from tracegen.compiled.request import CompileError
@@ -34,11 +35,19 @@ def bind_opencl(
     arguments, _ = bound(cursor, workload.arguments)
     grid, group_shape = _shape(workload, name)
 
-    def place(line: int) -> str:
-        return str(text.place(line))
+    def source_of(line: int) -> SourceLocation:
+        place = text.place(line)
+        return SourceLocation(generated_line=line, user_file=place.file, user_line=place.line)
 
     made = compiled_opencl(
-        text.text, name, target, text.options, group_shape, registers, compiler, place
+        text.text,
+        name,
+        target,
+        text.options,
+        group_shape,
+        registers,
+        compiler,
+        lambda line: str(text.place(line)),
     )
     arrays: dict[str, npt.NDArray[Any]] = {}
     owners: dict[int, str] = {}
@@ -62,7 +71,7 @@ def bind_opencl(
             one.name: int(one.value) for one in arguments if isinstance(one.value, np.integer)
         },
         text=text.text,
-        place=place,
+        source=source_of,
         named_outputs=written,
     )
 

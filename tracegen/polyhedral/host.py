@@ -1,7 +1,7 @@
 """The launches of a kernel without OpenCL, from Loopy's own host code.
 
 Loopy's invoker derives sizes, checks arguments, shapes the outputs and enqueues each launch. Here an
-array has only shape, strides and type: nothing is allocated, and nothing runs.
+array has only shape, strides and type, and the content that the user gave: nothing is allocated, and nothing runs.
 """
 
 from __future__ import annotations
@@ -48,13 +48,21 @@ class StaticPrepared(PreparedLoopy):
 
 
 class Array:
-    """An array argument without content."""
+    """An array argument. content : the user's array, None where Loopy allocates it"""
 
     def __init__(
-        self, _: Any, shape: Any, dtype: Any, *, strides: Any, offset: int = 0, **__: Any
+        self,
+        _: Any,
+        shape: Any,
+        dtype: Any,
+        *,
+        strides: Any,
+        offset: int = 0,
+        content: Any = None,
+        **__: Any,
     ) -> None:
         self.shape, self.dtype, self.strides = tuple(shape), np.dtype(dtype), tuple(strides)
-        self.offset = offset
+        self.offset, self.content = offset, content
         self.base_data = None
         self.events = ()
 
@@ -68,7 +76,7 @@ class Array:
 def to_device(_: Any, array: Any, **__: Any) -> Array:
     if not array.flags.forc:
         raise RuntimeError("cannot set from non-contiguous array")
-    return Array(None, array.shape, array.dtype, strides=array.strides)
+    return Array(None, array.shape, array.dtype, strides=array.strides, content=array)
 
 
 def allocator(_: int) -> None:

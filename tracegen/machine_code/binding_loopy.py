@@ -1,0 +1,132 @@
+"""The launches of a Loopy kernel, as Loopy's own host code makes them. No OpenCL is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from memsim.errors import KernelError
+from memsim.trace import SourceLocation
+from tracegen.compiled.programs import include_options
+from tracegen.instrumented import prepare
+from tracegen.instrumented.launch import LoopyLaunch, element_bytes
+from tracegen.instrumented.sites import static_accesses
+from tracegen.machine_code.binding import BoundKernel, KnownAccess
+from tracegen.machine_code.binding_makers import DeviceCode
+from tracegen.machine_code.binding_memory import Memory
+from tracegen.machine_code.binding_opencl import compiled_opencl
+from tracegen.machine_code.binding_values import Value
+from tracegen.options import Compiler
+from tracegen.polyhedral.host import StaticPrepared, static
+from tracegen.workloads.workload import Workload
+
+
+def bind_loopy(
+    workload: Workload, target: str, compiler: Compiler, registers: int | None
+) -> Iterator[BoundKernel]:
+    prepared = static(prepare(workload, None))
+    launches = prepared.launches
+    options = [*prepared.build_options, *include_options()]
+    place = "line {} of the code that Loopy generates".format
+    made: dict[Any, DeviceCode] = {}
+    for launch in launches:
+        key = launch.name, launch.group_shape
+        if key not in made:
+            made[key] = compiled_opencl(
+                prepared.source,
+                launch.name,
+                target,
+                options,
+                launch.group_shape,
+                registers,
+                compiler,
+                place,
+            )
+    variables = {name: data for code in made.values() for name, data in code.variables.items()}
+    memory = _memory(launches[0], variables) if launches else Memory({}, {})
+    for launch in launches:
+        yield _bound(prepared, launch, made[launch.name, launch.group_shape], memory)
+
+
+def _bound(
+    prepared: StaticPrepared, launch: LoopyLaunch, made: DeviceCode, memory: Memory
+) -> BoundKernel:
+    names = {symbol: symbol for symbol in made.variables}
+    values = [
+        _value(launch, memory, position, name)
+        for position, name in enumerate(launch.proxy.info.passed_names)
+    ]
+    accesses = tuple(_accesses(launch))
+    lines = {one.source.generated_line: one.source for one in reversed(accesses)}
+
+    def source(line: int) -> SourceLocation:
+        return lines.get(line) or SourceLocation(generated_line=line)
+
+    outputs = [one.name for one in launch.kernel.args if getattr(one, "is_output", False)]
+    return BoundKernel(
+        name=launch.name,
+        index=launch.index,
+        code=made.code,
+        grid=launch.grid,
+        group_shape=launch.group_shape,
+        memory=memory,
+        machine=made.machine(memory, names, values, (launch.grid, launch.group_shape), 0, {}),
+        symbols=names,
+        writable=frozenset(launch.proxy.info.written_names) & set(memory.views) | set(names),
+        local_memory_bytes=made.code.local_memory_bytes,
+        settings=launch.settings,
+        text=prepared.source,
+        source=source,
+        accesses=accesses,
+        named_outputs={name: name for name in outputs if name in memory.views},
+    )
+
+
+def _memory(launch: LoopyLaunch, variables: Mapping[str, bytes]) -> Memory:
+    """The arguments and temporaries of the kernel; what Loopy allocates is zero."""
+    arrays, layouts = {}, {}
+    for name in launch.array_names:
+        bound = launch.bound.get(name)
+        given = None if bound is None else bound.content
+        if given is not None and given.nbytes == launch.array_bytes(name):
+            arrays[name] = given
+        elif bound is not None:
+            layouts[name] = (bound.shape, bound.dtype, bound.strides)
+    zeros = {
+        name: bytes(launch.array_bytes(name)) for name in launch.array_names if name not in arrays
+    }
+    ordered = {name: arrays.get(name) for name in launch.array_names}
+    return Memory(arrays, {**zeros, **variables}, order=[*ordered, *variables], layouts=layouts)
+
+
+def _value(launch: LoopyLaunch, memory: Memory, position: int, name: str) -> Value:
+    kind, value = launch.proxy.arguments[position]
+    if name in memory.bases:
+        return name
+    if kind == "object" and value is None:
+        raise KernelError(f"argument {name} of kernel {launch.name} has no memory of its own")
+    if kind == "pack":
+        code, number = value
+        return np.array([number], np.dtype(code))
+    return np.frombuffer(bytes(value), np.uint8)
+
+
+def _accesses(launch: LoopyLaunch) -> Iterator[KnownAccess]:
+    probes = launch.program.probes
+    arrays = {probe.array for probe in probes if probe.mark >= 0}
+    elements = {name: element_bytes(launch.kernel, name) for name in arrays}
+    static_ones = static_accesses(
+        launch.program, launch.instrumented.table, launch.kernel, elements, launch.user
+    )
+    for probe, access in zip(probes, static_ones, strict=True):
+        if access is not None:
+            yield KnownAccess(
+                array=probe.array,
+                direction=probe.kind,
+                label=access.label,
+                instruction=probe.instruction,
+                line=probe.line,
+                source=access.source,
+            )
