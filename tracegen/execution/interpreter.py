@@ -654,7 +654,7 @@ def run_groups(listed: Any) -> int:
                 if warp[Warp.ENDED] or warp[Warp.BARRIER]:
                     counters[Counter.SUBGROUP] += 1
                     continue
-                if counters[Counter.N_PIECE] + 1 >= len(state.out.piece_first) or not _has_room(
+                if counters[Counter.N_PIECE] + 1 >= len(state.out.piece_subgroup) or not _has_room(
                     state
                 ):
                     return FULL

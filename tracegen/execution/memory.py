@@ -215,8 +215,13 @@ def _global(listed: Any, subgroup: int, at: int, kind: int, active: int, x: int,
             if where < low or where > high:
                 other = _region(state, hint, where)
                 one_region = False
+                state.region_use[max(other, 0)] |= np.uint8(3)  # not told apart: values are needed
                 if other < 0 or where + size > state.region_end[other]:
                     return _fail(state, OUT_OF_BOUNDS, one, where)
+    use = np.uint8(2 if x & _SKIPPED else 0) if kind != LOAD else np.uint8(0 if x & _SKIPPED else 1)
+    if kind == ATOMIC and not x & _SKIPPED:
+        use = np.uint8(0 if x & _NO_RESULT else 1)
+    state.region_use[region] |= use
     if not state.hidden[region]:
         _record(state, subgroup, at, kind, active, x, size, region, together, base)
     if x & _SKIPPED:

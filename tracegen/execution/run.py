@@ -36,7 +36,8 @@ from tracegen.execution.state import (
     listed,
 )
 
-FIRST_ACCESSES, FIRST_GRANULES, FIRST_ROWS = 1 << 14, 1 << 17, 1 << 12
+FIRST_ACCESSES, FIRST_GRANULES, FIRST_ROWS = 1 << 20, 1 << 22, 1 << 12
+"""Of buffers that are not touched before they are written, so that memory is taken page by page."""
 STEPS_BETWEEN = 1 << 24
 """Blocks until the interpreter returns: a second or less, so that a run can be interrupted and tell how far it is."""
 MOST_STEPS = 1 << 32
@@ -88,6 +89,7 @@ class Recorded(NamedTuple):
     segment_count : (n_segment,) executions by sub-groups
     local_counts : (n_instruction, 3) of accesses to local memory: executions by sub-groups, those with an active lane, and
         passes that bank conflicts add
+    needs_values : whether a load read an array to which a store did not write its value, see slicing: the run says nothing
     others : columns of a Trace
     """
 
@@ -107,6 +109,7 @@ class Recorded(NamedTuple):
     row_count: npt.NDArray[np.int32]
     segment_count: npt.NDArray[np.int64]
     local_counts: npt.NDArray[np.int64]
+    needs_values: bool
     micro_operations: int
     lane_accesses: int
     seconds: float
@@ -182,7 +185,8 @@ class Execution:
             row_keys=np.zeros(2 * len(out.row_end), np.int64),
             row_values=np.zeros(2 * len(out.row_end), np.int32),
         )
-        for array in (state.counters, state.segment_count, state.local_counts, state.pending):
+        used = (state.counters, state.segment_count, state.local_counts, state.pending, state.region_use)
+        for array in used:
             array[:] = 0
         begin, at, steps = time.perf_counter(), -1, 0
         while True:
@@ -281,6 +285,7 @@ class Execution:
                 np.int64,
             ),
             hidden=np.array([one.hidden for one in regions] or [False], np.bool_),
+            region_use=np.zeros(max(len(regions), 1), np.uint8),
             hints=np.zeros(max(len(self.places), 1), np.int32),
             banks=np.array([bank.ctypes.data for bank in padded] or [0], np.int64),
             bank_bytes=np.array([len(bank) for bank in banks] or [0], np.int64),
@@ -415,7 +420,7 @@ def _recording(n_subgroup: int, record: bool) -> Recording:
 
 
 def _grown(state: State) -> State:
-    """The state with larger buffers, twice as long where they are half full."""
+    """The state with larger buffers, four times as long where they are half full."""
     out, counters = state.out, state.counters
     filled = {
         **dict.fromkeys(("access", "waits", "lanes", "granule_end", "work"), Counter.N_ACCESS),
@@ -431,8 +436,9 @@ def _grown(state: State) -> State:
         if 2 * int(counters[counter]) >= len(column) or (
             counter == Counter.N_ROW_ENTRY and len(column) < 8 * n_segment
         ):
-            larger = np.zeros(max(2 * len(column), 8 * n_segment), column.dtype)
-            larger[: len(column)] = column
+            larger = np.empty(max(4 * len(column), 8 * n_segment), column.dtype)
+            filled_part = slice(int(counters[counter]) + 1)
+            larger[filled_part] = column[filled_part]
             changed[name] = larger
     state = state._replace(out=out._replace(**changed))
     if "row_end" in changed:
@@ -480,6 +486,7 @@ def _recorded(state: State, seconds: float) -> Recorded:
         row_count=out.row_count[:n_entry].copy(),
         segment_count=state.segment_count.copy(),
         local_counts=state.local_counts.copy(),
+        needs_values=bool(np.any(state.region_use == 3)),
         micro_operations=int(counters[Counter.INSTRUCTIONS]),
         lane_accesses=int(counters[Counter.LANE_ACCESSES]),
         seconds=seconds,

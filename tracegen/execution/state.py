@@ -123,6 +123,7 @@ class State(NamedTuple):
     places : address of an instruction / 16 -> micro-operation, -1 for none
     region_base, region_end : arrays in the address map, ascending;  region_host : address here minus address there
     hidden : of each region, whether its accesses are not recorded
+    region_use : 1 where a load took a value from it, plus 2 where a store left out its value
     hints : by access of the code, the region it met last
     local : bytes of the group;  private_at : address of each sub-group's private memory, [word][lane]
     groups : ids;  group_slots : of each group the place of its first sub-group's private memory
@@ -144,6 +145,7 @@ class State(NamedTuple):
     region_end: I64
     region_host: I64
     hidden: npt.NDArray[np.bool_]
+    region_use: npt.NDArray[np.uint8]
     hints: I32
     banks: I64
     bank_bytes: I64
@@ -198,22 +200,22 @@ def opened(table):  # type: ignore[no-untyped-def]
     """The State whose arrays a table lists. What a function does not use of it costs nothing, and functions that
     take the table alone are called in a nanosecond: to hand over sixty arrays took a hundred."""
     out = Recording(
-        i32(table, 43),  # access
-        i32(table, 44),  # waits
-        u8(table, 45),  # lanes
-        i64(table, 46),  # granule_end
-        i32(table, 47),  # work
-        i64(table, 48),  # granule
-        u32(table, 49),  # byte_mask
-        u8(table, 50),  # lane_groups
-        u8(table, 51),  # lane_hits
-        i64(table, 52),  # row_end
-        i32(table, 53),  # row_segment
-        i32(table, 54),  # row_count
-        i32(table, 55),  # piece_subgroup
-        i64(table, 56),  # piece_first
-        i64(table, 57),  # subgroup_accesses
-        i32(table, 58),  # tail
+        i32(table, 44),  # access
+        i32(table, 45),  # waits
+        u8(table, 46),  # lanes
+        i64(table, 47),  # granule_end
+        i32(table, 48),  # work
+        i64(table, 49),  # granule
+        u32(table, 50),  # byte_mask
+        u8(table, 51),  # lane_groups
+        u8(table, 52),  # lane_hits
+        i64(table, 53),  # row_end
+        i32(table, 54),  # row_segment
+        i32(table, 55),  # row_count
+        i32(table, 56),  # piece_subgroup
+        i64(table, 57),  # piece_first
+        i64(table, 58),  # subgroup_accesses
+        i32(table, 59),  # tail
     )
     return State(
         i64(table, 0),  # counters
@@ -231,34 +233,35 @@ def opened(table):  # type: ignore[no-untyped-def]
         i64(table, 12),  # region_end
         i64(table, 13),  # region_host
         u8(table, 14),  # hidden
-        i32(table, 15),  # hints
-        i64(table, 16),  # banks
-        i64(table, 17),  # bank_bytes
-        u8(table, 18),  # local
-        i64(table, 19),  # private_at
-        i64(table, 20),  # groups
-        i64(table, 21),  # group_slots
-        i64(table, 22),  # grid
-        i64(table, 23),  # group_rows
-        i64(table, 24),  # initial
-        i64(table, 25),  # barrier_arrived
-        i64(table, 26),  # barrier_needed
-        i64_rows(table, 27),  # barrier_votes
-        i64(table, 28),  # segment_count
-        i64_rows(table, 29),  # local_counts
-        i32(table, 30),  # path
-        i32(table, 31),  # touched
-        i64(table, 32),  # pending
-        i64(table, 33),  # row_keys
-        i32(table, 34),  # row_values
-        i64(table, 35),  # scratch
-        i64(table, 36),  # requested
-        i64_rows(table, 37),  # lane_lists
-        i64(table, 38),  # private_addresses
-        u32_rows(table, 39),  # noted
-        i64(table, 40),  # word
-        i64(table, 41),  # in_bank
-        i64(table, 42),  # sizes
+        u8(table, 15),  # region_use
+        i32(table, 16),  # hints
+        i64(table, 17),  # banks
+        i64(table, 18),  # bank_bytes
+        u8(table, 19),  # local
+        i64(table, 20),  # private_at
+        i64(table, 21),  # groups
+        i64(table, 22),  # group_slots
+        i64(table, 23),  # grid
+        i64(table, 24),  # group_rows
+        i64(table, 25),  # initial
+        i64(table, 26),  # barrier_arrived
+        i64(table, 27),  # barrier_needed
+        i64_rows(table, 28),  # barrier_votes
+        i64(table, 29),  # segment_count
+        i64_rows(table, 30),  # local_counts
+        i32(table, 31),  # path
+        i32(table, 32),  # touched
+        i64(table, 33),  # pending
+        i64(table, 34),  # row_keys
+        i32(table, 35),  # row_values
+        i64(table, 36),  # scratch
+        i64(table, 37),  # requested
+        i64_rows(table, 38),  # lane_lists
+        i64(table, 39),  # private_addresses
+        u32_rows(table, 40),  # noted
+        i64(table, 41),  # word
+        i64(table, 42),  # in_bank
+        i64(table, 43),  # sizes
         out,
     )
 

@@ -1,0 +1,229 @@
+"""What addresses, predicates and branches depend on; the rest of the code need not run to know what it accesses.
+
+A micro-operation is needed if it decides where lanes go or what they access, or if a needed one behind it may read what it
+writes: liveness of the variables that are really used (strong liveness: Nielson, Nielson and Hankin, Principles of Program
+Analysis, section 2.1.4, there `faint variables`), lane by lane. Loads and stores stay, to be recorded; where nobody needs the value
+they are marked SKIPPED. Values stored to local and private memory are needed if any load there is. Of global
+memory this is not assumed: the interpreter notes which arrays needed loads read and skipped stores write, and where one
+array is both, the launch is run again with `global_values`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from tracegen.execution import operations as o
+from tracegen.execution.code import INSTRUCTION_BITS, Code
+from tracegen.execution.operations import ALWAYS, OPERATIONS, MicroOperation
+
+_BY_NUMBER = {operation.number: operation for operation in OPERATIONS.values()}
+_ROOTS = frozenset(
+    [
+        "BLOCK",
+        "BRANCH",
+        "BRANCH_TABLE",
+        "RETURN",
+        "EXIT",
+        "JOIN_SET",
+        "JOIN_WAIT",
+        "JOIN_LEAVE",
+        "SYNC_LANES",
+        "BARRIER",
+        "WAIT_SLOTS",
+        "WAIT_COUNT",
+        "TRAP",
+        "COPIES_END",
+        "WAIT_COPIES",
+    ]
+)
+"""Operations that are needed for what they do, not for what they write."""
+_ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
+_JUMPS = frozenset(("BRANCH_TABLE", "RETURN"))
+_WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "ROWS_TO_MASK", "VOTE_WHOLE"))
+"""What these write, they write in all lanes, whatever the guard."""
+_PARTIAL = frozenset(("WRITE_LANE", "PERMUTE_LANES"))
+"""These may keep what stands in the row."""
+_X, _Y, _Z = (MicroOperation._fields.index(name) for name in "xyz")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Use:
+    """Of one micro-operation: bits of the variables that it writes and reads, rows first and then masks.
+
+    values : what an access reads besides its address;  kills : of what it writes, what keeps nothing of before
+    space : of an access, else -1
+    """
+
+    name: str
+    writes: int
+    kills: int
+    reads: int
+    values: int
+    space: int
+    successors: tuple[int, ...]
+
+
+def sliced(code: Code, *, global_values: bool = False) -> Code:
+    """The code without what addresses, predicates and branches do not depend on.
+
+    global_values : whether values stored to global memory are needed, since loads may read them again
+    """
+    uses = list(_uses(code))
+    needed_spaces: set[int] = {o.GLOBAL} if global_values else set()
+    while True:
+        needed, loaded = _needed(uses, needed_spaces)
+        more = {space for space in loaded if space != o.GLOBAL}
+        if o.GENERIC in more:
+            more |= {o.LOCAL, o.PRIVATE}
+        if more <= needed_spaces:
+            break
+        needed_spaces |= more
+    return _without(code, uses, needed, needed_spaces)
+
+
+def _uses(code: Code) -> Iterator[_Use]:
+    places = tuple(sorted(set(code.places.values())))
+    n = len(code.table)
+    for k, numbers in enumerate(code.table.tolist()):
+        row = MicroOperation(*numbers)
+        operation = _BY_NUMBER[row.op]
+        name = operation.name
+
+        def mask(number: int) -> int:
+            return 1 << code.n_rows + number if number > o.TRASH_MASK else 0
+
+        def rows(first: int, count: int) -> int:
+            return ((1 << count) - 1) << first if first >= o.FIRST_ROW else 0
+
+        written, read, values = _widths(name, row)
+        writes = _sum(rows(getattr(row, field), count) for field, count in written.items())
+        writes |= _sum(mask(getattr(row, field)) for field in operation.masks_written)
+        reads = _sum(rows(getattr(row, field), count) for field, count in read.items())
+        reads |= mask(row.guard >> 1)
+        reads |= _sum(mask(getattr(row, field) >> 1) for field in operation.masks_read)
+        stored = _sum(rows(getattr(row, field), count) for field, count in values.items())
+        keeps = row.guard != ALWAYS and name not in _WHOLE
+        keeps = (
+            keeps
+            or name in _PARTIAL
+            or (name == "LOAD" and row.x & (o.HIGH_HALF | o.KEEP_HALF) != 0)
+        )
+        following = (k + 1,) if k + 1 < n else ()
+        if name == "BRANCH":
+            always = row.guard == row.m == ALWAYS
+            following = (row.y,) if always else (*following, row.y)
+        elif name in _JUMPS:
+            following = (*following, *places)
+        elif name in ("EXIT", "TRAP") and row.guard == ALWAYS:
+            following = ()
+        yield _Use(
+            name, writes, 0 if keeps else writes, reads, stored, row.x & 7 if name in _ACCESSES else -1, following
+        )  # fmt: skip
+
+
+def _sum(parts: Iterator[int]) -> int:
+    total = 0
+    for part in parts:
+        total |= part
+    return total
+
+
+def _widths(
+    name: str, row: MicroOperation
+) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """How many rows an operation writes, reads, and reads as values of an access, by field."""
+    operation = _BY_NUMBER[row.op]
+    written, read = dict(operation.rows_written), dict(operation.rows_read)
+    if name == "CONVERT":
+        wide = (o.U64, o.S64, o.F64)
+        return (
+            {"d": 2 if row.x >> 4 & 15 in wide else 1},
+            {"a": 2 if row.x & 15 in wide else 1},
+            {},
+        )
+    if name == "MASK_TO_ROWS" and row.x & 2:
+        written["d"] = 1
+    if name in ("MATCH_ANY", "MATCH_ALL"):
+        read = {"a": 2 if row.x & 1 else 1}
+    if name == "LOAD_CONSTANT":
+        written["d"] = _words(row)
+    if name not in _ACCESSES:
+        return written, read, {}
+    if row.x & 7 in (o.LOCAL, o.PRIVATE):
+        read = {"a": 1, "b": 1}
+    else:
+        read = {"a": 1 if row.x & o.ADDRESS_32 else 2, "b": 2}
+    if name == "LOAD":
+        return {"d": _words(row)}, read, {}
+    if name == "STORE":
+        return {}, read, {"c": _words(row)}
+    written = {} if row.x & o.NO_RESULT else {"d": _words(row)}
+    compares = row.x >> o.ATOMIC_OPERATION & 15 == o.ATOMIC_COMPARE
+    return written, read, {"c": _words(row), **({"e": _words(row)} if compares else {})}
+
+
+def _words(row: MicroOperation) -> int:
+    return max((row.x >> o.BYTES & 63) // 4, 1)
+
+
+def _needed(uses: list[_Use], needed_spaces: set[int]) -> tuple[list[bool], set[int]]:
+    """Which micro-operations are needed, of accesses whether their value is; and the spaces that needed loads read."""
+    entering = [0] * (len(uses) + 1)
+    predecessors: list[list[int]] = [[] for _ in uses]
+    for k, use in enumerate(uses):
+        for successor in use.successors:
+            predecessors[successor].append(k)
+    needed = [False] * len(uses)
+    loaded: set[int] = set()
+    waiting = list(range(len(uses)))
+    queued = [True] * len(uses)
+    while waiting:
+        k = waiting.pop()
+        queued[k] = False
+        use = uses[k]
+        leaving = 0
+        for successor in use.successors:
+            leaving |= entering[successor]
+        wanted = use.writes & leaving != 0
+        live = leaving
+        if use.space >= 0:
+            stores = use.name != "LOAD" and (
+                use.space in needed_spaces or (use.space == o.GENERIC and bool(needed_spaces))
+            )
+            needed[k] = needed[k] or wanted or stores
+            if wanted:
+                loaded.add(use.space)
+            live = (leaving & ~use.kills) | use.reads | (use.values if needed[k] else 0)
+        elif wanted or use.name in _ROOTS:
+            needed[k] = True
+            live = (leaving & ~use.kills) | use.reads
+        if live | entering[k] != entering[k]:
+            entering[k] |= live
+            for before in predecessors[k]:
+                if not queued[before]:
+                    queued[before] = True
+                    waiting.append(before)
+    return needed, loaded
+
+
+def _without(code: Code, uses: list[_Use], needed: list[bool], needed_spaces: set[int]) -> Code:
+    """The code with the needed micro-operations alone."""
+    kept = [k for k, use in enumerate(uses) if needed[k] or use.space >= 0]
+    place = np.searchsorted(np.array(kept), np.arange(len(uses) + 1)).tolist()
+    table = code.table[kept].copy()
+    for row, k in zip(table, kept, strict=True):
+        if uses[k].name == "BRANCH":
+            row[_Y] = place[row[_Y]]
+        elif uses[k].space >= 0 and not needed[k]:
+            row[_X] |= o.SKIPPED
+    numbers = code.table[:, _Z] & (1 << INSTRUCTION_BITS) - 1
+    skipped = set(numbers.tolist()) - set((table[:, _Z] & (1 << INSTRUCTION_BITS) - 1).tolist())
+    return dataclasses.replace(
+        code,
+        table=table,
+        places={address: place[at] for address, at in code.places.items()},
+        skipped=frozenset(skipped),
+    )
