@@ -15,7 +15,6 @@ from memsim.errors import KernelError
 
 PARAMETERS, PARAMETER, MOST_THREADS, STACK = 0x0A, 0x17, 0x05, 0x12
 """EIATTR_PARAM_CBANK, EIATTR_KPARAM_INFO, EIATTR_MAX_THREADS, EIATTR_MIN_STACK_SIZE."""
-UNKNOWN_STACK = 0xFFFFFFFF
 DYNAMIC_ALIGNMENT = 16
 GLOBAL, INITIAL = ".nv.global", ".nv.global.init"
 _OBJECT, _NO_CONTENT, _WITH_ADDEND = 1, 8, 4
@@ -59,7 +58,7 @@ class Cubin:
     parameters : offset and size in bytes of each parameter in order, from parameter_base of constant bank 0 on
     sections, variables : by name
     most_threads : of a block by `__launch_bounds__`, None without it
-    stack_bytes : of a thread with all functions that it calls, None if it is unknown
+    stack_bytes : of a thread with the functions that it calls, recursive ones left out
     """
 
     kernel: str
@@ -69,7 +68,7 @@ class Cubin:
     parameter_base: int
     parameters: tuple[tuple[int, int], ...]
     most_threads: int | None
-    stack_bytes: int | None
+    stack_bytes: int
 
     @property
     def static_local_bytes(self) -> int:
@@ -149,10 +148,10 @@ def read_cubin(data: bytes, kernel: str) -> Cubin:
         elif kind == MOST_THREADS:
             x, y, z = struct.unpack_from("<III", body)
             most = x * y * z
-    stack = None
+    stack = 0
     for kind, body in _attributes(sections[".nv.info"].content):
         number, size = struct.unpack_from("<II", body) if len(body) >= 8 else (0, 0)
-        if kind == STACK and symbols[number].name == kernel and size != UNKNOWN_STACK:
+        if kind == STACK and symbols[number].name == kernel:
             stack = size
     return Cubin(
         kernel=kernel,

@@ -54,6 +54,7 @@ def bind_cuda(
         {symbol: data for symbol, data in given.items() if symbol in made.constants},
     )
     _set_variables(given, names, memory)
+    declared = {variable.name for variable in found.variables.values()}
     return BoundKernel(
         name=program.kernel,
         code=made.code,
@@ -69,8 +70,7 @@ def bind_cuda(
         source=lambda line: SourceLocation(
             generated_line=line, user_file=program.file, user_line=line
         ),
-        named_outputs=_outputs(arguments)
-        | {name: name for symbol, name in names.items() if symbol in found.variables},
+        named_outputs=_outputs(arguments) | {k: k for k in names.values() if k in declared},
     )
 
 

@@ -7,6 +7,7 @@ and sm_120 were looked at with kernels that ask for it (`blockDim`, `gridDim`, p
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,10 @@ BLACKWELL = 100
 """The compute capability from which constant bank 0 is laid out anew."""
 LINEAR_UNTIL, BANK_BYTES = 90, 1 << 16
 STACK_ALIGNMENT, DEFAULT_STACK = 16, 1024
-"""A thread has cudaLimitStackSize bytes where its code does not say how many it needs, as in recursion."""
+"""A thread has cudaLimitStackSize bytes more where functions have frames of their own: ptxas does not count those of
+recursive ones."""
+_FUNCTION = "\n        .type           $"
+_OWN_FRAME = re.compile(r"\bR1, (?:P\w+, P\w+, )?R1, (?:-0x|0xf{5})")
 _LEAST_BANK = 0x400
 
 
@@ -90,9 +94,10 @@ class NvidiaCode:
         self._relocate_variables(memory, names)
         static = self.cubin.static_local_bytes
         places, local = local_places(values, static, dynamic_bytes, self.cubin.local_alignment)
-        stack = self.cubin.stack_bytes
-        known = stack if stack is not None else self.code.private_bytes + DEFAULT_STACK
-        private = -(-known // STACK_ALIGNMENT) * STACK_ALIGNMENT
+        stack = max(self.cubin.stack_bytes, self.code.private_bytes)
+        _, _, called = self.code.listing.partition(_FUNCTION)
+        stack += DEFAULT_STACK if _OWN_FRAME.search(called) else 0
+        private = -(-stack // STACK_ALIGNMENT) * STACK_ALIGNMENT
         banks = {bank: np.frombuffer(self.cubin.bank(bank), np.uint8).copy() for bank in (2, 3, 4)}
         for symbol, data in constants.items():
             at = self.cubin.variables[symbol].offset
