@@ -1,0 +1,147 @@
+"""Branches, calls, waits and barriers of AMD's sub-groups, and addresses of code and data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tracegen.execution import operations as o
+from tracegen.machine_code.gcn_wave import Wave
+
+_SYMBOL = re.compile(r"([\w$.]+)@(rel32|gotpcrel32|abs32)@(lo|hi)(?:\+(\d+))?$")
+_AFTER_GETPC = {"lo": 4, "hi": 12}
+"""Bytes from the instruction behind s_getpc_b64 to the numbers that an addition of 64 bits adds."""
+
+
+def control(wave: Wave) -> bool:
+    """An instruction of this module; False if it is another one."""
+    for pattern, lower in _PATTERNS:
+        if match := pattern.match(wave.parsed.opcode):
+            return lower(wave, match) is not False
+    return False
+
+
+def _jump(wave: Wave, m: int = o.ALWAYS) -> None:
+    wave.out.emit("BRANCH", m=m, label=str(wave.successors[0]))
+
+
+def _branch(wave: Wave, match: re.Match[str]) -> None:
+    """s_branch, s_cbranch_scc1, s_cbranch_execz and so on; exec and vcc are tested whole."""
+    what = match[1]
+    if not what:
+        _jump(wave)
+    elif what.startswith("scc"):
+        _jump(wave, wave.scc | (what == "scc0"))
+    else:
+        mask = wave.new_mask()
+        wave.emit("VOTE_WHOLE", d=mask, m=wave.exec if what.startswith("exec") else wave.vcc)
+        _jump(wave, 2 * mask | (not what.endswith("nz")))
+
+
+def _set_counter(wave: Wave, match: re.Match[str]) -> None:
+    """s_setpc_b64: a jump that is too far for s_branch, or the return from a function to one of its calls."""
+    if len(wave.successors) == 1:
+        _jump(wave)
+    else:
+        wave.emit("RETURN", a=wave.read(wave.operand(0), "b64"))
+
+
+def _call(wave: Wave, match: re.Match[str]) -> None:
+    """s_swappc_b64: the address behind it goes to the result."""
+    if len(wave.successors) != 1:
+        raise wave.unknown("a call through a pointer")
+    d = wave.result(wave.operand(0), 2)
+    wave.emit("MOVE2", d=d, a=wave.constant(16 * (wave.number + 1), 2))
+    _jump(wave)
+
+
+def _counter(wave: Wave, match: re.Match[str]) -> None:
+    """s_getpc_b64 counts as 0: what is added to it afterwards is a whole address."""
+    wave.emit("MOVE2", d=wave.result(wave.operand(0), 2), a=o.ZERO_ROW)
+
+
+def _address(wave: Wave, match: re.Match[str]) -> bool:
+    """`s_add_u32 s8, s8, taps@rel32@lo+4` and `s_addc_u32 s9, s9, taps@rel32@hi+12`, `s_mov_b32 s0, taps@abs32@lo`.
+
+    The registers get the address of the symbol; the entry of the global offset table that has it counts as itself.
+    """
+    operands = wave.parsed.operands
+    symbol = _SYMBOL.match(operands[-1])
+    if symbol is None:
+        if ".Lpost_getpc" not in operands[-1]:
+            return False
+        wave.emit("MOVE", d=wave.result(operands[0]), a=o.ZERO_ROW)
+        return True
+    name, how, half, added = symbol[1], symbol[2], symbol[3], int(symbol[4] or 0)
+    offset = added - (0 if how == "abs32" else _AFTER_GETPC[half])
+    d = wave.result(operands[0])
+    if how == "gotpcrel32":
+        wave.table_entries.add(operands[0])
+        offset = 0
+    pair = wave.out.symbol(name)
+    if not offset:
+        wave.emit("MOVE", d=d, a=pair + (half == "hi"))
+        return True
+    total = wave.temporary(2)
+    wave.emit("ADD64", d=total, a=pair, b=wave.constant(offset, 2))
+    wave.emit("MOVE", d=d, a=total + (half == "hi"))
+    return True
+
+
+def _table_entry(wave: Wave, match: re.Match[str]) -> bool:
+    """`s_load_dwordx2 s[8:9], s[8:9], 0x0` of the global offset table brings an address that is known already."""
+    operands = wave.parsed.operands
+    first = re.match(r"s\[(\d+):", operands[1])
+    if first is None or f"s{first[1]}" not in wave.table_entries:
+        return False
+    wave.table_entries.discard(f"s{first[1]}")
+    wave.emit("MOVE2", d=wave.result(operands[0], 2), a=wave.read(operands[1], "b64"))
+    return True
+
+
+def _wait(wave: Wave, match: re.Match[str]) -> None:
+    """s_waitcnt vmcnt(0) lgkmcnt(0), and the waits of gfx11 and gfx12 for one counter each."""
+    for name, value in _counts(wave, match[1] or ""):
+        wave.emit("WAIT_COUNT", x={"v": 0, "l": 1, "s": 2}[name], y=value)
+
+
+def _counts(wave: Wave, name: str) -> list[tuple[str, int]]:
+    operands = wave.parsed.operands
+    if name == "":
+        text = " ".join((*operands, *wave.parsed.modifiers))
+        return [
+            (counter[0], int(n)) for counter, n in re.findall(r"(vm|lgkm|vs)cnt\((\d+)\)", text)
+        ]
+    value = int(operands[-1], 0)
+    if name == "loadcnt_dscnt":
+        return [("v", value >> 8 & 63)]
+    kinds = {"_vscnt": "vs", "loadcnt": "v", "kmcnt": "l", "storecnt": "s"}
+    return [(kinds[name][-1], value)] if name in kinds else []
+
+
+def _barrier(wave: Wave, match: re.Match[str]) -> None:
+    """s_barrier; of the two that gfx12 has instead, the second one waits."""
+    if match[1] != "_signal":
+        wave.emit("BARRIER")
+
+
+def _end(wave: Wave, match: re.Match[str]) -> None:
+    wave.emit("EXIT")
+
+
+def _trap(wave: Wave, match: re.Match[str]) -> None:
+    wave.emit("TRAP", y=0)
+
+
+_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Wave, re.Match[str]], bool | None]], ...] = (
+    (re.compile(r"s_(?:c?branch)(?:_(scc[01]|vccn?z|execn?z))?$"), _branch),
+    (re.compile(r"s_(?:add|addc|mov|add_co|add_co_ci)_[ub]32$"), _address),
+    (re.compile(r"s_load_(dwordx2|b64)$"), _table_entry),
+    (re.compile(r"s_wait(?:cnt)?_?(_vscnt|loadcnt_dscnt|loadcnt|storecnt|kmcnt|\w+)?$"), _wait),
+    (re.compile(r"s_barrier(_signal|_wait)?$"), _barrier),
+    (re.compile(r"s_endpgm(_saved)?$"), _end),
+    (re.compile(r"s_setpc_b64$"), _set_counter),
+    (re.compile(r"s_swappc_b64$"), _call),
+    (re.compile(r"s_getpc_b64$"), _counter),
+    (re.compile(r"s_trap$"), _trap),
+)

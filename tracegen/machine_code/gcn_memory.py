@@ -1,0 +1,192 @@
+"""AMD's loads, stores and atomic operations as accesses of the micro-operations.
+
+Sources: AMD, "CDNA3" and "RDNA3" Instruction Set Architecture Reference Guides, sections on memory; LLVM, "User Guide for AMDGPU
+Backend" for private memory.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tracegen.compiled.amd.gcn_opcodes import access_bytes, returns_value
+from tracegen.execution import operations as o
+from tracegen.machine_code.gcn_wave import Wave
+
+_ACCESS = re.compile(r"(global|flat|scratch|buffer)_(load|store|atomic)_(?!lds|format|block|tr)")
+_SHARED = re.compile(
+    r"ds_(read|write|load|store)(2|2st64|_2addr(?:_stride64)?)?_([ubi])(8|16|32|64|96|128)"
+)
+_SCALAR = re.compile(r"s_load_(dword|b\d|[iu]\d)")
+_SPACES = {
+    "global": o.GLOBAL,
+    "flat": o.GENERIC,
+    "scratch": o.PRIVATE,
+    "buffer": o.PRIVATE,
+    "ds": o.LOCAL,
+}
+_ATOMIC = re.compile(
+    r"(?:\w+?_atomic|ds)_(pk_add|cmpswap|cmpstore|cmpst|swap|wrxchg|storexchg|add|sub|inc|dec|[suf]?min|[suf]?max|and|or|xor)"
+    r"(?:_num)?(?:_rtn)?(?:_x2)?(?:_([uibf]|bf)(?:16|32|64))?$"
+)
+_OPERATIONS = {
+    "add": o.ATOMIC_ADD, "sub": o.ATOMIC_SUBTRACT, "inc": o.ATOMIC_INCREMENT, "dec": o.ATOMIC_DECREMENT,
+    "and": o.ATOMIC_AND, "or": o.ATOMIC_OR, "xor": o.ATOMIC_XOR, "swap": o.ATOMIC_EXCHANGE,
+    "wrxchg": o.ATOMIC_EXCHANGE, "storexchg": o.ATOMIC_EXCHANGE, "cmpswap": o.ATOMIC_COMPARE, "cmpst": o.ATOMIC_COMPARE,
+    "cmpstore": o.ATOMIC_COMPARE, "pk_add": o.ATOMIC_ADD,
+}  # fmt: skip
+_SCALAR_BYTES = 32
+"""A scalar load of more is cut in two."""
+
+
+def access(wave: Wave) -> bool:
+    """An access to memory; False if the instruction is none."""
+    opcode = wave.parsed.opcode
+    for pattern, lower in ((_ACCESS, _vector), (_SCALAR, _scalar), (_SHARED, _shared)):
+        if match := pattern.match(opcode):
+            lower(wave, match)
+            return True
+    if opcode.startswith("ds_") and _ATOMIC.match(opcode):
+        _shared_atomic(wave)
+        return True
+    return False
+
+
+def _modifiers(wave: Wave, space: int, n_bytes: int) -> int:
+    """What the text says of an access, as modifiers."""
+    opcode, x = wave.parsed.opcode, space | n_bytes << o.BYTES
+    if re.search(r"_(sbyte|sshort|i8|i16)", opcode):
+        x |= o.SIGN_EXTEND
+    if "d16" in opcode:
+        x |= o.HIGH_HALF if "_hi" in opcode else o.KEEP_HALF
+    if {"glc", "sc0", "sc1", "slc", "dlc", "scope"} & wave.parsed.modifiers.keys():
+        x |= o.BYPASS_L1 * (space == o.GLOBAL and "load" in opcode)
+    return x
+
+
+def _vector(wave: Wave, match: re.Match[str]) -> None:
+    """`global_load_dword v1, v[2:3], off offset:4`, `scratch_store_dword off, v1, s32`, `buffer_load_dword v1, v2, s[0:3], 0 offen`."""
+    unit, kind = match[1], match[2]
+    operands = list(wave.parsed.operands)
+    opcode, space = wave.parsed.opcode, _SPACES[unit]
+    returned = None
+    if kind == "load" or (
+        kind == "atomic" and returns_value(opcode, " ".join(wave.parsed.modifiers))
+    ):
+        if unit != "buffer" or kind == "load":
+            returned = operands.pop(0)
+    if unit == "buffer":
+        data = returned if returned is not None else operands.pop(0)
+        address, base = operands[0], operands[2]
+        a, b = _private_buffer(wave, address, base)
+        form = 0
+    else:
+        address = operands.pop(0)
+        data = returned if kind == "load" or not operands else operands.pop(0)
+        base = operands[0] if operands else "off"
+        a, b = wave.read(address), wave.read(base)
+        form = o.ADDRESS_32 if base != "off" and space == o.GLOBAL else o.ADDRESS_64
+    assert data is not None
+    x = _modifiers(wave, space, access_bytes(opcode)) | form
+    y = wave.parsed.number("offset")
+    if kind == "load":
+        wave.emit("LOAD", d=wave.read(data), a=a, b=b, x=x, y=y)
+    elif kind == "store":
+        wave.emit("STORE", c=wave.read(data), a=a, b=b, x=x, y=y)
+    else:
+        row = wave.read(data)
+        _atomic(
+            wave, returned, row, row + access_bytes(opcode) // 4, {"a": a, "b": b, "x": x, "y": y}
+        )
+
+
+def _private_buffer(wave: Wave, address: str, base: str) -> tuple[int, int]:
+    """The addresses in private memory that a buffer's operands mean: the scalar offset counts bytes of the whole sub-group."""
+    a = wave.read(address) if "offen" in wave.parsed.modifiers else o.ZERO_ROW
+    if base == "0":
+        return a, o.ZERO_ROW
+    b = wave.temporary()
+    by = wave.constant((wave.lanes - 1).bit_length())
+    wave.emit("SHIFT_RIGHT_U", d=b, a=wave.read(base), b=by)
+    return a, b
+
+
+def _atomic(
+    wave: Wave, returned: str | None, operand: int, compared: int, fields: dict[str, int]
+) -> None:
+    match = _ATOMIC.match(wave.parsed.opcode)
+    if match is None:
+        raise wave.unknown()
+    name, kind = match[1], match[2] or ""
+    x = fields.pop("x")
+    if name.endswith(("min", "max")):
+        signed = not (name[0] == "u" or kind == "u")
+        operation = getattr(o, f"ATOMIC_{name[-3:].upper()}_{'S' if signed else 'U'}")
+    else:
+        operation = _OPERATIONS[name]
+    if kind in ("f", "bf") or name in ("fmin", "fmax"):
+        x |= o.FLOATING | o.BF16 * (kind == "bf") | o.PACKED * (name == "pk_add")
+    x |= operation << o.ATOMIC_OPERATION | o.NO_RESULT * (returned is None)
+    d = {} if returned is None else {"d": wave.read(returned)}
+    e = {"e": compared} if operation == o.ATOMIC_COMPARE else {}
+    wave.emit("ATOMIC", c=operand, x=x, **d, **e, **fields)
+
+
+def _scalar(wave: Wave, match: re.Match[str]) -> None:
+    """`s_load_dwordx4 s[0:3], s[4:5], 0x10`; the offset may be in a register, and both may be there."""
+    operands, n_bytes = wave.parsed.operands, access_bytes(wave.parsed.opcode)
+    base, d = wave.read(operands[1]), wave.read(operands[0])
+    offset = operands[2] if len(operands) > 2 else "0"
+    x, y = _modifiers(wave, o.GLOBAL, 0) | o.ONE_LANE, wave.parsed.number("offset")
+    fields = {"a": base}
+    if offset[0] in "sm":
+        fields, x = {"a": wave.read(offset), "b": base}, x | o.ADDRESS_32
+    elif offset != "null":
+        y += int(offset, 0)
+    if n_bytes > _SCALAR_BYTES and any(d <= row < d + n_bytes // 4 for row in fields.values()):
+        copies = {field: wave.temporary(2) for field in fields}
+        for field, row in copies.items():
+            wave.emit("MOVE2", d=row, a=fields[field])
+        fields = copies
+    for first in range(0, n_bytes, _SCALAR_BYTES):
+        size = min(n_bytes - first, _SCALAR_BYTES)
+        wave.emit("LOAD", d=d + first // 4, x=x | size << o.BYTES, y=y + first, **fields)
+
+
+def _shared(wave: Wave, match: re.Match[str]) -> None:
+    """ds_read, ds_write and their pairs: `ds_read2_b32 v[0:1], v2 offset0:1 offset1:2`, whose offsets count elements."""
+    kind, pair, n_bytes = match[1], match[2] or "", int(match[4]) // 8
+    operands, parsed = wave.parsed.operands, wave.parsed
+    x = _modifiers(wave, o.LOCAL, n_bytes)
+    step = n_bytes * (64 if "64" in pair else 1)
+    offsets = [parsed.number("offset")]
+    if pair:
+        offsets = [step * parsed.number(f"offset{k}") for k in (0, 1)]
+    if kind in ("write", "store"):
+        address = wave.read(operands[0])
+        for k, y in enumerate(offsets):
+            wave.emit("STORE", a=address, c=wave.read(operands[1 + k]), x=x, y=y)
+        return
+    address, d, words = wave.read(operands[1]), wave.read(operands[0]), max(n_bytes // 4, 1)
+    if (
+        pair and d <= address < d + words
+    ):  # the first load would overwrite the address of the second
+        copy = wave.temporary()
+        wave.emit("MOVE", d=copy, a=address)
+        address = copy
+    for k, y in enumerate(offsets):
+        wave.emit("LOAD", d=d + k * words, a=address, x=x, y=y)
+
+
+def _shared_atomic(wave: Wave) -> None:
+    """`ds_add_rtn_u32 v0, v1, v2`; of ds_cmpst_b32 the compared value stands first, of ds_cmpstore_b32 the new one."""
+    opcode, operands = wave.parsed.opcode, list(wave.parsed.operands)
+    returned = operands.pop(0) if returns_value(opcode, "") else None
+    address, *data = (wave.read(text) for text in operands)
+    fields = {
+        "a": address,
+        "x": _modifiers(wave, o.LOCAL, access_bytes(opcode)),
+        "y": wave.parsed.number("offset"),
+    }
+    if "cmpst" in opcode and "cmpstore" not in opcode:
+        data.reverse()
+    _atomic(wave, returned, data[0], data[-1], fields)
