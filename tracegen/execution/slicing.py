@@ -85,7 +85,9 @@ def sliced(code: Code, *, global_values: bool = False) -> Code:
 
 
 def _uses(code: Code) -> Iterator[_Use]:
-    places = tuple(sorted(set(code.places.values())))
+    block = OPERATIONS["BLOCK"].number
+    # Calls end basic blocks, so lanes return to the beginning of one.
+    places = tuple(sorted({at for at in code.places.values() if code.table[at, 0] == block}))
     n = len(code.table)
     for k, numbers in enumerate(code.table.tolist()):
         row = MicroOperation(*numbers)
