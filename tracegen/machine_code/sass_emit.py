@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 
 from tracegen.compiled.model import Instruction
 from tracegen.execution import operations as o
-from tracegen.execution.code import NO_SLOT, Assembler
+from tracegen.execution.code import Assembler
 from tracegen.execution.operations import (
     ALWAYS,
     FIRST_MASK,
@@ -49,6 +50,10 @@ FLOAT_SIGNS = {
 _ROUNDING = {"RM": o.ROUND_DOWN, "RP": o.ROUND_UP, "RZ": o.ROUND_ZERO}
 
 
+_SYMBOL = re.compile(r"32@(?P<half>lo|hi)\((?P<name>[\w$.]+)\)")
+"""Half of the address of a variable of the program."""
+
+
 def float_bits(value: float) -> int:
     """The 32 bits of a number."""
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
@@ -80,13 +85,19 @@ class Emitter:
     )
     guard: int = ALWAYS
     scratch: dict[int, int] = field(default_factory=dict)
-    copy_slot: int = NO_SLOT
-    """The scoreboard of groups of copies to local memory."""
+    copy_slots: frozenset[int] = frozenset()
+    """The scoreboards of groups of copies to local memory."""
 
     def begin(self, instruction: Instruction, sass: Sass) -> None:
         self.instruction = instruction
         self.scratch = {}
-        self.guard = self.mask(sass.guard) if sass.guard is not None else ALWAYS
+        self.guard = ALWAYS
+        if sass.guard is not None:
+            self.guard = self.mask(sass.guard)
+            if f"{sass.guard.kind}{sass.guard.number}" in instruction.writes:
+                kept = self.temporary_mask()
+                self.emit("MASK_LOGIC3", guard=ALWAYS, d=kept, m=self.guard, x=0xF0)
+                self.guard = 2 * kept
 
     def emit(self, name: str, *, guard: int | None = None, **fields: Any) -> None:
         """A micro-operation under the instruction's guard, or another one."""
@@ -137,6 +148,8 @@ class Emitter:
             row = self.temporary(words)
             self.load_constant(row, operand, 4 * words)
             return row
+        if symbol := _SYMBOL.fullmatch(operand.text):
+            return self.assembler.symbol(symbol["name"]) + (symbol["half"] == "hi")
         raise UnknownInstruction
 
     def load_constant(self, row: int, operand: Operand, size: int, flags: int = 0) -> None:

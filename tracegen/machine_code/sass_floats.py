@@ -9,6 +9,7 @@ from tracegen.execution.operations import ZERO_ROW
 from tracegen.machine_code.sass_emit import (
     Emitter,
     UnknownInstruction,
+    double_words,
     float_bits,
     float_modifiers,
     half_bits,
@@ -114,12 +115,27 @@ def _compare_fields(e: Emitter, s: Sass, double: bool, a: Operand, b: Operand) -
     return {"a": x, "b": y, "x": relation | flags << 8 | BOOLEANS[s.one_of(*BOOLEANS) or "AND"]}
 
 
-@lowers("FSETP DSETP", _COMPARED)
+@lowers("FSETP DSETP", f"{_COMPARED} MIN MAX")
 def _compare(e: Emitter, s: Sass) -> None:
     d, second, a, b, p = s.operands
+    if s.has("MIN", "MAX"):
+        return _which_extreme(e, s)
     fields = _compare_fields(e, s, s.base[0] == "D", a, b)
     name = "COMPARE_F64" if s.base[0] == "D" else "COMPARE_F32"
-    e.emit(name, d=e.result_mask(d), e=e.result_mask(second), m=e.mask(p), **fields)
+    return e.emit(name, d=e.result_mask(d), e=e.result_mask(second), m=e.mask(p), **fields)
+
+
+def _which_extreme(e: Emitter, s: Sass) -> None:
+    """`DSETP.MIN.AND p, q, a, b, PT`: p, whether a is the minimum; q, whether neither is a number."""
+    d, second, a, b, p = s.operands
+    if s.base != "DSETP" or not p.is_true or any(one.negative or one.absolute for one in (a, b)):
+        raise UnknownInstruction
+    x, y = e.double(a, "a")[0], e.double(b, "b")[0]
+    least, none = e.temporary(2), e.temporary_mask()
+    e.emit("MINIMUM_F64" if s.has("MIN") else "MAXIMUM_F64", d=least, a=x, b=y)
+    e.emit("COMPARE_F64", d=none, a=x, b=x, x=o.UNORDERED)
+    e.emit("COMPARE64_U", d=e.result_mask(d), a=least, b=x, x=o.EQUAL)
+    e.emit("COMPARE_F64", d=e.result_mask(second), a=y, b=y, m=2 * none, x=o.UNORDERED)
 
 
 @lowers("FSET DSET", f"{_COMPARED} BF")
@@ -152,6 +168,8 @@ def _special(e: Emitter, s: Sass) -> None:
     which = s.one_of(*_SPECIAL)
     row, sign = e.number(a, "a")
     if which.endswith("64H"):
+        if a.kind == "f":
+            row = e.constant(double_words(a.value)[1])
         return e.emit("SPECIAL_HIGH", d=e.result(d), a=row, y=_SPECIAL[which], x=sign)
     x = sign | (o.TURNS if which in ("SIN", "COS") else 0)
     if not s.has("F16"):

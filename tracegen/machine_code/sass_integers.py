@@ -362,9 +362,9 @@ def combined(
 
 @lowers("IMNMX VIMNMX", f"{_SIZES} RELU")
 def _extreme(e: Emitter, s: Sass) -> None:
-    """`VIMNMX d, p, q, a, b, !PT`: p and q tell which one it was, and are not needed."""
-    d, *told, a, b, least = s.operands
-    if any(not one.is_true for one in told):
+    """`VIMNMX p, q, d, a, b, !PT`: p and q, also behind d, tell which one it was, and are not needed."""
+    told, d, (a, b, least, *low) = carries(s)
+    if any(not one.is_true for one in told) or any(not one.is_false for one in low):
         raise UnknownInstruction
     wide = s.has("64", "U64", "S64")
     rows = (e.wide(a), e.wide(b)) if wide else (e.whole(a), e.whole(b))
@@ -373,7 +373,7 @@ def _extreme(e: Emitter, s: Sass) -> None:
 
 @lowers("VIMNMX3", "U32 S32 RELU")
 def _extreme3(e: Emitter, s: Sass) -> None:
-    d, *told, a, b, c, least = s.operands
+    told, d, (a, b, c, least) = carries(s)
     if any(not one.is_true for one in told):
         raise UnknownInstruction
     first = extreme(e, s, (e.whole(a), e.whole(b)), least)

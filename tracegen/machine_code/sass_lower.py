@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.execution.code import NO_SLOT, Assembler, Code
 from tracegen.execution.operations import ALWAYS
-from tracegen.machine_code import sass_floats, sass_memory, sass_warp  # noqa: F401 (they enter their handlers)
+from tracegen.machine_code import sass_floats, sass_memory, sass_warp  # noqa: F401
 from tracegen.machine_code.sass_emit import HANDLERS, Emitter, UnknownInstruction
 from tracegen.machine_code.sass_text import Sass, read
 
@@ -19,36 +18,24 @@ _SPARE = 8
 _RECORDED = ("global", "private")
 
 
-@dataclass(frozen=True)
-class Lowered:
-    """A kernel's micro-operations.
-
-    unknown : number of each instruction that nothing is known of -> its text; it fails when it runs
-    """
-
-    code: Code
-    unknown: dict[int, str]
-
-
-def lower(code: MachineCode, lanes: int = 32) -> Lowered:
+def lower(code: MachineCode, lanes: int = 32) -> Code:
     """The micro-operations of a kernel for NVIDIA's GPUs from Turing on. Instructions are numbered in the order of the
-    blocks. A basic block's label is the address of its first instruction, in hexadecimal digits.
+    blocks; those that are not known are in `Code.unknown`.
     """
     instructions = [one for block in code.blocks for one in block.instructions]
     read_ones = [_sass(one) for one in instructions]
     assembler = Assembler(lanes=lanes)
     slots, copies = _slots(instructions, read_ones)
-    emitter = Emitter(assembler, _sizes(instructions), copy_slot=copies)
-    unknown: dict[int, str] = {}
+    emitter = Emitter(assembler, _sizes(instructions), copy_slots=copies)
     number = 0
     for block in code.blocks:
         assembler.block([f"{block.instructions[0].address:x}"])
         for instruction in block.instructions:
             assembler.instruction(number, instruction.address)
             if not _lowered(emitter, instruction, read_ones[number], slots):
-                unknown[number] = instruction.text
+                assembler.unknown[number] = instruction.text
             number += 1
-    return Lowered(assembler.finish(), unknown)
+    return assembler.finish()
 
 
 def _sass(instruction: Instruction) -> Sass:
@@ -65,10 +52,11 @@ def _lowered(e: Emitter, instruction: Instruction, sass: Sass, slots: int) -> bo
         e.assembler.emit("WAIT_SLOTS", guard=ALWAYS, y=waits)
     if sass.guard is not None and sass.guard.is_false:
         return True
+    if any(instruction.waits >> slot & 1 for slot in e.copy_slots):
+        e.assembler.emit("WAIT_COPIES", guard=ALWAYS)
     before = len(e.assembler.operations)
-    handler, modifiers = (
-        HANDLERS.get(sass.base) or HANDLERS.get(sass.base[1:]) or (None, frozenset())
-    )
+    base = sass.base if sass.base in HANDLERS else sass.base.removeprefix("U")
+    handler, modifiers = HANDLERS.get(base, (None, frozenset()))
     try:
         if handler is None or not modifiers.issuperset(sass.parts):
             raise UnknownInstruction
@@ -76,7 +64,7 @@ def _lowered(e: Emitter, instruction: Instruction, sass: Sass, slots: int) -> bo
         handler(e, sass)
     except (UnknownInstruction, ValueError, KeyError, IndexError, StopIteration):
         del e.assembler.operations[before:]
-        e.emit("TRAP", guard=ALWAYS, y=2)
+        sass_warp.fails(e)
         return False
     return True
 
@@ -87,18 +75,15 @@ def _sizes(instructions: list[Instruction]) -> dict[str, int]:
     for instruction in instructions:
         for kind, number in _REGISTER.findall(instruction.text):
             most[kind] = max(most[kind], int(number) + _SPARE)
-    return {kind: most[kind] + _SPARE for kind in ("R", "UR", "B")}
+    return {kind: most[kind] or _SPARE for kind in ("R", "UR", "B")}
 
 
-def _slots(instructions: list[Instruction], read_ones: list[Sass]) -> tuple[int, int]:
-    """The scoreboards that accesses to global and private memory name, as bits, and that of groups of copies."""
-    named, copies = 0, NO_SLOT
-    for one, sass in zip(instructions, read_ones, strict=True):
-        if sass.base == "LDGDEPBAR":
-            copies = one.slot
-        if one.slot != NO_SLOT and (sass.base == "LDGDEPBAR" or _is_recorded(one)):
-            named |= 1 << one.slot
-    return named, copies
+def _slots(instructions: list[Instruction], read_ones: list[Sass]) -> tuple[int, frozenset[int]]:
+    """The scoreboards that accesses to global and private memory name, as bits, and those of groups of copies."""
+    named = [one.slot for one in instructions if one.slot != NO_SLOT and _is_recorded(one)]
+    pairs = zip(instructions, read_ones, strict=True)
+    copies = frozenset(one.slot for one, sass in pairs if sass.base == "LDGDEPBAR")
+    return sum(1 << slot for slot in set(named)), copies
 
 
 def _is_recorded(instruction: Instruction) -> bool:

@@ -10,6 +10,8 @@ from tracegen.machine_code.sass_emit import Emitter, UnknownInstruction, lowers
 from tracegen.machine_code.sass_integers import RELATIONS
 from tracegen.machine_code.sass_text import NO_REGISTER, Operand, Part, Sass
 
+COPIES = 6
+"""The slot of copies to local memory."""
 _WIDTHS = "U8 S8 U16 S16 32 64 128 256 U 64 ENL2"
 _GLOBAL = f"E SYS STRONG WEAK CONSTANT CTA GPU SM EF EL LU EU NA PRIVATE MMIO LTC64B LTC128B LTC256B {_WIDTHS} INVALIDATE"
 _SPACES = {
@@ -154,7 +156,7 @@ def _copy(e: Emitter, s: Sass) -> None:
     if p and not p[0].is_true:
         e.move(row, e.constant(*[0] * words), words)
         guard = e.both(e.mask(p[0]))
-    e.emit("LOAD", guard=guard, d=row, slot=e.copy_slot, **fields)
+    e.emit("LOAD", guard=guard, d=row, slot=COPIES, **fields)
     fields = _fields(e, s, to, o.LOCAL)
     fields["x"] |= size << o.BYTES
     e.emit("STORE", c=row, **fields)

@@ -151,14 +151,15 @@ def _nothing(e: Emitter, s: Sass) -> None:
 # --- waits ------------------------------------------------------------------------------------------
 @lowers("DEPBAR LDGDEPBAR", "LE")
 def _wait(e: Emitter, s: Sass) -> None:
-    """`DEPBAR.LE SB0, 0x1` waits until at most so many accesses, or groups of copies, are left: here, only for all."""
-    if s.base == "DEPBAR" and s.operands and s.operands[0].text.startswith("SB"):
-        board, most = (
-            int(s.operands[0].text[2:]),
-            s.operands[1].number if len(s.operands) > 1 else 0,
-        )
-        if most == 0:
-            e.emit("WAIT_SLOTS", guard=ALWAYS, y=1 << board)
+    """`LDGDEPBAR` ends a group of copies; `DEPBAR.LE SB0, 0x1` waits until at most so many groups, or accesses, are left."""
+    if s.base == "LDGDEPBAR":
+        return e.emit("COPIES_END", guard=ALWAYS)
+    if not s.operands or not s.operands[0].text.startswith("SB"):
+        return None
+    board, most = int(s.operands[0].text[2:]), s.operands[1].number if len(s.operands) > 1 else 0
+    if board in e.copy_slots:
+        return e.emit("WAIT_COPIES", guard=ALWAYS, y=most)
+    return e.emit("WAIT_SLOTS", guard=ALWAYS, y=1 << board) if most == 0 else None
 
 
 @lowers("BAR UCGABAR_WAIT", "SYNC DEFER_BLOCKING ARV RED POPC AND OR SYNCALL")
@@ -290,3 +291,14 @@ def _exit(e: Emitter, s: Sass) -> None:
 @lowers("BPT", "TRAP INT DRAIN PAUSE")
 def _trap(e: Emitter, s: Sass) -> None:
     e.emit("TRAP", y=0)
+
+
+def fails(e: Emitter) -> None:
+    """What stands for an unknown instruction: errors, of which those fall away whose results nobody needs."""
+    results = e.instruction.writes
+    if not results:
+        e.emit("TRAP", guard=ALWAYS, y=2)
+    for name in results:
+        found = operand(name)
+        field = {"e": e.result_mask(found)} if found.is_predicate else {"d": e.result(found)}
+        e.emit("UNKNOWN", guard=ALWAYS, **field)

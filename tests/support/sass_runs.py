@@ -1,0 +1,100 @@
+"""CUDA C++ compiled for NVIDIA's GPUs, and its machine code run on this computer."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memsim.files import temporary_folder
+from tests.twins import execution
+from tracegen.compiled.model import MachineCode
+from tracegen.compiled.nvidia.sass import read_sass
+from tracegen.execution.run import Execution, Launch, Region
+from tracegen.machine_code.binding_memory import Memory
+from tracegen.machine_code.binding_nvidia import NvidiaCode
+from tracegen.machine_code.sass_lower import lower
+from tracegen.tools.process import run
+from tracegen.tools.run_nvidia import __file__ as run_nvidia
+from tracegen.tools.toolchain import nvidia_tools, nvrtc_tool
+
+TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
+OLDEST = "compute_75"
+
+
+@functools.cache
+def ptx_of(text: str, options: tuple[str, ...] = (), oldest: str = OLDEST) -> str:
+    """The PTX of a program whose kernels have C names."""
+    with temporary_folder() as folder:
+        (folder / "k.cu").write_text(text, encoding="utf-8")
+        name = re.findall(r"__global__ void (\w+)", text)[0]
+        command = [sys.executable, run_nvidia, "nvrtc", str(nvrtc_tool().path), "k.cu", "k.cu"]
+        done = run([*command, name, "k.ptx", f"--gpu-architecture={oldest}", *options], folder)
+        assert done.status == 0, done.errors
+        return (folder / "k.ptx").read_text(encoding="utf-8")
+
+
+def compiled(
+    ptx: str, target: str, names: Sequence[str], options: Sequence[str] = ()
+) -> dict[str, MachineCode]:
+    """The machine code of kernels of a PTX text."""
+    tools = nvidia_tools()
+    with temporary_folder() as folder:
+        (folder / "k.ptx").write_text(ptx, encoding="utf-8")
+        ptxas = [str(tools.ptxas.path), f"-arch={target}", *options, "k.ptx", "-o", "k.cubin"]
+        done = run(ptxas, folder)
+        assert done.status == 0, done.errors
+        listing = run([str(tools.nvdisasm.path), "-c", "-hex", "k.cubin"], folder).output
+        binary = Path(folder / "k.cubin").read_bytes()
+    codes = {}
+    for name in names:
+        blocks, _ = read_sass(listing, name, int(target[3:]))
+        codes[name] = MachineCode(
+            kernel=name,
+            target=target,
+            blocks=blocks,
+            registers_per_item=0,
+            listing=listing,
+            binary=binary,
+        )
+    return codes
+
+
+def executed(
+    code: MachineCode,
+    arrays: Mapping[str, Any],
+    values: Sequence[Any],
+    *,
+    grid: int = 1,
+    block: int = 32,
+    shared_bytes: int = 0,
+    by_twin: bool = True,
+) -> dict[str, Any]:
+    """The arrays that a launch leaves. values : the arguments, arrays by their names
+
+    by_twin : by the interpreter's twin, which need not be compiled
+    """
+    bound = NvidiaCode(code)
+    memory = Memory(dict(arrays), bound.variables)
+    names = {name: name for name in bound.variables}
+    machine = bound.machine(memory, names, values, ((grid,), (block,)), shared_bytes, {})
+    lowered = lower(code)
+    assert not lowered.unknown, lowered.unknown
+    sizes = {"local_bytes": machine.local_bytes, "private_bytes": machine.private_bytes}
+    if by_twin:
+        views = [(one.name, one.base_bytes, memory.views[one.name]) for one in memory.extents]
+        held = execution.Memory(arrays=views, banks=dict(machine.banks), **sizes)
+        for group in range(grid):
+            launch = execution.Launch((block, 1, 1))
+            execution.run_group(lowered, launch, (group, 0, 0), held)
+    else:
+        regions = [Region(extent=one, content=memory.views[one.name]) for one in memory.extents]
+        shape = {"grid": (grid,), "group_shape": (block,), "regions": regions}
+        launched = Launch(banks=machine.banks, **shape, **sizes)
+        Execution(lowered, launched).run(np.arange(grid), record=False)
+    return {name: memory.array(name) for name in arrays}
