@@ -39,7 +39,8 @@ _ERROR = re.compile(
 )
 _ROW = re.compile(r"\{ i64 (\d+), i8 (\d+), i8 (\d+), i8 (\d+), i64 (\d+) \}")
 _VARIABLE = re.compile(
-    r'^@"?([\w.$]+)"? = [^\n]*?addrspace\([14]\)[^\n]*? (?:global|constant) (\S+)', re.MULTILINE
+    r'^@"?([\w.$]+)"? = (?!extern)[^\n]*?addrspace\([14]\)[^\n]*? (?:global|constant) (\S+)',
+    re.MULTILINE,
 )
 _INNER = re.compile(r'"[^"]*"|\([^()]*\)|\{[^{}]*\}|\[[^][]*\]|<[^<>]*>')
 _NUMBERS = {"float": "f4", "double": "f8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
@@ -254,6 +255,10 @@ def _check(finished: Finished, program: CudaProgram) -> None:
     if match["file"].startswith(str(HEADERS)):
         match = _used_at(finished.errors, match) or match
     reason = match["reason"]
+    heap = re.fullmatch(r"no matching function for call to '(malloc|free)'", reason)
+    if heap:
+        what = "frees" if heap[1] == "free" else "allocates (malloc)"
+        reason = f"memory that a kernel {what} cannot be traced"
     library = re.fullmatch(r"use of undeclared identifier '(cub|hipcub|rocprim|thrust)'", reason)
     if library:
         reason = f"code of {library[1]} cannot be traced: its headers are not read"

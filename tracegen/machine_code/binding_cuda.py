@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from memsim.errors import KernelError
 from memsim.trace import SourceLocation
 from tracegen.compiled.compile import compile_cuda
 from tracegen.compiled.cuda_signature import Described, DeviceVariable, described, last_name
+from tracegen.compiled.model import MachineCode
+from tracegen.compiled.request import CompileError
 from tracegen.cuda.arguments import Arguments, bound
 from tracegen.cuda.program import read_program
 from tracegen.machine_code.binding import BoundKernel
@@ -23,6 +26,18 @@ from tracegen.workloads.checks import check_array, number
 from tracegen.workloads.cuda import CudaWorkload
 
 MOST_THREADS = 1024
+_REFUSED = {
+    "texture": "a texture",
+    "surface": "a surface",
+    "matrix": "a matrix instruction (wmma)",
+    "bulk": "a bulk copy (TMA)",
+    "arrival": "a barrier at which threads arrive without waiting",
+    "roles": "a pipeline whose threads have roles, or are not a block,",
+    "grid": "grid-wide synchronisation",
+    "cluster": "a cluster of thread blocks",
+}
+"""What our headers mark in the code that clang compiles: see `headers/memsim/refused.h`."""
+_MARK = re.compile(r"(?://|;) memsim_refused_(\w+)")
 
 
 def bind_cuda(
@@ -37,8 +52,8 @@ def bind_cuda(
     arguments.add_pointers(symbols)
     owners = arguments.owners
     pointers = [owners.get(parameter.name, "") for parameter in found.parameters]
-    code = compile_cuda(program, found.symbol, pointers, target, registers, by=compiler)
-    made = code_of(dataclasses.replace(code, kernel=found.symbol))
+    code = _compiled(found, pointers, target, compiler, registers)
+    made = code_of(code)
     _check_threads(program.kernel, block, made.most_threads)
     names = {symbol: _unused(_name(symbol, found), arguments.arrays) for symbol in made.variables}
     memory = Memory(arguments.arrays, {names[k]: data for k, data in made.variables.items()})
@@ -72,6 +87,29 @@ def bind_cuda(
         ),
         named_outputs=_outputs(arguments) | {k: k for k in names.values() if k in declared},
     )
+
+
+def _compiled(
+    found: Described,
+    pointers: Sequence[str],
+    target: str,
+    compiler: Compiler,
+    registers: int | None,
+) -> MachineCode:
+    """The machine code, under the kernel's symbol; errors have the user's lines."""
+    program = found.program
+    try:
+        code = compile_cuda(program, found.symbol, pointers, target, registers, by=compiler)
+    except CompileError as error:
+        if error.line is None:
+            raise
+        raise KernelError(f"{program.file}:{error.line}: {error.reason}") from None
+    text = code.intermediate or code.listing
+    _, _, own = text.partition(f"\n{found.symbol}:")  # of AMD's assembly, which has all kernels
+    mark = _MARK.search(own.partition(".Lfunc_end")[0] or text)
+    if mark is not None and mark[1] in _REFUSED:
+        raise KernelError(f"{program.file}: {_REFUSED[mark[1]]} cannot be traced")
+    return dataclasses.replace(code, kernel=found.symbol)
 
 
 def _shape(workload: CudaWorkload, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:

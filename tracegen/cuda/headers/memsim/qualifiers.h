@@ -21,6 +21,13 @@
 #ifdef MEMSIM_CPU // for the check of a launch
 #define __launch_bounds__(...)                                                                     \
   __attribute__((launch_bounds(__VA_ARGS__), annotate("memsim_launch_bounds", __VA_ARGS__)))
+#elif defined(MEMSIM_AMD) // as HIP's own header has it
+#define MEMSIM_BOUND_1(threads, groups) __attribute__((amdgpu_flat_work_group_size(1, threads)))
+#define MEMSIM_BOUND_2(threads, groups)                                                              \
+  __attribute__((amdgpu_flat_work_group_size(1, threads), amdgpu_waves_per_eu(groups)))
+#define MEMSIM_SELECT(threads, groups, cluster, bounds, ...) bounds(threads, groups)
+#define __launch_bounds__(...)                                                                     \
+  MEMSIM_SELECT(__VA_ARGS__, MEMSIM_BOUND_2, MEMSIM_BOUND_2, MEMSIM_BOUND_1, )
 #else
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #endif

@@ -12,8 +12,17 @@ __device__ void memsim_refused_grid();
 __device__ void memsim_refused_cluster();
 }
 #define MEMSIM_REFUSED(what) memsim_refused_##what()
+#else // a comment in the assembly, which tracegen/machine_code/binding_cuda.py looks for
+#ifdef MEMSIM_AMD
+#define MEMSIM_COMMENT ";"
 #else
-#define MEMSIM_REFUSED(what) __builtin_trap()
+#define MEMSIM_COMMENT "//"
+#endif
+#define MEMSIM_REFUSED(what)                                                                         \
+  do {                                                                                               \
+    asm volatile(MEMSIM_COMMENT " memsim_refused_" #what);                                           \
+    __builtin_trap();                                                                                \
+  } while (0)
 #endif
 extern "C" __host__ __device__ void memsim_left_out(); // see tracegen/cuda/host_code.py
 #define cudaTextureType1D 1
