@@ -9,6 +9,17 @@ from tracegen.execution import operations as o
 from tracegen.machine_code.gcn_wave import Wave
 
 _SYMBOL = re.compile(r"([\w$.]+)@(rel32|gotpcrel32|abs32)@(lo|hi)(?:\+(\d+))?$")
+_COUNTERS = {
+    "vm": 0,
+    "loadcnt": 0,
+    "loadcnt_dscnt": 0,
+    "lgkm": 1,
+    "kmcnt": 1,
+    "vs": 2,
+    "vscnt": 2,
+    "storecnt": 2,
+}
+"""Name in the text -> x of WAIT_COUNT. Others count what has arrived here at once, as local memory's."""
 _AFTER_GETPC = {"lo": 4, "hi": 12}
 """Bytes from the instruction behind s_getpc_b64 to the numbers that an addition of 64 bits adds."""
 
@@ -75,6 +86,10 @@ def _address(wave: Wave, match: re.Match[str]) -> bool:
     name, how, half, added = symbol[1], symbol[2], symbol[3], int(symbol[4] or 0)
     offset = added - (0 if how == "abs32" else _AFTER_GETPC[half])
     d = wave.result(operands[0])
+    if name in wave.functions:
+        place = 16 * wave.functions[name]
+        wave.emit("MOVE", d=d, a=wave.constant(place if half == "lo" else 0))
+        return True
     if how == "gotpcrel32":
         wave.table_entries.add(operands[0])
         offset = 0
@@ -101,22 +116,13 @@ def _table_entry(wave: Wave, match: re.Match[str]) -> bool:
 
 def _wait(wave: Wave, match: re.Match[str]) -> None:
     """s_waitcnt vmcnt(0) lgkmcnt(0), and the waits of gfx11 and gfx12 for one counter each."""
-    for name, value in _counts(wave, match[1] or ""):
-        wave.emit("WAIT_COUNT", x={"v": 0, "l": 1, "s": 2}[name], y=value)
-
-
-def _counts(wave: Wave, name: str) -> list[tuple[str, int]]:
-    operands = wave.parsed.operands
-    if name == "":
-        text = " ".join((*operands, *wave.parsed.modifiers))
-        return [
-            (counter[0], int(n)) for counter, n in re.findall(r"(vm|lgkm|vs)cnt\((\d+)\)", text)
-        ]
-    value = int(operands[-1], 0)
-    if name == "loadcnt_dscnt":
-        return [("v", value >> 8 & 63)]
-    kinds = {"_vscnt": "vs", "loadcnt": "v", "kmcnt": "l", "storecnt": "s"}
-    return [(kinds[name][-1], value)] if name in kinds else []
+    text = " ".join((*wave.parsed.operands, *wave.parsed.modifiers))
+    counts = {name: int(value) for name, value in re.findall(r"(\w+)cnt\((\d+)\)", text)}
+    if match[1]:
+        value = int(wave.parsed.operands[-1], 0)
+        counts = {match[1]: value >> 8 & 63 if match[1] == "loadcnt_dscnt" else value}
+    for name in counts.keys() & _COUNTERS.keys():
+        wave.emit("WAIT_COUNT", x=_COUNTERS[name], y=counts[name])
 
 
 def _barrier(wave: Wave, match: re.Match[str]) -> None:
@@ -137,7 +143,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Wave, re.Match[str]], bool | N
     (re.compile(r"s_(?:c?branch)(?:_(scc[01]|vccn?z|execn?z))?$"), _branch),
     (re.compile(r"s_(?:add|addc|mov|add_co|add_co_ci)_[ub]32$"), _address),
     (re.compile(r"s_load_(dwordx2|b64)$"), _table_entry),
-    (re.compile(r"s_wait(?:cnt)?_?(_vscnt|loadcnt_dscnt|loadcnt|storecnt|kmcnt|\w+)?$"), _wait),
+    (re.compile(r"s_wait(?:cnt)?(?:_(\w+))?$"), _wait),
     (re.compile(r"s_barrier(_signal|_wait)?$"), _barrier),
     (re.compile(r"s_endpgm(_saved)?$"), _end),
     (re.compile(r"s_setpc_b64$"), _set_counter),

@@ -53,7 +53,7 @@ def _dpp_sources(parsed: Parsed, lanes: int) -> tuple[int, ...] | None:
             return tuple(lane // n * n + chosen[lane % n] for lane in range(lanes))
     for name, control in _CONTROLS.items():
         if name in parsed.modifiers:
-            by = int(parsed.modifiers[name] or 0, 0)
+            by = int(parsed.modifiers[name] or "0", 0)
             return tuple(control(lane, by, lanes) for lane in range(lanes))
     return None
 

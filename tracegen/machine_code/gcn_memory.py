@@ -68,24 +68,20 @@ def _vector(wave: Wave, match: re.Match[str]) -> None:
     unit, kind = match[1], match[2]
     operands = list(wave.parsed.operands)
     opcode, space = wave.parsed.opcode, _SPACES[unit]
-    returned = None
-    if kind == "load" or (
-        kind == "atomic" and returns_value(opcode, " ".join(wave.parsed.modifiers))
-    ):
-        if unit != "buffer" or kind == "load":
-            returned = operands.pop(0)
+    if unit == "buffer" and kind == "atomic":
+        raise wave.unknown("an atomic operation on private memory")
+    returns = kind == "atomic" and returns_value(opcode, " ".join(wave.parsed.modifiers))
+    returned = operands.pop(0) if returns else None
+    data = operands.pop(0) if kind == "load" or unit == "buffer" else ""
+    form = o.ADDRESS_64
     if unit == "buffer":
-        data = returned if returned is not None else operands.pop(0)
-        address, base = operands[0], operands[2]
-        a, b = _private_buffer(wave, address, base)
-        form = 0
+        a, b = _private_buffer(wave, operands[0], operands[2])
     else:
-        address = operands.pop(0)
-        data = returned if kind == "load" or not operands else operands.pop(0)
+        a = wave.read(operands.pop(0))
+        data = data or operands.pop(0)
         base = operands[0] if operands else "off"
-        a, b = wave.read(address), wave.read(base)
+        b = wave.read(base)
         form = o.ADDRESS_32 if base != "off" and space == o.GLOBAL else o.ADDRESS_64
-    assert data is not None
     x = _modifiers(wave, space, access_bytes(opcode)) | form
     y = wave.parsed.number("offset")
     if kind == "load":

@@ -48,6 +48,7 @@ class Wave:
     flush : modifiers of arithmetic in 32 bits: FLUSH where subnormal numbers are dropped
     guard : of the instruction's micro-operations
     number : of the instruction;  successors : numbers of the blocks that may run after this one
+    functions : label of a block -> number of its first instruction
     table_entries : scalar registers that hold the address of an entry of the global offset table
     names : rows that stand for operands of a name
     """
@@ -60,7 +61,11 @@ class Wave:
         self.exec = 2 * self.out.mask("exec", "exec")
         self.vcc, self.scc = 2 * self.out.mask("vcc"), 2 * self.out.mask("scc")
         last = {"v": 3, "s": 31, "a": 0, "ttmp": 15}
+        count = 0
+        self.functions: dict[str, int] = {}
         for block in code.blocks:
+            self.functions[block.label] = count
+            count += len(block.instructions)
             for instruction in block.instructions:
                 for kind, one, end in _USED.findall(instruction.text):
                     last[kind] = max(last[kind], int(one or end))
