@@ -41,7 +41,7 @@ from tracegen.execution.state import (
     Warp,
     opened,
 )
-from tracegen.execution.words import lowest, ones, peek8, peek16, peek32, poke32
+from tracegen.execution.words import lowest, ones, peek8, peek16, peek32, poke32, poke64
 
 CONTROL = [
     "BLOCK", "LOAD", "STORE", "ATOMIC", "BRANCH", "WAIT_SLOTS", "WAIT_COUNT", "MASK_LOGIC3", "MASK_TO_ROWS", "ROWS_TO_MASK",
@@ -267,7 +267,7 @@ def _constant(listed, subgroup, active, at):  # type: ignore[no-untyped-def]
         left &= left - 1
         at = (peek32(place + row[A] + 4 * lane) + row[Y]) & _WORD
         here = place + row[D] + 4 * lane
-        if at + max(size, 4) > state.bank_bytes[bank]:
+        if at + size > state.bank_bytes[bank]:
             for word in range(max(size >> 2, 1)):
                 poke32(here + word * state.sizes[Size.ROW_BYTES], 0)
             continue
@@ -554,6 +554,9 @@ def run_subgroup(listed, subgroup):  # type: ignore[no-untyped-def]
                 _leave(state, subgroup, active & ~here, pc)
             elif op == EXIT:
                 warp[Warp.LIVE] &= ~here
+                if warp[Warp.LIVE] == 0:
+                    stopped = ENDED
+                    break
                 _leave(state, subgroup, active & ~here, pc)
             elif op in (JOIN_WAIT, SYNC_LANES):
                 needed, left = np.int64(0), here
@@ -630,8 +633,10 @@ def begin_group(listed):  # type: ignore[no-untyped-def]
             state.masks[subgroup, state.initial[k]] = own
         for axis in range(3):
             if state.group_rows[axis] >= 0:
-                for lane in range(lanes):
-                    poke32(state.rows[subgroup] + state.group_rows[axis] + 4 * lane, at[axis])
+                row = state.rows[subgroup] + state.group_rows[axis]
+                both = at[axis] | at[axis] << 32
+                for pair in range(lanes >> 1):
+                    poke64(row + 8 * pair, both)
     counters[Counter.SUBGROUP] = 0
     counters[Counter.RUNNING] = 1
 

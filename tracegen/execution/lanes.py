@@ -633,9 +633,12 @@ def _addresses(kind: str) -> Any:
             zero = _I64(0)
             v = Lanes(builder, [zero, *values[:2], zero, zero, *values[2:4], *[zero] * 6])
             if kind == "pair":
+                at = v.wide("a")
+            elif kind == "pairs":
                 at = builder.add(v.wide("a"), v.wide("b"))
             elif kind == "word":
-                at = v.unsigned(builder.add(v.word("a"), v.word("b")))
+                scaled = builder.mul(v.word("a"), v.all(builder.trunc(values[4], _I32)))
+                at = v.unsigned(builder.add(scaled, v.word("b")))
             else:
                 extended = (v.signed if kind == "signed" else v.unsigned)(v.word("a"))
                 at = builder.add(builder.mul(extended, v.all(values[4], _I64)), v.wide("b"))
@@ -650,9 +653,10 @@ def _addresses(kind: str) -> Any:
     return intrinsic(addresses)
 
 
-addresses_of_pairs, addresses_of_words = _addresses("pair"), _addresses("word")
+addresses_of_pair, addresses_of_pairs = _addresses("pair"), _addresses("pairs")
+addresses_of_words = _addresses("word")
 addresses_of_unsigned, addresses_of_signed = _addresses("unsigned"), _addresses("signed")
-"""Of ADDRESS_64, of memories with addresses of 32 bits, and of ADDRESS_32 without and with SIGNED_32."""
+"""Of ADDRESS_64 without a row b and with one, of memories with addresses of 32 bits, and of ADDRESS_32 without and with SIGNED_32."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]

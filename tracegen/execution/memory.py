@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from memsim.compile import hot, inner
-from memsim.trace import coalesce
 from tracegen.execution import operations as o
+from tracegen.execution.granules import record, record_private
 from tracegen.execution.lanes import (
+    addresses_of_pair,
     addresses_of_pairs,
     addresses_of_signed,
     addresses_of_unsigned,
@@ -25,7 +26,6 @@ from tracegen.execution.state import (
     OUT_OF_PRIVATE,
     Counter,
     Size,
-    Warp,
     opened,
 )
 from tracegen.execution.words import (
@@ -35,7 +35,6 @@ from tracegen.execution.words import (
     float_of,
     leading,
     lowest,
-    ones,
     peek8,
     peek16,
     peek32,
@@ -94,7 +93,7 @@ def access(listed: Any, subgroup: int, at: int, kind: int, active: int) -> int:
         if space == _LOCAL:
             state.local_counts[table[at, _Z] & 0xFFFFF, 0] += 1
         return 0
-    _find_addresses(state, subgroup, at, x, space)
+    differ = _find_addresses(state, subgroup, at, x, space, size)
     local = active if space == _LOCAL else np.int64(0)
     private = active if space == _PRIVATE else np.int64(0)
     if space == _GENERIC:
@@ -113,7 +112,7 @@ def access(listed: Any, subgroup: int, at: int, kind: int, active: int) -> int:
             continue
         stride, together = np.int64(4), False
         if memory == _GLOBAL:
-            fault = _global(listed, subgroup, at, kind, part, x, size)
+            fault = _global(state, subgroup, at, kind, part, x, size, differ)
             together = fault < 0
             fault = max(fault, 0)
         elif memory == _LOCAL:
@@ -121,8 +120,12 @@ def access(listed: Any, subgroup: int, at: int, kind: int, active: int) -> int:
         else:
             stride = np.int64(4 * state.sizes[_LANES])
             fault = _private(listed, subgroup, at, kind, part, size)
-        if fault == 0 and not x & _SKIPPED:
-            _transfer(listed, subgroup, at, kind, part, x, size, stride, together)
+        if fault != 0 or x & _SKIPPED:
+            continue
+        if together:
+            _copy(state, subgroup, at, kind)
+        else:
+            _transfer(listed, subgroup, at, kind, part, x, size, stride)
     return fault
 
 
@@ -140,24 +143,30 @@ def _within(state, active, window):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _find_addresses(state, subgroup, at, x, space):  # type: ignore[no-untyped-def]
-    table, result = state.table, state.scratch.ctypes.data
+def _find_addresses(state, subgroup, at, x, space, size):  # type: ignore[no-untyped-def]
+    """Writes the addresses of all lanes to scratch. The lanes whose address is not lane 0's plus the lanes between."""
+    table, result = state.table, np.int64(state.scratch.ctypes.data)
     row_bytes = np.int64(state.sizes[_ROW_BYTES])
     a, b, y = np.int64(table[at, _A]), np.int64(table[at, _B]), np.int64(table[at, _Y])
-    scale = np.int64(1)
+    scale, differ = np.int64(1), np.int64(0)
     if x >> _SCALE & 3:
         scale = np.int64(2) << (x >> _SCALE & 3)
     for chunk in range(state.sizes[_LANES] >> 5):
         place = state.rows[subgroup] + 128 * chunk
-        to = np.int64(result + 256 * chunk)
+        to = result + 256 * chunk
         if space in (_LOCAL, _PRIVATE):
             addresses_of_words(place, row_bytes, a, b, scale, y, to)
-        elif not x & _ADDRESS_32:
-            addresses_of_pairs(place, row_bytes, a, b, scale, y, to)
-        elif x & _SIGNED_32:
-            addresses_of_signed(place, row_bytes, a, b, scale, y, to)
+        elif x & _ADDRESS_32:
+            if x & _SIGNED_32:
+                addresses_of_signed(place, row_bytes, a, b, scale, y, to)
+            else:
+                addresses_of_unsigned(place, row_bytes, a, b, scale, y, to)
+        elif b == 0:
+            addresses_of_pair(place, row_bytes, a, b, scale, y, to)
         else:
-            addresses_of_unsigned(place, row_bytes, a, b, scale, y, to)
+            addresses_of_pairs(place, row_bytes, a, b, scale, y, to)
+        differ |= differing(to, state.scratch[0] + 32 * chunk * size, size) << 32 * chunk
+    return differ
 
 
 @inner
@@ -179,14 +188,15 @@ def _fail(state, kind, lane, address):  # type: ignore[no-untyped-def]
 
 @inner
 def _grain(state, size):  # type: ignore[no-untyped-def]
-    """What the address of an access of so many bytes must be a multiple of. AMD's long accesses are of words."""
-    return min(size, 4) if size == 12 or state.sizes[_UNIFORM] else min(size, 16)
+    """What the address of an access of so many bytes must be a multiple of; AMD's may begin at any byte."""
+    if state.sizes[_UNIFORM]:
+        return 1
+    return 4 if size == 12 else min(size, 16)
 
 
-@hot
-def _global(listed: Any, subgroup: int, at: int, kind: int, active: int, x: int, size: int) -> int:
+@inner
+def _global(state, subgroup, at, kind, active, x, size, differ):  # type: ignore[no-untyped-def]
     """Checks and records; addresses become those of this computer. The fault, or -1 if all lanes have neighbouring words."""
-    state = opened(listed)
     scratch, lanes = state.scratch, state.sizes[_LANES]
     lane = lowest(active)
     first, grain = scratch[lane], _grain(state, size)
@@ -195,7 +205,7 @@ def _global(listed: Any, subgroup: int, at: int, kind: int, active: int, x: int,
     region = _region(state, hint, first)
     if region < 0:
         return _fail(state, OUT_OF_BOUNDS, lane, first)
-    together = _is_run(state, active, base, np.int64(size))
+    together = differ & active == 0
     one_region = True
     if together:
         last = 63 - leading(active)
@@ -223,7 +233,7 @@ def _global(listed: Any, subgroup: int, at: int, kind: int, active: int, x: int,
         use = np.uint8(0 if x & _NO_RESULT else 1)
     state.region_use[region] |= use
     if not state.hidden[region]:
-        _record(state, subgroup, at, kind, active, x, size, region, together, base)
+        record(state, subgroup, at, kind, active, size, region, differ)
     if x & _SKIPPED:
         return 0
     host = state.region_host[region]
@@ -261,26 +271,27 @@ def _region(state, place, address):  # type: ignore[no-untyped-def]
     return found
 
 
-@hot
-def _transfer(listed, subgroup, at, kind, active, x, size, stride, together):  # type: ignore[no-untyped-def]
-    """Moves data between rows and the addresses in scratch. stride : bytes from a word of a lane to its next
+@inner
+def _copy(state, subgroup, at, kind):  # type: ignore[no-untyped-def]
+    """Moves neighbouring words of all lanes between a row and memory."""
+    row = np.int64(state.rows[subgroup] + state.table[at, _D if kind == LOAD else _C])
+    for chunk in range(state.sizes[_LANES] >> 5):
+        place, memory = row + 128 * chunk, np.int64(state.scratch[0] + 128 * chunk)
+        if kind == LOAD:
+            copy_row(memory, place)
+        else:
+            copy_row(place, memory)
 
-    together : all lanes have neighbouring words
-    """
+
+@hot
+def _transfer(listed, subgroup, at, kind, active, x, size, stride):  # type: ignore[no-untyped-def]
+    """Moves data between rows and the addresses in scratch. stride : bytes from a word of a lane to its next"""
     state = opened(listed)
     if kind == ATOMIC:
         _atomic(listed, subgroup, at, active, x, size)
         return
     row_bytes, lanes = state.sizes[_ROW_BYTES], state.sizes[_LANES]
     row = np.int64(state.rows[subgroup] + state.table[at, _D if kind == LOAD else _C])
-    if together:
-        for chunk in range(lanes >> 5):
-            place, memory = row + 128 * chunk, np.int64(state.scratch[0] + 128 * chunk)
-            if kind == LOAD:
-                copy_row(memory, place)
-            else:
-                copy_row(place, memory)
-        return
     if x & _ONE_LANE:
         for word in range(size >> 2):
             value = peek32(state.scratch[0] + 4 * word)
@@ -488,10 +499,10 @@ def _private(listed, subgroup, at, kind, active, size):  # type: ignore[no-untyp
         where = scratch[one]
         if where < 0 or where + size > 4 * words:
             return _fail(state, OUT_OF_PRIVATE, one, where)
-        if where & min(_grain(state, size), 4) - 1:
+        if where & min(size, 4) - 1:
             return _fail(state, MISALIGNED, one, where)
     if state.sizes[_RECORD]:
-        _record_private(state, subgroup, at, kind, active, size)
+        record_private(state, subgroup, at, kind, active, size)
     left = active
     while left != 0:
         lane = lowest(left)
@@ -499,128 +510,3 @@ def _private(listed, subgroup, at, kind, active, size):  # type: ignore[no-untyp
         where = scratch[lane]
         scratch[lane] = state.private_at[subgroup] + ((where >> 2) * lanes + lane) * 4 + (where & 3)
     return 0
-
-
-@inner
-def _record_private(state, subgroup, at, kind, active, size):  # type: ignore[no-untyped-def]
-    """The words of the lanes; each is an element of its own in memory, where neighbouring lanes have neighbouring words."""
-    lanes, out = state.sizes[_LANES], state.out
-    slot = state.group_slots[state.counters[0]] + subgroup
-    n, lists = 0, state.lane_lists
-    requested, where = state.requested, state.private_addresses
-    words, part = max(size >> 2, 1), min(size, 4)
-    base = state.sizes[_PRIVATE_BASE] + slot * state.sizes[_PRIVATE_WORDS] * lanes * 4
-    left = active
-    while left != 0:
-        lane = lowest(left)
-        left &= left - 1
-        lists[0, n] = lane
-        n += 1
-    first = state.counters[_N_GRANULE]
-    n_granule = first
-    word = 0
-    while (
-        word < words
-    ):  # most often all lanes access one word, and words follow each other in memory
-        for k in range(n):
-            at_word = (state.scratch[lists[0, k]] >> 2) + word
-            where[k] = base + (at_word * lanes + lists[0, k]) * 4 + (state.scratch[lists[0, k]] & 3)
-        n_granule = coalesce(
-            where, lists, 0, n, part, requested, n_granule,
-            out.granule, out.byte_mask, out.lane_groups, out.lane_hits,
-        )  # fmt: skip
-        word += 1
-    if words > 1:
-        n_granule = _in_order(out, first, n_granule)
-    _close(state, subgroup, at, kind, active, state.sizes[_N_REGION], n_granule)
-
-
-@inner
-def _in_order(out, first, end):  # type: ignore[no-untyped-def]
-    """Sorts the granules of one access and joins equal ones; returns their end."""
-    for k in range(first + 1, end):
-        granule, mask = out.granule[k], out.byte_mask[k]
-        groups, hits = out.lane_groups[k], out.lane_hits[k]
-        slot = k
-        while slot > first and out.granule[slot - 1] > granule:
-            out.granule[slot], out.byte_mask[slot] = out.granule[slot - 1], out.byte_mask[slot - 1]
-            out.lane_groups[slot], out.lane_hits[slot] = (
-                out.lane_groups[slot - 1],
-                out.lane_hits[slot - 1],
-            )
-            slot -= 1
-        out.granule[slot], out.byte_mask[slot] = granule, mask
-        out.lane_groups[slot], out.lane_hits[slot] = groups, hits
-    kept = first
-    for k in range(first + 1, end):
-        if out.granule[k] == out.granule[kept]:
-            out.byte_mask[kept] |= out.byte_mask[k]
-            out.lane_groups[kept] |= out.lane_groups[k]
-            out.lane_hits[kept] = max(out.lane_hits[kept], out.lane_hits[k])
-        else:
-            kept += 1
-            out.granule[kept], out.byte_mask[kept] = out.granule[k], out.byte_mask[k]
-            out.lane_groups[kept], out.lane_hits[kept] = out.lane_groups[k], out.lane_hits[k]
-    return kept + 1
-
-
-@inner
-def _record(state, subgroup, at, kind, active, x, size, region, together, base):  # type: ignore[no-untyped-def]
-    """Adds an access to global memory to the recording."""
-    if not state.sizes[_RECORD]:
-        state.counters[Counter.LANE_ACCESSES] += ones(active)
-        state.counters[Counter.UNRECORDED] += 1
-        return
-    out, lanes, lists = state.out, state.sizes[_LANES], state.lane_lists
-    n_granule = state.counters[_N_GRANULE]
-    whole = active == (_ALL if lanes == 64 else np.int64(_WORD))
-    if together and whole and size in (4, 8, 16) and not base & 31:
-        a_granule = 32 // size  # lanes
-        first = base >> 5
-        for k in range(lanes * size >> 5):
-            out.granule[n_granule] = first + k
-            out.byte_mask[n_granule] = _WORD
-            out.lane_groups[n_granule] = np.uint8(1 << (k * a_granule >> 3))
-            out.lane_hits[n_granule] = a_granule
-            n_granule += 1
-    else:
-        n, left = 0, active
-        where = state.private_addresses
-        while left != 0:
-            lane = lowest(left)
-            left &= left - 1
-            lists[0, n] = lane
-            where[n] = state.scratch[lane]
-            n += 1
-        n_granule = coalesce(
-            where, lists, 0, n, size, state.requested, n_granule,
-            out.granule, out.byte_mask, out.lane_groups, out.lane_hits,
-        )  # fmt: skip
-    _close(state, subgroup, at, kind, active, region, n_granule)
-
-
-@inner
-def _close(state, subgroup, at, kind, active, region, n_granule):  # type: ignore[no-untyped-def]
-    """Ends the row of an access whose granules have been written."""
-    table, counters, out = state.table, state.counters, state.out
-    warp = state.subgroups[subgroup]
-    n = counters[_N_ACCESS]
-    own = warp[Warp.N_ACCESS]
-    x, z = np.int64(table[at, _X]), np.int64(table[at, _Z])
-    out.access[n] = table[at, _PLACE] * (state.sizes[_N_REGION] + 1) + region
-    out.waits[n] = warp[Warp.SETTLED]
-    out.lanes[n] = np.uint8(1) if x & _ONE_LANE else np.uint8(ones(active))
-    out.granule_end[n] = n_granule
-    counters[_N_ACCESS] = n + 1
-    counters[_N_GRANULE] = n_granule
-    counters[Counter.LANE_ACCESSES] += ones(active)
-    warp[Warp.N_ACCESS] = own + 1
-    slot = z >> 20 & 7
-    if slot < 7:
-        state.slots[subgroup, slot] = own
-    if kind == LOAD or (kind == ATOMIC and not x & _NO_RESULT):
-        if x & _ONE_LANE:
-            warp[Warp.N_SCALAR] = own + 1
-        else:
-            state.loads[subgroup, warp[Warp.N_LOADS] & 63] = own
-            warp[Warp.N_LOADS] += 1

@@ -29,9 +29,9 @@ _WORD = 0xFFFFFFFF
 def rounded(value: float, mode: int) -> float:
     """A whole number. mode : NEAREST (ties to even), DOWN, UP or ZERO"""
     if mode == DOWN:
-        return math.floor(value)
+        return float(np.floor(value))
     if mode == UP:
-        return math.ceil(value)
+        return float(np.ceil(value))
     if mode == ZERO:
         return float(np.trunc(value))
     return float(np.rint(value))

@@ -185,7 +185,13 @@ class Execution:
             row_keys=np.zeros(2 * len(out.row_end), np.int64),
             row_values=np.zeros(2 * len(out.row_end), np.int32),
         )
-        used = (state.counters, state.segment_count, state.local_counts, state.pending, state.region_use)
+        used = (
+            state.counters,
+            state.segment_count,
+            state.local_counts,
+            state.pending,
+            state.region_use,
+        )
         for array in used:
             array[:] = 0
         begin, at, steps = time.perf_counter(), -1, 0
@@ -313,7 +319,7 @@ class Execution:
             scratch=np.zeros(64, np.int64),
             requested=np.zeros(64 * 3, np.int64),
             lane_lists=np.zeros((1, 64), np.int64),
-            private_addresses=np.zeros(64, np.int64),
+            listed_addresses=np.zeros(64, np.int64),
             noted=np.zeros((1, 64), np.uint32),
             word=np.zeros(32, np.int64),
             in_bank=np.zeros(32, np.int64),

@@ -169,7 +169,7 @@ class State(NamedTuple):
     scratch: I64
     requested: I64
     lane_lists: I64
-    private_addresses: I64
+    listed_addresses: I64
     noted: npt.NDArray[np.uint32]
     word: I64
     in_bank: I64
@@ -257,7 +257,7 @@ def opened(table):  # type: ignore[no-untyped-def]
         i64(table, 36),  # scratch
         i64(table, 37),  # requested
         i64_rows(table, 38),  # lane_lists
-        i64(table, 39),  # private_addresses
+        i64(table, 39),  # listed_addresses
         u32_rows(table, 40),  # noted
         i64(table, 41),  # word
         i64(table, 42),  # in_bank

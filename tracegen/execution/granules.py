@@ -1,0 +1,200 @@
+"""What is recorded of an access: its granules, and its row in the recording."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memsim.compile import inner
+from memsim.trace import coalesce
+from tracegen.execution import operations as o
+from tracegen.execution.state import Counter, Size, Warp
+from tracegen.execution.words import lowest, ones, poke32, poke64
+
+_PLACE, _X, _Z = 7, 9, 11
+"""Columns of the interpreter's table; m of an access is the number of its place among the accesses of the code."""
+_LOAD, _ATOMIC = 0, 2
+_LANES, _PRIVATE_WORDS, _PRIVATE_BASE = Size.LANES, Size.PRIVATE_WORDS, Size.PRIVATE_BASE
+_N_REGION, _RECORD = Size.N_REGION, Size.RECORD
+_ONE_LANE, _NO_RESULT = o.ONE_LANE, o.NO_RESULT
+_N_ACCESS, _N_GRANULE = Counter.N_ACCESS.value, Counter.N_GRANULE.value
+_WORD, _ALL = 0xFFFFFFFF, np.int64(-1)
+
+
+@inner
+def record(state, subgroup, at, kind, active, size, region, differ):  # type: ignore[no-untyped-def]
+    """Adds an access to global memory, of at least one lane, whose addresses are in scratch.
+
+    differ : lanes whose address is not that of lane 0 plus the lanes between them
+    """
+    counters = state.counters
+    if not state.sizes[_RECORD]:
+        counters[Counter.LANE_ACCESSES] += ones(active)
+        counters[Counter.UNRECORDED] += 1
+        return
+    out, n = state.out, counters[_N_GRANULE]
+    first, shift = lowest(active), lowest(np.int64(size))
+    address, run = state.scratch[first], active >> first
+    if differ & active == 0 and run & (run + 1) == 0 and size == 1 << shift:
+        n = _append_run(out, n, address, first, ones(active), shift)
+    elif _is_same(state, active, address):
+        n = _append_same(out, n, address, active, size)
+    else:
+        n = _append_any(state, n, active, size)
+    close(state, subgroup, at, kind, active, region, n)
+
+
+@inner
+def _is_same(state, active, address):  # type: ignore[no-untyped-def]
+    left = active
+    while left != 0:
+        if state.scratch[lowest(left)] != address:
+            return False
+        left &= left - 1
+    return True
+
+
+@inner
+def _append_run(out, n, begin, lane, count, shift):  # type: ignore[no-untyped-def]
+    """Appends the granules of neighbouring lanes that access neighbouring elements of 2^shift bytes."""
+    end = begin + (count << shift)
+    if begin & 31 == 0 and lane == 0 and shift == 2 and count == 32:  # what most accesses are
+        place, granule = np.int64(out.granule.ctypes.data + 8 * n), begin >> 5
+        for k in range(4):
+            poke64(place + 8 * k, granule + k)
+        masks = np.int64(out.byte_mask.ctypes.data + 4 * n)
+        poke64(masks, _ALL)
+        poke64(masks + 8, _ALL)
+        poke32(np.int64(out.lane_groups.ctypes.data + n), 0x08040201)
+        poke32(np.int64(out.lane_hits.ctypes.data + n), 0x08080808)
+        return n + 4
+    first = begin
+    while first < end:
+        granule = first >> 5
+        last = min((granule + 1) << 5, end)
+        low, high = lane + ((first - begin) >> shift), lane + ((last - 1 - begin) >> shift)
+        out.granule[n] = granule
+        out.byte_mask[n] = ((1 << (last - first)) - 1) << (first & 31)
+        out.lane_groups[n] = ((2 << ((high >> 3) - (low >> 3))) - 1) << (low >> 3)
+        out.lane_hits[n] = high - low + 1
+        n += 1
+        first = last
+    return n
+
+
+@inner
+def _append_same(out, n, address, active, size):  # type: ignore[no-untyped-def]
+    """Appends the granules of lanes that all access the same bytes."""
+    groups, end = np.int64(0), address + size
+    for q in range(8):
+        groups |= np.int64(active >> 8 * q & 255 != 0) << q
+    first = address
+    while first < end:
+        granule = first >> 5
+        last = min((granule + 1) << 5, end)
+        out.granule[n] = granule
+        out.byte_mask[n] = ((1 << (last - first)) - 1) << (first & 31)
+        out.lane_groups[n] = groups
+        out.lane_hits[n] = ones(active)
+        n += 1
+        first = last
+    return n
+
+
+@inner
+def _append_any(state, n, active, size):  # type: ignore[no-untyped-def]
+    lists, where, out = state.lane_lists, state.listed_addresses, state.out
+    count, left = 0, active
+    while left != 0:
+        lane = lowest(left)
+        left &= left - 1
+        lists[0, count] = lane
+        where[count] = state.scratch[lane]
+        count += 1
+    return coalesce(
+        where, lists, 0, count, size, state.requested, n, out.granule, out.byte_mask, out.lane_groups, out.lane_hits,
+    )  # fmt: skip
+
+
+@inner
+def record_private(state, subgroup, at, kind, active, size):  # type: ignore[no-untyped-def]
+    """The words of the lanes; each is an element of its own in memory, where neighbouring lanes have neighbouring words."""
+    lanes, out = state.sizes[_LANES], state.out
+    slot = state.group_slots[state.counters[0]] + subgroup
+    count, lists, left = 0, state.lane_lists, active
+    while left != 0:
+        lists[0, count] = lowest(left)
+        left &= left - 1
+        count += 1
+    where, words, part = state.listed_addresses, max(size >> 2, 1), min(size, 4)
+    base = state.sizes[_PRIVATE_BASE] + slot * state.sizes[_PRIVATE_WORDS] * lanes * 4
+    first = state.counters[_N_GRANULE]
+    n, word = first, 0
+    while word < words:
+        for k in range(count):
+            own = state.scratch[lists[0, k]]
+            where[k] = base + (((own >> 2) + word) * lanes + lists[0, k]) * 4 + (own & 3)
+        n = coalesce(
+            where, lists, 0, count, part, state.requested, n,
+            out.granule, out.byte_mask, out.lane_groups, out.lane_hits,
+        )  # fmt: skip
+        word += 1
+    if words > 1:
+        n = _in_order(out, first, n)
+    close(state, subgroup, at, kind, active, state.sizes[_N_REGION], n)
+
+
+@inner
+def _in_order(out, first, end):  # type: ignore[no-untyped-def]
+    """Sorts the granules of one access and joins equal ones; returns their end."""
+    for k in range(first + 1, end):
+        granule, mask = out.granule[k], out.byte_mask[k]
+        groups, hits = out.lane_groups[k], out.lane_hits[k]
+        slot = k
+        while slot > first and out.granule[slot - 1] > granule:
+            _move(out, slot - 1, slot)
+            slot -= 1
+        out.granule[slot], out.byte_mask[slot] = granule, mask
+        out.lane_groups[slot], out.lane_hits[slot] = groups, hits
+    kept = first
+    for k in range(first + 1, end):
+        if out.granule[k] == out.granule[kept]:
+            out.byte_mask[kept] |= out.byte_mask[k]
+            out.lane_groups[kept] |= out.lane_groups[k]
+            out.lane_hits[kept] = max(out.lane_hits[kept], out.lane_hits[k])
+        else:
+            kept += 1
+            _move(out, k, kept)
+    return kept + 1
+
+
+@inner
+def _move(out, source, target):  # type: ignore[no-untyped-def]
+    out.granule[target], out.byte_mask[target] = out.granule[source], out.byte_mask[source]
+    out.lane_groups[target], out.lane_hits[target] = out.lane_groups[source], out.lane_hits[source]
+
+
+@inner
+def close(state, subgroup, at, kind, active, region, n_granule):  # type: ignore[no-untyped-def]
+    """Ends the row of an access whose granules have been written."""
+    table, counters, out = state.table, state.counters, state.out
+    warp = state.subgroups[subgroup]
+    n, own = counters[_N_ACCESS], warp[Warp.N_ACCESS]
+    x, z = np.int64(table[at, _X]), np.int64(table[at, _Z])
+    count = ones(active)
+    out.access[n] = table[at, _PLACE] * (state.sizes[_N_REGION] + 1) + region
+    out.waits[n] = warp[Warp.SETTLED]
+    out.lanes[n] = count
+    out.granule_end[n] = n_granule
+    counters[_N_ACCESS] = n + 1
+    counters[_N_GRANULE] = n_granule
+    counters[Counter.LANE_ACCESSES] += count
+    warp[Warp.N_ACCESS] = own + 1
+    slot = z >> 20 & 7
+    if slot < 7:
+        state.slots[subgroup, slot] = own
+    if kind == _LOAD or (kind == _ATOMIC and not x & _NO_RESULT):
+        if x & _ONE_LANE:
+            warp[Warp.N_SCALAR] = own + 1
+        else:
+            state.loads[subgroup, warp[Warp.N_LOADS] & 63] = own
+            warp[Warp.N_LOADS] += 1
