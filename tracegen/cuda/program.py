@@ -26,6 +26,8 @@ _KERNEL = re.compile(r"\b__global__\b")
 _WORD = re.compile(r"\s*(\w+)\s*(\()?")
 _SPACED = re.compile(r"<<[ \t]+<([^;{}]{1,300}?)>>[ \t]+>")
 _ALIGNED = re.compile(r"(\b__(?:shared|constant|device)__\s+)alignas(?=\s*\()")
+_STATIC = re.compile(r"\b(?:static\s+__device__|__device__\s+static)\b(?=[^(){};=]*[;=])")
+"""Of variables. clang takes one that only the host sets for a constant."""
 _ATTRIBUTES = (
     "__launch_bounds__",
     "__maxnreg__",
@@ -67,6 +69,7 @@ class CudaProgram:
         text = _ALIGNED.sub(
             r"\1memsim_", text
         )  # which clang reads after a qualifier; nothing moves
+        text = _STATIC.sub(r"\g<0> __attribute__((used))", text)
         return f'#line 1 "{self.file}"\n{text}\n#line 1 "{LAUNCH}"\n{behind}\n'
 
     @property

@@ -94,6 +94,11 @@ class BoundKernel:
         from tracegen.execution.run import Launch, Region
 
         views = [(extent, self.memory.views[extent.name]) for extent in self.memory.extents]
+        halves = {
+            f"{symbol}@{half}": address >> shift & 0xFFFFFFFF
+            for symbol, address in self.symbol_addresses.items()
+            for half, shift in (("lo", 0), ("hi", 32))
+        }
         regions = [
             *(Region(extent=one, content=data, hidden=True) for one, data in self.machine.hidden),
             *(Region(extent=one, content=data) for one, data in views),
@@ -103,7 +108,7 @@ class BoundKernel:
             group_shape=self.group_shape,
             regions=sorted(regions, key=lambda one: one.extent.base_bytes),
             banks=self.machine.banks,
-            specials=self.machine.specials,
+            specials={**self.machine.specials, **halves},
             local_bytes=self.machine.local_bytes,
             private_bytes=self.machine.private_bytes,
         )

@@ -26,6 +26,7 @@ _REFERENCE = re.compile(r"([\w.$]+)@(?:rel32|gotpcrel32|abs32)@lo")
 _OBJECT = re.compile(
     r"^\s*\.type\s+([\w.$]+),@object.*?^\1:\s*(.*?)^\s*\.size\s+\1, (\d+)", re.M | re.S
 )
+_COMMON = re.compile(r"^\s*\.l?comm\s+([\w.$]+),\s*(\d+)", re.M)
 _DIRECTIVE = re.compile(r"^\s*\.(byte|short|long|quad|zero|ascii|asciz|p2align)\b\s*([^\n]*)", re.M)
 _BYTES = {"byte": 1, "short": 2, "long": 4, "quad": 8}
 _ADDRESS = re.compile(r"([A-Za-z_.$][\w.$]*)(?:\+(\d+))?$")
@@ -43,6 +44,7 @@ class AmdCode:
         self.constants: dict[str, int] = {}
         self.has_constant_arguments = False
         objects = {match[1]: (match[2], int(match[3])) for match in _OBJECT.finditer(code.listing)}
+        objects |= {name: ("", int(size)) for name, size in _COMMON.findall(code.listing)}
         named = {
             name
             for block in code.blocks

@@ -24,6 +24,7 @@ from tracegen.tools.toolchain import AmdTools, CompilerMissing, amd_tools
 TRIPLE = "amdgcn-amd-amdhsa"
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel (\S+)", re.MULTILINE)
 _LABEL = re.compile(r"^([\w.$]+):", re.MULTILINE)
+_COMMON = re.compile(r"^\s*\.l?comm\s+([\w.$]+),", re.MULTILINE)
 _REFERENCE = re.compile(r"(?<![\w.$])([\w.$]+)@(?:gotpcrel32|rel32|abs32)@lo")
 _INLINED = ("-mllvm", "-amdgpu-early-inline-all", "-mllvm", "-amdgpu-function-calls=false")
 """As hipcc and AMD's OpenCL have it: every function is inlined, also one that clang alone finds too large."""
@@ -82,7 +83,7 @@ def _check_symbols(listing: str, request: Request) -> None:
         raise KernelError(
             f"the program has no kernel {request.kernel}; it has {', '.join(kernels) or 'none'}"
         )
-    defined = set(_LABEL.findall(listing))
+    defined = {*_LABEL.findall(listing), *_COMMON.findall(listing)}
     for name in _REFERENCE.findall(listing):
         if name not in defined:
             raise CompileError(f"function {name} is not available for {request.target}")

@@ -9,7 +9,7 @@
 #ifdef MEMSIM_CPU
 #define __constant__ __attribute__((constant, used, section("memsim_constant")))
 #else
-#define __constant__ __attribute__((constant))
+#define __constant__ __attribute__((constant, used)) // or a static one, which the host sets, would count as 0
 #endif
 #define __managed__ __attribute__((device))
 #define __grid_constant__
