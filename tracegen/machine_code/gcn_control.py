@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from tracegen.execution import operations as o
-from tracegen.machine_code.gcn_wave import Wave
+from tracegen.machine_code.gcn_wave import Wave, by_patterns
 
 _SYMBOL = re.compile(r"([\w$.]+)@(rel32|gotpcrel32|abs32)@(lo|hi)(?:\+(\d+))?$")
 _COUNTERS = {
@@ -22,14 +21,6 @@ _COUNTERS = {
 """Name in the text -> x of WAIT_COUNT. Others count what has arrived here at once, as local memory's."""
 _AFTER_GETPC = {"lo": 4, "hi": 12}
 """Bytes from the instruction behind s_getpc_b64 to the numbers that an addition of 64 bits adds."""
-
-
-def control(wave: Wave) -> bool:
-    """An instruction of this module; False if it is another one."""
-    for pattern, lower in _PATTERNS:
-        if match := pattern.match(wave.parsed.opcode):
-            return lower(wave, match) is not False
-    return False
 
 
 def _jump(wave: Wave, m: int = o.ALWAYS) -> None:
@@ -139,15 +130,16 @@ def _trap(wave: Wave, match: re.Match[str]) -> None:
     wave.emit("TRAP", y=0)
 
 
-_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Wave, re.Match[str]], bool | None]], ...] = (
-    (re.compile(r"s_(?:c?branch)(?:_(scc[01]|vccn?z|execn?z))?$"), _branch),
-    (re.compile(r"s_(?:add|addc|mov|add_co|add_co_ci)_[ub]32$"), _address),
-    (re.compile(r"s_load_(dwordx2|b64)$"), _table_entry),
-    (re.compile(r"s_wait(?:cnt)?(?:_(\w+))?$"), _wait),
-    (re.compile(r"s_barrier(_signal|_wait)?$"), _barrier),
-    (re.compile(r"s_endpgm(_saved)?$"), _end),
-    (re.compile(r"s_setpc_b64$"), _set_counter),
-    (re.compile(r"s_swappc_b64$"), _call),
-    (re.compile(r"s_getpc_b64$"), _counter),
-    (re.compile(r"s_trap$"), _trap),
+control = by_patterns(
+    (r"s_(?:c?branch)(?:_(scc[01]|vccn?z|execn?z))?$", _branch),
+    (r"s_(?:add|addc|mov|add_co|add_co_ci)_[ub]32$", _address),
+    (r"s_load_(dwordx2|b64)$", _table_entry),
+    (r"s_wait(?:cnt)?(?:_(\w+))?$", _wait),
+    (r"s_barrier(_signal|_wait)?$", _barrier),
+    (r"s_endpgm(_saved)?$", _end),
+    (r"s_setpc_b64$", _set_counter),
+    (r"s_swappc_b64$", _call),
+    (r"s_getpc_b64$", _counter),
+    (r"s_trap$", _trap),
 )
+"""Lowers an instruction of this module; False if it is another one."""

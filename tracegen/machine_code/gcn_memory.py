@@ -10,13 +10,8 @@ import re
 
 from tracegen.compiled.amd.gcn_opcodes import access_bytes, returns_value
 from tracegen.execution import operations as o
-from tracegen.machine_code.gcn_wave import Wave
+from tracegen.machine_code.gcn_wave import Wave, by_patterns
 
-_ACCESS = re.compile(r"(global|flat|scratch|buffer)_(load|store|atomic)_(?!lds|format|block|tr)")
-_SHARED = re.compile(
-    r"ds_(read|write|load|store)(2|2st64|_2addr(?:_stride64)?)?_([ubi])(8|16|32|64|96|128)"
-)
-_SCALAR = re.compile(r"s_load_(dword|b\d|[iu]\d)")
 _SPACES = {
     "global": o.GLOBAL,
     "flat": o.GENERIC,
@@ -36,19 +31,6 @@ _OPERATIONS = {
 }  # fmt: skip
 _SCALAR_BYTES = 32
 """A scalar load of more is cut in two."""
-
-
-def access(wave: Wave) -> bool:
-    """An access to memory; False if the instruction is none."""
-    opcode = wave.parsed.opcode
-    for pattern, lower in ((_ACCESS, _vector), (_SCALAR, _scalar), (_SHARED, _shared)):
-        if match := pattern.match(opcode):
-            lower(wave, match)
-            return True
-    if opcode.startswith("ds_") and _ATOMIC.match(opcode):
-        _shared_atomic(wave)
-        return True
-    return False
 
 
 def _modifiers(wave: Wave, space: int, n_bytes: int) -> int:
@@ -173,7 +155,7 @@ def _shared(wave: Wave, match: re.Match[str]) -> None:
         wave.emit("LOAD", d=d + k * words, a=address, x=x, y=y)
 
 
-def _shared_atomic(wave: Wave) -> None:
+def _shared_atomic(wave: Wave, match: re.Match[str]) -> None:
     """`ds_add_rtn_u32 v0, v1, v2`; of ds_cmpst_b32 the compared value stands first, of ds_cmpstore_b32 the new one."""
     opcode, operands = wave.parsed.opcode, list(wave.parsed.operands)
     returned = operands.pop(0) if returns_value(opcode, "") else None
@@ -186,3 +168,15 @@ def _shared_atomic(wave: Wave) -> None:
     if "cmpst" in opcode and "cmpstore" not in opcode:
         data.reverse()
     _atomic(wave, returned, data[0], data[-1], fields)
+
+
+access = by_patterns(
+    (r"(global|flat|scratch|buffer)_(load|store|atomic)_(?!lds|format|block|tr)", _vector),
+    (r"s_load_(dword|b\d|[iu]\d)", _scalar),
+    (
+        r"ds_(read|write|load|store)(2|2st64|_2addr(?:_stride64)?)?_([ubi])(8|16|32|64|96|128)",
+        _shared,
+    ),
+    (r"ds_(?!(read|write|load|store)_addtid|append|consume|gws|nop)", _shared_atomic),
+)
+"""Lowers an access to memory; False if the instruction is none."""

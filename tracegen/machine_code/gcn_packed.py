@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from tracegen.execution import operations as o
 from tracegen.machine_code.gcn_arithmetic import apply_rule
 from tracegen.machine_code.gcn_table import RULES
 from tracegen.machine_code.gcn_text import number
-from tracegen.machine_code.gcn_wave import AND, OR, Wave
+from tracegen.machine_code.gcn_wave import AND, OR, Wave, by_patterns
 
-_FLOATS = re.compile(r"v_pk_(add|mul|fma|mov)_[fb]32$")
-_HALVES = re.compile(r"v_pk_(add|mul|fma|fmac|min|max)(?:_num)?_(f16|bf16)$")
-_INTEGERS = re.compile(r"v_pk_(\w+_[uib]16)$")
-_MIXED = re.compile(r"v_(?:mad|fma)_mix(lo|hi)?_(?:f32|f16)(?:_f16)?$")
 _OPERATIONS = {
     "add": "ADD",
     "mul": "MULTIPLY",
@@ -23,15 +18,6 @@ _OPERATIONS = {
     "min": "MINIMUM",
     "max": "MAXIMUM",
 }
-
-
-def packed(wave: Wave) -> bool:
-    """An instruction of this module; False if it is another one."""
-    for pattern, lower in _PATTERNS:
-        if match := pattern.match(wave.parsed.opcode):
-            lower(wave, match)
-            return True
-    return False
 
 
 def _selected(wave: Wave, n: int) -> list[tuple[int, int]]:
@@ -189,11 +175,12 @@ def _permute_bytes(wave: Wave, match: re.Match[str]) -> None:
     wave.logic(d, special, ones, 0xCA, nibbles)
 
 
-_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Wave, re.Match[str]], None]], ...] = (
-    (_FLOATS, _floats),
-    (_HALVES, _halves),
-    (_INTEGERS, _integers),
-    (_MIXED, _mixed),
-    (re.compile(r"v_dot2(c|acc)?_f32_b?f16$"), _dot_halves),
-    (re.compile(r"v_perm_b32$"), _permute_bytes),
+packed = by_patterns(
+    (r"v_pk_(add|mul|fma|mov)_[fb]32$", _floats),
+    (r"v_pk_(add|mul|fma|fmac|min|max)(?:_num)?_(f16|bf16)$", _halves),
+    (r"v_pk_(\w+_[uib]16)$", _integers),
+    (r"v_(?:mad|fma)_mix(lo|hi)?_(?:f32|f16)(?:_f16)?$", _mixed),
+    (r"v_dot2(c|acc)?_f32_b?f16$", _dot_halves),
+    (r"v_perm_b32$", _permute_bytes),
 )
+"""Lowers an instruction of this module; False if it is another one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from tracegen.execution import operations as o
 from tracegen.machine_code.gcn_wave import (
@@ -19,15 +18,13 @@ from tracegen.machine_code.gcn_wave import (
     XNOR,
     XOR,
     Wave,
+    by_patterns,
 )
 
 _LOGIC = {
     "and": AND, "or": OR, "xor": XOR, "nand": NAND, "nor": NOR, "xnor": XNOR, "andn2": AND_NOT, "and_not1": AND_NOT,
     "orn2": OR_NOT, "or_not1": OR_NOT, "andn1": NOT_AND, "and_not0": NOT_AND, "orn1": NOT_OR, "or_not0": NOT_OR,
 }  # fmt: skip
-_PAIR = re.compile(rf"s_({'|'.join(_LOGIC)}|not|mov)_b(32|64)$")
-_SAVE = re.compile(rf"s_({'|'.join(_LOGIC)})_(saveexec|wrexec)_b(32|64)$")
-_COMPARISON = re.compile(r"s_cmpk?_(eq|lg|ne|gt|ge|lt|le)_([iuf])(32|64)$")
 _RELATIONS = {
     "eq": o.EQUAL, "lg": o.LESS | o.GREATER, "ne": o.LESS | o.GREATER, "gt": o.GREATER, "ge": o.GREATER | o.EQUAL,
     "lt": o.LESS, "le": o.LESS | o.EQUAL,
@@ -40,15 +37,6 @@ IGNORED = re.compile(
     r"|buffer_(wbl2|inv|wbinvl1|wbinvl1_vol|gl0_inv|gl1_inv)|global_(wb|inv|wbinv)$|v_nop"
 )
 """Instructions that change no register: waits for the pipeline, hints, and caches that this execution does not have."""
-
-
-def scalar(wave: Wave) -> bool:
-    """A scalar instruction that is not in the table; False if it is none of these either."""
-    opcode = wave.parsed.opcode
-    for pattern, lower in _PATTERNS:
-        if match := pattern.match(opcode):
-            return lower(wave, match) is not False
-    return False
 
 
 def _logic(wave: Wave, match: re.Match[str]) -> bool:
@@ -269,22 +257,20 @@ def _denormal_mode(wave: Wave, match: re.Match[str]) -> None:
     wave.flush = 0 if int(wave.operand(0), 0) & 3 else o.FLUSH
 
 
-_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Wave, re.Match[str]], bool | None]], ...] = tuple(
-    (pattern if isinstance(pattern, re.Pattern) else re.compile(pattern), lower)
-    for pattern, lower in (
-        (_PAIR, _logic),
-        (_SAVE, _save_exec),
-        (r"s_(cselect|cmov)_b64$", _select_pair),
-        (_COMPARISON, _compare),
-        (r"s_bitcmp([01])_b(32|64)$", _test_bit),
-        (r"s_(add|sub)(k?)_(?:co_)?i32$", _add_signed),
-        (r"s_(min|max)_([iu])32$", _extreme),
-        (r"s_bfe_([iu])(32|64)$", _bit_field),
-        (r"s_(bcnt0|bcnt1|ff1|ctz|flbit|clz)_i32_[bu]64$", _count_pair),
-        (r"s_brev_b64$", _reverse_pair),
-        (r"s_bfm_b64$", _mask_of_bits),
-        (r"s_wqm_b(32|64)$", _whole_quads),
-        (r"s_(set|get)reg_(imm32_)?b32$", _set_mode),
-        (r"s_denorm_mode$", _denormal_mode),
-    )
+scalar = by_patterns(
+    (rf"s_({'|'.join(_LOGIC)}|not|mov)_b(32|64)$", _logic),
+    (rf"s_({'|'.join(_LOGIC)})_(saveexec|wrexec)_b(32|64)$", _save_exec),
+    (r"s_(cselect|cmov)_b64$", _select_pair),
+    (r"s_cmpk?_(eq|lg|ne|gt|ge|lt|le)_([iuf])(32|64)$", _compare),
+    (r"s_bitcmp([01])_b(32|64)$", _test_bit),
+    (r"s_(add|sub)(k?)_(?:co_)?i32$", _add_signed),
+    (r"s_(min|max)_([iu])32$", _extreme),
+    (r"s_bfe_([iu])(32|64)$", _bit_field),
+    (r"s_(bcnt0|bcnt1|ff1|ctz|flbit|clz)_i32_[bu]64$", _count_pair),
+    (r"s_brev_b64$", _reverse_pair),
+    (r"s_bfm_b64$", _mask_of_bits),
+    (r"s_wqm_b(32|64)$", _whole_quads),
+    (r"s_(set|get)reg_(imm32_)?b32$", _set_mode),
+    (r"s_denorm_mode$", _denormal_mode),
 )
+"""Lowers a scalar instruction that is not in the table; False if it is none of these either."""

@@ -45,7 +45,9 @@ class Parsed:
 
     def listed(self, modifier: str, default: tuple[int, ...]) -> tuple[int, ...]:
         """The numbers of `op_sel:[0,1]`, made as long as the default."""
-        text = self.modifiers.get(modifier, "").strip("[]")
+        if modifier not in self.modifiers:
+            return default
+        text = self.modifiers[modifier].strip("[]")
         found = tuple(int(one, 0) for one in text.split(",") if one)
         return found + default[len(found) :]
 
@@ -73,6 +75,7 @@ def _parsed(text: str) -> Parsed:
     )
 
 
+@lru_cache(maxsize=1 << 12)
 def number(text: str, kind: Kind) -> int | None:
     """The bits of a constant operand; None if the text is none.
 

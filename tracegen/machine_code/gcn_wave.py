@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from memsim.errors import KernelError
@@ -16,7 +17,7 @@ from tracegen.machine_code.gcn_text import Kind, Parsed, number
 _REGISTER = re.compile(r"(v|s|a|ttmp)(?:(\d+)|\[(\d+):(\d+)\])$")
 _USED = re.compile(r"\b([vsa]|ttmp)(?:(\d+)\b|\[\d+:(\d+)\])")
 _MASK = re.compile(r"(vcc|exec)(_lo|_hi)?$")
-_SIGNS = re.compile(r"(-(?=[va-z|])|neg\()?(\||abs\()?(sext\()?([^|)]*)")
+_SIGNED = re.compile(r"(-(?=[va-z|])|neg\()?(\||abs\()?(sext\()?([^|)]*)")
 _PART = re.compile(r"(BYTE|WORD)_(\d)")
 _APERTURES = {"src_shared_base": o.LOCAL_WINDOW, "src_private_base": o.PRIVATE_WINDOW}
 _TEMPORARIES = 80
@@ -30,6 +31,40 @@ NOT_A, AND, OR, XOR, AND_NOT, OR_NOT, NAND, NOR, XNOR, NOT_AND, NOT_OR = (
 
 class UnknownInstruction(Exception):
     """The tables have no such instruction, or not with these modifiers."""
+
+
+Lower = Callable[["Wave", re.Match[str]], bool | None]
+
+
+def by_patterns(*patterns: tuple[str, Lower]) -> Callable[[Wave], bool]:
+    """A function that lowers the instructions whose opcode matches; it returns False if the instruction is another one."""
+    compiled = [(re.compile(pattern), lower) for pattern, lower in patterns]
+
+    @lru_cache(maxsize=1 << 12)
+    def found(opcode: str) -> tuple[Lower, re.Match[str]] | None:
+        matches = ((lower, pattern.match(opcode)) for pattern, lower in compiled)
+        return next(((lower, match) for lower, match in matches if match), None)
+
+    def lower_one(wave: Wave) -> bool:
+        known = found(wave.parsed.opcode)
+        return known is not None and known[0](wave, known[1]) is not False
+
+    return lower_one
+
+
+@lru_cache(maxsize=1 << 12)
+def _register(text: str) -> tuple[str, int] | None:
+    """The file of a register, and its number or that of the first one."""
+    match = _REGISTER.match(text)
+    return (match[1], int(match[2] or match[3])) if match else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _signs(text: str) -> tuple[bool, bool, bool, str]:
+    """Whether an operand changes its sign, drops it, is extended with it; and the operand without that."""
+    match = _SIGNED.match(text)
+    assert match is not None
+    return bool(match[1]), bool(match[2]), bool(match[3]), match[4]
 
 
 class Source(NamedTuple):
@@ -126,8 +161,8 @@ class Wave:
         """The first row of an operand without modifiers."""
         if text in self.names:
             return self.names[text]
-        if match := _REGISTER.match(text):
-            return self.files[match[1]] + int(match[2] or match[3])
+        if register := _register(text):
+            return self.files[register[0]] + register[1]
         words = 2 if kind.endswith("64") else 1
         value = number(text, kind)
         if value is not None:
@@ -233,19 +268,23 @@ class Wave:
         text = self.operand(index)
         if self.unit == "scalar":
             return Source(self.read(text, kind))
-        match = _SIGNS.match(text)
-        assert match is not None
-        plain, place = match[4], index - self.first_source
-        row = self.read(plain if number(text, kind) is None else text, kind)
-        selected = self.parsed.modifiers.get(f"src{place}_sel", "DWORD")
+        negate, absolute, extends, plain = _signs(text)
+        is_number, place, parsed = (
+            number(text, kind) is not None,
+            index - self.first_source,
+            self.parsed,
+        )
+        row = self.read(text if is_number else plain, kind)
+        selected = (
+            parsed.modifiers.get(f"src{place}_sel", "DWORD") if parsed.form == "sdwa" else "DWORD"
+        )
         if selected != "DWORD":
-            row = self.part(row, selected, match[3] is not None)
-        if "dpp" in self.parsed.form and place == 0:
+            row = self.part(row, selected, extends)
+        if "dpp" in parsed.form and place == 0:
             row = gcn_lanes.data_parallel(self, row, kind)
-        if number(text, kind) is not None:
+        if is_number:
             return Source(row)
-        listed = self.parsed.listed("neg", (0, 0, 0))
-        return Source(row, bool(match[1]) != bool(listed[min(place, 2)]), bool(match[2]))
+        return Source(row, negate != bool(parsed.listed("neg", (0, 0, 0))[min(place, 2)]), absolute)
 
     def part(self, row: int, selected: str, signed: bool = False) -> int:
         """A byte or a half of a row, extended."""
