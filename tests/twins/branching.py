@@ -85,10 +85,11 @@ class Branching(Program):
             self.emit("SELECT", d=row, a=nan, b=row, m=low)
         elif form:
             self.emit("COMPARE_F16", d=low >> 1, e=high >> 1, a=row, b=row, x=unordered)
-            for mask, ones in ((low, 0x7FFF), (high, 0x7FFF0000)):
+            for mask, ones in ((low, 0xFFFF), (high, 0xFFFF0000)):
                 bits = made.temporary()
                 self.emit("LOGIC3", d=bits, a=row, b=made.constant(ones), y=_OR)
                 self.emit("SELECT", d=row, a=bits, b=row, m=mask)
+        self.emit("MOVE", d=made.temporary())
 
     # --- memory -------------------------------------------------------------------------------------
     def access(self) -> None:
@@ -133,7 +134,7 @@ class Branching(Program):
             x |= {1: 0, 4: 1, 8: 2, 16: 3}[size] << o.SCALE
         else:
             self.emit("MULTIPLY_ADD", d=at, a=at, b=made.constant(size))
-        fields = {"a": at, "guard": guard, "slot": int(rng.choice([0, 1, 2, 7]))}
+        fields = {"a": at, "guard": guard, "slot": int(rng.choice([0, 1, 2, 6, 7]))}
         if space in (o.GLOBAL, o.GENERIC):
             x |= o.ADDRESS_32 | o.SIGNED_32 * int(rng.integers(0, 2))
             fields["b"] = made.constant(base & 0xFFFFFFFF, base >> 32)
@@ -176,7 +177,12 @@ class Branching(Program):
 
     def wait(self) -> None:
         self.next()
-        if self.rng.random() < 0.5:
+        kind = self.rng.integers(0, 4)
+        if kind == 0:
+            self.emit("COPIES_END")
+        elif kind == 1:
+            self.emit("WAIT_COPIES", y=int(self.rng.integers(0, 4)))
+        elif kind == 2:
             self.emit("WAIT_SLOTS", y=int(self.rng.integers(1, 8)))
         else:
             self.emit("WAIT_COUNT", y=int(self.rng.integers(0, 4)), x=int(self.rng.integers(0, 3)))

@@ -18,6 +18,8 @@ from tracegen.execution.code import INSTRUCTION_BITS, NO_SLOT, Code
 Bytes = npt.NDArray[np.uint8]
 NAMES = list(o.OPERATIONS)
 WINDOW_BYTES = 1 << 24
+COPIES = 6
+"""The slot of copies from global to local memory."""
 
 
 @dataclass
@@ -88,6 +90,7 @@ class Warp:
         self.events: list[Event] = []
         self.last = [-1] * 8
         self.loads: list[int] = []
+        self.copies: list[int] = []
         self.scalar_load = self.settled = -1
 
     def mask(self, source: int) -> Any:
@@ -305,10 +308,11 @@ def barrier(s: Step) -> None:
         s.warp.at_barrier.append((s, s.m().copy()))
 
 
-@operation("TRAP")
+@operation("TRAP", "UNKNOWN")
 def trap(s: Step) -> None:
     if s.who.any():
-        what = ("a trap", "an assertion that failed", "an instruction that is not known")[s.y]
+        which = 2 if operations.name_of(s) == "UNKNOWN" else s.y
+        what = ("a trap", "an assertion that failed", "an instruction that is not known")[which]
         raise KernelError(f"instruction {instruction(s)} is {what}, in sub-group {s.warp.number}")
 
 
@@ -353,6 +357,18 @@ def wait_count(s: Step) -> None:
         s.warp.settle(loads[-1 - s.y])
     if s.x == 1 and s.y == 0:
         s.warp.settle(s.warp.scalar_load)
+
+
+@operation("COPIES_END")
+def copies_end(s: Step) -> None:
+    """Accesses of slot 6 up to here are a group of copies, and of all groups before."""
+    s.warp.copies.append(s.warp.last[COPIES])
+
+
+@operation("WAIT_COPIES")
+def wait_copies(s: Step) -> None:
+    if len(s.warp.copies) > s.y:
+        s.warp.settle(s.warp.copies[-1 - s.y])
 
 
 def addresses_of(s: Step) -> Lanes:

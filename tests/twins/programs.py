@@ -98,7 +98,7 @@ def conversion(rng: Rng) -> dict[str, int]:
         x |= some(rng, o.FLUSH_SOURCE)
     if is_float and to_float:
         x |= some(rng, o.WHOLE_NUMBER)
-    if to_float or source not in (o.U64, o.S64):
+    if is_float if to_float else source not in (o.U64, o.S64):
         x |= some(rng, o.SATURATE_TO)
     parts = {8: 4, 16: 2}.get(
         {o.U8: 8, o.S8: 8, o.U16: 16, o.S16: 16, o.F16: 16, o.BFLOAT16: 16}.get(source, 32), 1
@@ -140,7 +140,7 @@ MODIFIERS: dict[str, Callable[[Rng], dict[str, int]]] = {
 """Operation -> its modifiers, at random. Those that are not named have none."""
 NOT_STRAIGHT = {
     *("LOAD", "STORE", "ATOMIC", "LOAD_CONSTANT", "CLOCK", "BLOCK", "BRANCH", "BRANCH_TABLE", "RETURN", "EXIT", "JOIN_SET"),
-    *("JOIN_WAIT", "JOIN_LEAVE", "SYNC_LANES", "BARRIER", "WAIT_SLOTS", "WAIT_COUNT", "TRAP"),
+    *("JOIN_WAIT", "JOIN_LEAVE", "SYNC_LANES", "BARRIER", "WAIT_SLOTS", "WAIT_COUNT", "TRAP", "UNKNOWN", "COPIES_END", "WAIT_COPIES"),
 }  # fmt: skip
 STRAIGHT = [name for name in o.OPERATIONS if name not in NOT_STRAIGHT]
 """Operations that only work on rows and masks."""

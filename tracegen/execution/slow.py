@@ -155,37 +155,30 @@ def _mode(x: int) -> int:
 
 
 @inner
-def _rounded_f32(which: int, a: int, b: int, c: int, x: int) -> int:
-    first = _with_signs(
-        _flushed(np.float64(float_of(a)), x), x & _NEGATE_A != 0, x & _ABSOLUTE_A != 0
-    )
-    second = _with_signs(
-        _flushed(np.float64(float_of(b)), x), x & _NEGATE_B != 0, x & _ABSOLUTE_B != 0
-    )
-    if which == ROUNDED_ADD_F32:
-        value = first + second
-        value = _sticky(value, _exact_error(first, second, value))
-    else:
-        value = first * second  # exact: 48 bits
-        if which == ROUNDED_FUSED_F32:
-            third = _with_signs(
-                _flushed(np.float64(float_of(c)), x), x & _NEGATE_C != 0, x & _ABSOLUTE_C != 0
-            )
-            total = value + third
-            value = _sticky(total, _exact_error(value, third, total))
-    return float_bits(_flushed(_clamped(value, x), x), _mode(x))
-
-
-@inner
-def _rounded_f64(which: int, a: float, b: float, c: float, x: int) -> float:
+def _rounded(which: int, a: float, b: float, c: float, x: int) -> float:
+    """A sum, product or both of doubles with the rounding in x. Floats so computed can be rounded once more that way."""
     first = _with_signs(a, x & _NEGATE_A != 0, x & _ABSOLUTE_A != 0)
     second = _with_signs(b, x & _NEGATE_B != 0, x & _ABSOLUTE_B != 0)
     third = _with_signs(c, x & _NEGATE_C != 0, x & _ABSOLUTE_C != 0)
-    if which == ROUNDED_ADD_F64:
+    if which in (ROUNDED_ADD_F32, ROUNDED_ADD_F64):
         second, third = 1.0, second
-    elif which == ROUNDED_MULTIPLY_F64:  # a zero with the sign of the product
+    elif which in (
+        ROUNDED_MULTIPLY_F32,
+        ROUNDED_MULTIPLY_F64,
+    ):  # a zero with the sign of the product
         third = math.copysign(0.0, math.copysign(1.0, first) * math.copysign(1.0, second))
     return _clamped(fused_towards(first, second, third, _mode(x)), x)
+
+
+@inner
+def _rounded_f32(which: int, a: int, b: int, c: int, x: int) -> int:
+    first, second, third = (
+        _flushed(np.float64(float_of(a)), x),
+        _flushed(np.float64(float_of(b)), x),
+        _flushed(np.float64(float_of(c)), x),
+    )
+    bits = float_bits(_rounded(which, first, second, third, x), _mode(x))
+    return bits & 0x80000000 if x & _FLUSH and bits & 0x7F800000 == 0 else bits
 
 
 @inner
@@ -339,7 +332,7 @@ def _lane(
     if ROUNDED_ADD_F32 <= which <= ROUNDED_FUSED_F32:
         return _rounded_f32(which, a, b, c, x)
     if ROUNDED_ADD_F64 <= which <= ROUNDED_FUSED_F64:
-        return bits_of_double(_rounded_f64(which, double_of(a2), double_of(b2), double_of(c2), x))
+        return bits_of_double(_rounded(which, double_of(a2), double_of(b2), double_of(c2), x))
     if which == DOT4:
         return _dot4(a, b, c, x)
     return _differences(a, b, c, x)
