@@ -128,14 +128,25 @@ def _compare(e: Emitter, s: Sass) -> None:
 def _which_extreme(e: Emitter, s: Sass) -> None:
     """`DSETP.MIN.AND p, q, a, b, PT`: p, whether a is the minimum; q, whether neither is a number."""
     d, second, a, b, p = s.operands
-    if s.base != "DSETP" or not p.is_true or any(one.negative or one.absolute for one in (a, b)):
+    if s.base != "DSETP" or not p.is_true:
         raise UnknownInstruction
-    x, y = e.double(a, "a")[0], e.double(b, "b")[0]
+    x, y = (_signed_double(e, one) for one in (a, b))
     least, none = e.temporary(2), e.temporary_mask()
     e.emit("MINIMUM_F64" if s.has("MIN") else "MAXIMUM_F64", d=least, a=x, b=y)
     e.emit("COMPARE_F64", d=none, a=x, b=x, x=o.UNORDERED)
     e.emit("COMPARE64_U", d=e.result_mask(d), a=least, b=x, x=o.EQUAL)
     e.emit("COMPARE_F64", d=e.result_mask(second), a=y, b=y, m=2 * none, x=o.UNORDERED)
+
+
+def _signed_double(e: Emitter, operand: Operand) -> int:
+    """Two rows with a double, its sign applied."""
+    row, sign = e.double(operand, "a")
+    if not sign:
+        return row
+    signed = e.temporary(2)
+    e.emit("MOVE", d=signed, a=row)
+    e.emit("SELECT", d=signed + 1, a=row + 1, x=sign)
+    return signed
 
 
 @lowers("FSET DSET", f"{_COMPARED} BF")

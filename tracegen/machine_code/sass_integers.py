@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tracegen.execution import operations as o
 from tracegen.execution.operations import NEVER, TRASH_MASK, TRASH_ROW, ZERO_ROW
 from tracegen.machine_code.sass_emit import Emitter, UnknownInstruction, carries, float_bits, lowers
@@ -36,10 +38,30 @@ def _select(e: Emitter, s: Sass) -> None:
         e.emit("SELECT", d=e.result(d) + k, a=rows[0] + k, b=rows[1] + k, m=e.mask(p))
 
 
-@lowers("PRMT", "IDX")
+_CHOICES = {
+    "F4E": (0x3210, 0x4321, 0x5432, 0x6543),
+    "B4E": (0x5670, 0x6701, 0x7012, 0x0123),
+    "RC8": (0x0000, 0x1111, 0x2222, 0x3333),
+    "ECL": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ECR": (0x0000, 0x1110, 0x2210, 0x3210),
+    "RC16": (0x1010, 0x3232, 0x1010, 0x3232),
+}
+"""What the lowest two bits of the selector choose in the other modes of PRMT (PTX ISA, prmt)."""
+
+
+@lowers("PRMT", f"IDX {' '.join(_CHOICES)}")
 def _permute(e: Emitter, s: Sass) -> None:
     d, a, chosen, b = s.operands
-    e.emit("PERMUTE_BYTES", d=e.result(d), a=e.whole(a), b=e.whole(b), c=e.whole(chosen))
+    selector = e.whole(chosen)
+    if mode := s.one_of(*_CHOICES):
+        first, second, third, fourth = _CHOICES[mode]
+        table = e.constant(first | second << 16, third | fourth << 16)
+        distance, found = e.temporary(), e.temporary(2)
+        e.emit("BIT_FIELD_U", d=distance, a=selector, b=ZERO_ROW, c=e.constant(2))
+        e.emit("SHIFT_LEFT", d=distance, a=distance, b=e.constant(4))
+        e.emit("SHIFT_RIGHT64_U", d=found, a=table, b=distance)
+        selector = found
+    e.emit("PERMUTE_BYTES", d=e.result(d), a=e.whole(a), b=e.whole(b), c=selector)
 
 
 @lowers("P2R")
@@ -121,10 +143,43 @@ def _add64(e: Emitter, masks: list[Operand], d: Operand, sources: list[Operand])
     e.emit("ADD64", d=e.result(d), a=rows[0], b=rows[1])
 
 
-@lowers("VIADD")
+_PACKED = {"8x4": 8, "U8x4": 8, "S8x4": 8, "16x2": 16, "U16x2": 16, "S16x2": 16}
+"""Instructions on the bytes or halves of their operands."""
+
+
+def each_part(
+    e: Emitter, s: Sass, d: int, sources: list[Operand], step: Callable[[list[int]], int]
+) -> None:
+    """Does a step with each byte or half of the sources, and packs what it finds."""
+    kind = s.one_of(*_PACKED)
+    bits, total = _PACKED[kind], ZERO_ROW
+    for at in range(0, 32, bits):
+        rows = []
+        for one in sources:
+            rows.append(e.temporary())
+            name = "BIT_FIELD_S" if kind[0] == "S" else "BIT_FIELD_U"
+            fields = {"a": e.plain(one), "b": e.constant(at), "c": e.constant(bits)}
+            e.emit(name, d=rows[-1], **fields)
+        found, joined = e.temporary(), e.temporary()
+        e.emit("BIT_FIELD_U", d=found, a=step(rows), b=ZERO_ROW, c=e.constant(bits))
+        e.emit("SHIFT_LEFT", d=found, a=found, b=e.constant(at))
+        e.emit("LOGIC3", d=joined, a=total, b=found, y=0xFC)
+        total = joined
+    e.move(d, total)
+
+
+def _added(e: Emitter, a: Operand, b: Operand, rows: list[int]) -> int:
+    total = e.temporary()
+    add(e, [], total, [(rows[0], a.negative), (rows[1], b.negative)], [])
+    return total
+
+
+@lowers("VIADD", " ".join(_PACKED))
 def _add2(e: Emitter, s: Sass) -> None:
     d, a, b = s.operands
-    add(e, [], e.result(d), [e.signed(a), e.signed(b)], [])
+    if s.has(*_PACKED):
+        return each_part(e, s, e.result(d), [a, b], lambda rows: _added(e, a, b, rows))
+    return add(e, [], e.result(d), [e.signed(a), e.signed(b)], [])
 
 
 @lowers("IABS")
@@ -207,11 +262,22 @@ def _dot(e: Emitter, s: Sass) -> None:
 
 @lowers("VABSDIFF VABSDIFF4", "U32 S32 U8 S8 ACC")
 def _sum_of_differences(e: Emitter, s: Sass) -> None:
+    """Of the four bytes with `.ACC` the sum, else each for itself."""
     d, a, b, c = s.operands
+    if s.base == "VABSDIFF4" and not s.has("ACC"):
+        if not c.is_zero:
+            raise UnknownInstruction
+        kind = Sass(s.text, s.base, ("S8x4" if s.has("S8") else "U8x4",), s.guard, s.operands)
+        return each_part(e, kind, e.result(d), [a, b], lambda rows: _difference(e, rows))
     x = s.has("U32", "U8") | (s.base == "VABSDIFF4") << 1
-    if x & 2 and not s.has("ACC"):
-        raise UnknownInstruction
-    e.emit("SUM_DIFFERENCES", d=e.result(d), a=e.whole(a), b=e.whole(b), c=e.whole(c), x=x)
+    fields = {"a": e.whole(a), "b": e.whole(b), "c": e.whole(c)}
+    return e.emit("SUM_DIFFERENCES", d=e.result(d), x=x, **fields)
+
+
+def _difference(e: Emitter, rows: list[int]) -> int:
+    found = e.temporary()
+    e.emit("SUM_DIFFERENCES", d=found, a=rows[0], b=rows[1])
+    return found
 
 
 # --- bits -------------------------------------------------------------------------------------------
@@ -360,15 +426,19 @@ def combined(
     e.move_mask(results["e"], 2 * opposite)
 
 
-@lowers("IMNMX VIMNMX", f"{_SIZES} RELU")
+@lowers("IMNMX VIMNMX", f"{_SIZES} RELU {' '.join(_PACKED)}")
 def _extreme(e: Emitter, s: Sass) -> None:
     """`VIMNMX p, q, d, a, b, !PT`: p and q, also behind d, tell which one it was, and are not needed."""
     told, d, (a, b, least, *low) = carries(s)
     if any(not one.is_true for one in told) or any(not one.is_false for one in low):
         raise UnknownInstruction
+    if s.has(*_PACKED):
+        return each_part(
+            e, s, e.result(d), [a, b], lambda rows: extreme(e, s, (rows[0], rows[1]), least)
+        )
     wide = s.has("64", "U64", "S64")
     rows = (e.wide(a), e.wide(b)) if wide else (e.whole(a), e.whole(b))
-    e.move(e.result(d), extreme(e, s, rows, least), 2 if wide else 1)
+    return e.move(e.result(d), extreme(e, s, rows, least), 2 if wide else 1)
 
 
 @lowers("VIMNMX3", "U32 S32 RELU")

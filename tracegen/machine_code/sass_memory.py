@@ -230,46 +230,40 @@ def _atomic_kind(s: Sass, name: str) -> int:
 
 
 # --- matrices in local memory -----------------------------------------------------------------------
-@lowers("LDSM", "16 8 M88 MT88 2 4")
-def _load_matrices(e: Emitter, s: Sass) -> None:
-    """`LDSM.16.M88.4`: matrix k has 8 rows of 16 bytes, at the addresses of lanes 8k to 8k + 7. Lane l gets the 4 bytes of its
+@lowers("LDSM STSM", "16 8 M88 MT88 2 4")
+def _matrices(e: Emitter, s: Sass) -> None:
+    """`LDSM.16.M88.4`: matrix k has 8 rows of 16 bytes, at the addresses of lanes 8k to 8k + 7. Lane l has the 4 bytes of its
     row l / 4 that begin at 4 (l modulo 4); transposed, elements 2 (l modulo 4) and the next one of column l / 4."""
-    d, address = s.operands
+    loads = s.base == "LDSM"
+    value, address = s.operands if loads else s.operands[::-1]
     count = int(s.one_of("2", "4") or 1)
     if s.has("8") or not s.has("M88", "MT88"):
         raise UnknownInstruction
-    own = e.temporary()
-    rows = _fields(e, s, address, o.LOCAL)
+    own, rows = e.temporary(), _fields(e, s, address, o.LOCAL)
     e.emit("ADD3", d=own, a=rows["a"], b=rows["b"], c=e.constant(rows["y"]))
-    found = [_matrix(e, own, k, s.has("MT88")) for k in range(count)]
-    for k, row in enumerate(found):
-        e.move(e.result(d) + k, row)
+    lanes, half = range(e.assembler.lanes), o.KEEP_HALF
+    for k in range(count):
+        row = e.result(value) + k if loads else e.plain(value, count) + k
+        if not s.has("MT88"):
+            places = [(8 * k + lane // 4, 4 * (lane % 4)) for lane in lanes]
+            _element(e, own, places, row, loads, 4 << o.BYTES)
+            continue
+        for part in range(2):
+            places = [(8 * k + 2 * (lane % 4) + part, 2 * (lane // 4)) for lane in lanes]
+            x = 2 << o.BYTES | half | (o.HIGH_HALF if part else 0)
+            _element(e, own, places, row, loads, x)
 
 
-def _matrix(e: Emitter, own: int, matrix: int, transposed: bool) -> int:
-    lane = e.assembler.special("lane")
-    fourth, rest, result = e.temporary(), e.temporary(), e.temporary()
-    e.emit("SHIFT_RIGHT_U", d=fourth, a=lane, b=e.constant(2))
-    e.emit("LOGIC3", d=rest, a=lane, b=e.constant(3), y=0xC0)
-    if not transposed:
-        _from_row(e, own, matrix, (fourth, 0), (rest, 2), result, o.LOCAL | 4 << o.BYTES)
-        return result
-    double = e.temporary()
-    e.emit("ADD3", d=double, a=rest, b=rest)
-    for k, half in enumerate((o.KEEP_HALF, o.KEEP_HALF | o.HIGH_HALF)):
-        _from_row(e, own, matrix, (double, k), (fourth, 1), result, o.LOCAL | 2 << o.BYTES | half)
-    return result
-
-
-def _from_row(
-    e: Emitter, own: int, matrix: int, row: tuple[int, int], place: tuple[int, int], d: int, x: int
+def _element(
+    e: Emitter, own: int, places: list[tuple[int, int]], row: int, loads: bool, x: int
 ) -> None:
-    """Loads from row row[0] + row[1] of a matrix, from byte place[0] << place[1] of it on."""
-    source, base, offset = e.temporary(), e.temporary(), e.temporary()
-    e.emit("ADD3", d=source, a=row[0], b=e.constant(8 * matrix + row[1]))
-    e.emit("PERMUTE_LANES", d=base, a=own, c=source)
-    e.emit("SHIFT_LEFT", d=offset, a=place[0], b=e.constant(place[1]))
-    e.emit("LOAD", d=d, a=base, b=offset, x=x | o.ADDRESS_32)
+    """Each lane's access to an element. places : by lane, the lane with the address of its row, and bytes to add"""
+    base = e.temporary()
+    sources = e.assembler.lane_table(tuple(lane for lane, _ in places))
+    offsets = e.assembler.lane_table(tuple(offset for _, offset in places))
+    e.emit("PERMUTE_LANES", d=base, a=own, c=sources)
+    fields = {"a": base, "b": offsets, "x": x | o.LOCAL | o.ADDRESS_32}
+    e.emit("LOAD", d=row, **fields) if loads else e.emit("STORE", c=row, **fields)
 
 
 @lowers("QSPC", "E S G L")

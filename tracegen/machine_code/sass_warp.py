@@ -72,15 +72,15 @@ def _reduce(e: Emitter, s: Sass) -> None:
     e.move(e.result(d), row)
 
 
-@lowers("R2UR", "BROADCAST OR FILL")
+@lowers("R2UR", "BROADCAST FILL")
 def _to_uniform(e: Emitter, s: Sass) -> None:
-    """The value of the first lane. Each lane has its own copy of uniform registers, so that lanes that have parted do not
-    disturb each other."""
+    """The value of the first lane, and which lanes have it. Each lane has its own copy of uniform registers, so that lanes
+    that have parted do not disturb each other."""
     masks, d, (a, *_) = carries(s)
-    if any(not one.is_true for one in masks) or s.has("OR"):
-        raise UnknownInstruction
     row = e.temporary()
     e.emit("READ_FIRST_LANE", d=row, a=e.whole(a))
+    for one in masks:
+        e.emit("COMPARE_U", d=e.result_mask(one), a=row, b=e.whole(a), x=RELATIONS["EQ"])
     e.move(e.result(d), row)
 
 
@@ -140,8 +140,8 @@ def _special(e: Emitter, s: Sass) -> None:
 
 # --- what has no effect here ------------------------------------------------------------------------
 @lowers(
-    "NOP YIELD NANOSLEEP MEMBAR ERRBAR CCTL CCTLL CCTLT FENCE PREEXIT ACQBULK PMTRIG UCGABAR_ARV WARPGROUP UNOP CGAERRBAR",
-    "ALL GPU SYS CTA SC E IVALL IVALLP PF1 PF2 PF1.5 IV RS RSLB WB U C D I IVTH VIEW ASYNC S T G DEPBAR ARRIVE MMIO VC "
+    "NOP YIELD NANOSLEEP MEMBAR ERRBAR CCTL CCTLL CCTLT FENCE ENDCOLLECTIVE PREEXIT ACQBULK PMTRIG UCGABAR_ARV WARPGROUP UNOP CGAERRBAR",
+    "WARP ALL GPU SYS CTA SC E IVALL IVALLP PF1 PF2 PF1.5 IV RS RSLB WB U C D I IVTH VIEW ASYNC S T G DEPBAR ARRIVE MMIO VC "
     "SYNCS ALLGPU LE",
 )
 def _nothing(e: Emitter, s: Sass) -> None:
@@ -240,6 +240,8 @@ def _branch(e: Emitter, s: Sass) -> None:
         raise UnknownInstruction
     label = f"{e.instruction.targets[0]:x}"
     before = s.operands[:-1]
+    if s.has("DIV", "CONV") and not before:
+        return _branch_apart(e, s, label)
     if s.has("DIV", "CONV"):
         e.emit("SYNC_LANES", a=e.whole(before[-1]))
         return e.emit("BRANCH", label=label) if s.has("CONV") else None
@@ -247,6 +249,15 @@ def _branch(e: Emitter, s: Sass) -> None:
     if s.has("ANY", "ALL") and masks:
         raise UnknownInstruction
     return e.emit("BRANCH", m=masks[0] if masks else ALWAYS, label=label)
+
+
+def _branch_apart(e: Emitter, s: Sass, label: str) -> None:
+    """`BRA.DIV target` of Turing jumps where not all lanes of the sub-group are here."""
+    here, mask = e.temporary(), e.temporary_mask()
+    e.emit("MASK_TO_ROWS", guard=ALWAYS, d=here, m=ALWAYS, x=3)
+    relation = RELATIONS["NE" if s.has("DIV") else "EQ"]
+    e.emit("COMPARE_U", d=mask, a=here, b=e.constant(-1), x=relation)
+    e.emit("BRANCH", m=2 * mask, label=label)
 
 
 _THROUGH = re.compile(r"(U?R\d+)(?: (-?0x[0-9a-f]+))?(?: `\((.*)\))?$")
