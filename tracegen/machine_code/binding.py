@@ -85,7 +85,7 @@ class BoundKernel:
 
     @property
     def symbol_addresses(self) -> dict[str, int]:
-        """The addresses of variables, for code that names them: `32@lo(x)` in SASS, `x@rel32@lo` of AMD."""
+        """The addresses of variables; code names them as `32@lo(x)` in SASS, and `x@rel32@lo` on AMD's GPUs."""
         return {symbol: self.memory.bases[name] for symbol, name in self.symbols.items()}
 
     @property
@@ -93,6 +93,11 @@ class BoundKernel:
         """The launch as the interpreter takes it; the memory is shared with this object."""
         from tracegen.execution.run import Launch, Region
 
+        halves = {
+            f"{symbol}@{half}": address >> bits & 0xFFFFFFFF
+            for symbol, address in self.symbol_addresses.items()
+            for half, bits in (("lo", 0), ("hi", 32))
+        }
         views = [(extent, self.memory.views[extent.name]) for extent in self.memory.extents]
         halves = {
             f"{symbol}@{half}": address >> shift & 0xFFFFFFFF
