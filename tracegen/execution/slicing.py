@@ -6,6 +6,9 @@ Analysis, section 2.1.4, there `faint variables`), lane by lane. Loads and store
 they are marked SKIPPED. Values stored to local and private memory are needed if any load there is. Of global
 memory this is not assumed: the interpreter notes which arrays needed loads read and skipped stores write, and where one
 array is both, the launch is run again with `global_values`.
+
+Where a mask says which lanes work, as AMD's exec, a variable may be needed by lanes that work at this place, by others, or by
+both: what is written under the mask is new for the former alone, and the mask's changes turn some into others.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ _ROOTS = frozenset(
 """Operations that are needed for what they do, not for what they write."""
 _ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
 _JUMPS = frozenset(("BRANCH_TABLE", "RETURN"))
-_WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "ROWS_TO_MASK", "VOTE_WHOLE"))
+_WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE_WHOLE"))
 """What these write, they write in all lanes, whatever the guard."""
 _PARTIAL = frozenset(("WRITE_LANE", "PERMUTE_LANES"))
 """These may keep what stands in the row."""
@@ -55,6 +58,9 @@ class _Use:
 
     values : what an access reads besides its address;  kills : of what it writes, what keeps nothing of before
     space : of an access, else -1
+    works_alone : whether it writes for lanes of exec alone
+    everywhere : of what it reads, what it reads of lanes that do not work, too
+    narrows, widens : of one that writes exec: whether no lane is added, and whether none is taken away
     """
 
     name: str
@@ -64,6 +70,11 @@ class _Use:
     values: int
     space: int
     successors: tuple[int, ...]
+    works_alone: bool = False
+    everywhere: int = 0
+    writes_exec: bool = False
+    narrows: bool = False
+    widens: bool = False
 
 
 def sliced(code: Code, *, global_values: bool = False) -> Code:
@@ -89,6 +100,7 @@ def _uses(code: Code) -> Iterator[_Use]:
     # Calls end basic blocks, so lanes return to the beginning of one.
     places = tuple(sorted({at for at in code.places.values() if code.table[at, 0] == block}))
     n = len(code.table)
+    executing = 2 * next(iter(code.masks), -1)
     for k, numbers in enumerate(code.table.tolist()):
         row = MicroOperation(*numbers)
         operation = _BY_NUMBER[row.op]
@@ -107,12 +119,24 @@ def _uses(code: Code) -> Iterator[_Use]:
         reads |= mask(row.guard >> 1)
         reads |= _sum(mask(getattr(row, field) >> 1) for field in operation.masks_read)
         stored = _sum(rows(getattr(row, field), count) for field, count in values.items())
-        keeps = row.guard != ALWAYS and name not in _WHOLE
+        masks_read = reads >> code.n_rows << code.n_rows
+        works_alone = (
+            executing >= 0
+            and row.guard not in (ALWAYS, executing ^ 1)
+            and name not in _WHOLE
+            and name != "WRITE_LANE"
+        )
+        everywhere = reads if executing >= 0 else 0
+        if (works_alone or name == "READ_FIRST_LANE") or _is_within(name, row, executing):
+            everywhere = masks_read
+        keeps = row.guard not in (ALWAYS, executing) and name not in _WHOLE
         keeps = (
             keeps
             or name in _PARTIAL
             or (name == "LOAD" and row.x & (o.HIGH_HALF | o.KEEP_HALF) != 0)
         )
+        if row.guard == executing and writes >> code.n_rows:
+            keeps = True  # bits of masks, of which others read the whole
         following = (k + 1,) if k + 1 < n else ()
         if name == "BRANCH":
             always = row.guard == row.m == ALWAYS
@@ -122,8 +146,27 @@ def _uses(code: Code) -> Iterator[_Use]:
         elif name in ("EXIT", "TRAP") and row.guard == ALWAYS:
             following = ()
         yield _Use(
-            name, writes, 0 if keeps else writes, reads, stored, row.x & 7 if name in _ACCESSES else -1, following
+            name, writes, 0 if keeps else writes, reads, stored, row.x & 7 if name in _ACCESSES else -1, following,
+            works_alone, everywhere, bool(writes & mask(executing >> 1)), *_change(name, row, executing),
         )  # fmt: skip
+
+
+def _is_within(name: str, row: MicroOperation, executing: int) -> bool:
+    """Whether it is a comparison in all lanes whose result counts in those of exec alone."""
+    combined = row.x & (o.COMBINE_OR | o.COMBINE_XOR) == o.COMBINE_AND
+    return name.startswith("COMPARE") and row.m == executing and combined
+
+
+def _change(name: str, row: MicroOperation, executing: int) -> tuple[bool, bool]:
+    """Whether a new exec has no lanes that the old one has not, and whether it has all of those."""
+    if name != "MASK_LOGIC3" or executing not in (row.m, row.n):
+        return False, False
+    old_at = 4 if row.m == executing else 2
+    table = [row.x >> k & 1 for k in range(8)]
+    return (
+        not any(table[k] for k in range(8) if not k & old_at),
+        all(table[k] for k in range(8) if k & old_at),
+    )
 
 
 def _sum(parts: Iterator[int]) -> int:
@@ -173,7 +216,7 @@ def _words(row: MicroOperation) -> int:
 
 def _needed(uses: list[_Use], needed_spaces: set[int]) -> tuple[list[bool], set[int]]:
     """Which micro-operations are needed, of accesses whether their value is; and the spaces that needed loads read."""
-    entering = [0] * (len(uses) + 1)
+    entering = [(0, 0)] * (len(uses) + 1)
     predecessors: list[list[int]] = [[] for _ in uses]
     for k, use in enumerate(uses):
         for successor in use.successors:
@@ -186,11 +229,14 @@ def _needed(uses: list[_Use], needed_spaces: set[int]) -> tuple[list[bool], set[
         k = waiting.pop()
         queued[k] = False
         use = uses[k]
-        leaving = 0
+        working = others = 0
         for successor in use.successors:
-            leaving |= entering[successor]
-        wanted = use.writes & leaving != 0
-        live = leaving
+            working, others = working | entering[successor][0], others | entering[successor][1]
+        if use.writes_exec:
+            both = working | others
+            working, others = (working if use.widens else both), (others if use.narrows else both)
+        wanted = use.writes & (working if use.works_alone else working | others) != 0
+        reads = use.reads
         if use.space >= 0:
             stores = use.name != "LOAD" and (
                 use.space in needed_spaces or (use.space == o.GENERIC and bool(needed_spaces))
@@ -198,16 +244,21 @@ def _needed(uses: list[_Use], needed_spaces: set[int]) -> tuple[list[bool], set[
             needed[k] = needed[k] or wanted or stores
             if wanted:
                 loaded.add(use.space)
-            live = (leaving & ~use.kills) | use.reads | (use.values if needed[k] else 0)
+            reads |= use.values if needed[k] else 0
         elif wanted or use.name in _ROOTS:
             needed[k] = True
-            live = (leaving & ~use.kills) | use.reads
-        if live | entering[k] != entering[k]:
-            entering[k] |= live
-            for before in predecessors[k]:
-                if not queued[before]:
-                    queued[before] = True
-                    waiting.append(before)
+        else:
+            reads = 0
+        if reads or needed[k] or use.space >= 0:
+            working = working & ~use.kills | reads
+            others = (others if use.works_alone else others & ~use.kills) | reads & use.everywhere
+        before = entering[k]
+        entering[k] = (working | before[0], others | before[1])
+        if entering[k] != before:
+            for one in predecessors[k]:
+                if not queued[one]:
+                    queued[one] = True
+                    waiting.append(one)
     return needed, loaded
 
 
@@ -229,3 +280,53 @@ def _without(code: Code, uses: list[_Use], needed: list[bool], needed_spaces: se
         places={address: place[at] for address, at in code.places.items()},
         skipped=frozenset(skipped),
     )
+
+
+def address_loads(code: Code) -> list[frozenset[int]]:
+    """Of each access of the code, the loads from whose values its address may derive; both by their number among the accesses."""
+    uses = list(_uses(code))
+    number_of: dict[int, int] = {}
+    for k, use in enumerate(uses):
+        if use.space >= 0:
+            number_of[k] = len(number_of)
+    sources: list[dict[int, int]] = [
+        {} for _ in uses
+    ]  # variable -> bits of loads, at each micro-operation's beginning
+    found = [0] * len(number_of)
+    waiting, queued = [0] if uses else [], [k == 0 for k in range(len(uses))]
+    seen = [False] * len(uses)
+    while waiting:
+        k = waiting.pop()
+        queued[k], seen[k] = False, True
+        use, here = uses[k], sources[k]
+        read = 0
+        for variable in _bits(use.reads):
+            read |= here.get(variable, 0)
+        after = here
+        if k in number_of:
+            found[number_of[k]] |= read
+            read = 1 << number_of[k] if use.name != "STORE" else 0
+        if use.writes:
+            after = dict(here)
+            for variable in _bits(use.writes):
+                before = 0 if use.kills >> variable & 1 else after.get(variable, 0)
+                after[variable] = before | read
+        for successor in use.successors:
+            changed = not seen[successor]
+            into = sources[successor]
+            for variable, bits in after.items():
+                old = into.get(variable, 0)
+                if bits | old != old:
+                    into[variable] = bits | old
+                    changed = True
+            if changed and not queued[successor]:
+                queued[successor] = True
+                waiting.append(successor)
+    return [frozenset(_bits(bits)) for bits in found]
+
+
+def _bits(value: int) -> Iterator[int]:
+    while value:
+        low = value & -value
+        yield low.bit_length() - 1
+        value ^= low

@@ -218,7 +218,7 @@ def compare(wave: Wave) -> bool:
         wave.emit(f"CLASS_{kind.upper()}", guard=o.ALWAYS, d=mask, a=row, b=chosen)
         wave.mask_logic(mask, 2 * mask, wave.guard, AND)
     if writes_exec:
-        wave.mask_logic(wave.exec >> 1, 2 * mask, o.ALWAYS, AND)
+        wave.mask_logic(wave.exec >> 1, 2 * mask, wave.exec, AND)
     return True
 
 

@@ -80,11 +80,15 @@ def _save_exec(wave: Wave, match: re.Match[str]) -> None:
     """s_and_saveexec_b64: the old mask goes to the result; wrexec: the new one does."""
     texts = wave.parsed.operands
     source = wave.read_mask(texts[1])
-    copy = wave.new_mask()
-    wave.mask_logic(copy, source, wave.exec, _LOGIC[match[1]])
     d = wave.result_mask(texts[0])
-    wave.mask_logic(d, 2 * copy if match[2] == "wrexec" else wave.exec, o.ALWAYS, AND)
-    wave.mask_logic(wave.exec >> 1, 2 * copy, o.ALWAYS, AND)
+    if source >> 1 == d:
+        source = 2 * wave.new_mask()
+        wave.mask_logic(source >> 1, 2 * d, o.ALWAYS, AND)
+    if match[2] == "saveexec":
+        wave.mask_logic(d, wave.exec, o.ALWAYS, AND)
+    wave.mask_logic(wave.exec >> 1, source, wave.exec, _LOGIC[match[1]])
+    if match[2] == "wrexec":
+        wave.mask_logic(d, wave.exec, o.ALWAYS, AND)
     _mask_to_scc(wave, wave.exec)
 
 
