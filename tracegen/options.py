@@ -12,7 +12,7 @@ from memsim.options import Options, option
 if TYPE_CHECKING:
     from memsim.machine import Machine
 
-Tracer = Literal["auto", "polyhedral", "instrumented"]
+Tracer = Literal["auto", "polyhedral", "instrumented", "machine"]
 Compiler = Literal["auto", "nvrtc", "nvvm", "clang", "none"]
 COMPILERS: tuple[Compiler, ...] = get_args(Compiler)
 MEMORY_BYTES = 1 << 30
@@ -53,7 +53,8 @@ class TraceOptions(Options):
         "auto",
         "'instrumented' runs a copy of the kernel with probes on an OpenCL device, 'polyhedral' derives"
         " the addresses from Loopy's schedule and runs nothing. 'auto' chooses 'polyhedral' where every"
-        " access allows it and no OpenCL context is given. The traces are equal.",
+        " access allows it and no OpenCL context is given. The traces are equal. 'machine' runs the machine code"
+        " that the compilers make for the machine's GPU, instruction by instruction, on this computer's processor.",
         formerly={"opencl": "instrumented"},
         recorded=False,
     )

@@ -12,7 +12,8 @@ from memsim.trace import Trace
 from tracegen.compiled.launch import compiled_launch
 from tracegen.options import TraceOptions
 from tracegen.recording.launch import BoundLaunch, Prepared
-from tracegen.recording.passes import GroupsOf, LaunchRun
+from tracegen.recording.passes import LaunchRun
+from tracegen.recording.traces import GroupsOf
 from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload

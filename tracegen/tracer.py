@@ -13,7 +13,8 @@ from memsim.trace import Trace
 from tracegen.options import TraceOptions
 from tracegen.record import AnyWorkload, chosen_context, instrumented, trace_all, trace_one
 from tracegen.recording.launch import Prepared
-from tracegen.recording.passes import GroupsOf, LaunchRun
+from tracegen.recording.passes import LaunchRun
+from tracegen.recording.traces import GroupsOf
 from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 
@@ -31,6 +32,10 @@ def traces_of_one(
     Raises KernelError; with the polyhedral tracer also where an access needs a run.
     """
     machine = load_machine(machine) if isinstance(machine, str) else machine
+    if options.tracer == "machine":
+        from tracegen.execute import executed_one
+
+        return executed_one(workload, machine, options, n_snapshots, groups_of)
     prepared, run = _chosen(workload, machine, options, context, every_launch=False)
     return trace_one(prepared, options, run, machine, n_snapshots, groups_of)
 
@@ -40,6 +45,10 @@ def traces_of_all(
 ) -> list[list[Trace]]:
     """One snapshot of every launch, launch by launch."""
     machine = load_machine(machine) if isinstance(machine, str) else machine
+    if options.tracer == "machine":
+        from tracegen.execute import executed_all
+
+        return executed_all(workload, machine, options)
     prepared, run = _chosen(workload, machine, options, context, every_launch=True)
     return trace_all(prepared, options, run, machine)
 

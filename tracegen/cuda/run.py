@@ -28,8 +28,9 @@ from tracegen.options import DEFAULT_SUBGROUP_SIZE
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import snapshot
 from tracegen.recording.launch import Observer, fault_of
-from tracegen.recording.passes import Batch, GroupsOf, LaunchRun
+from tracegen.recording.passes import Batch, LaunchRun
 from tracegen.recording.room import Lengths
+from tracegen.recording.traces import GroupsOf
 from tracegen.tools.toolchain import Tool
 from tracegen.workloads.cuda import CudaWorkload
 
@@ -323,5 +324,5 @@ class CudaRun(LaunchRun):
         arrays = self.launch.probed.arrays
         return " or ".join(sorted(name for k, name in enumerate(arrays) if bits >> k & 1))
 
-    def _device(self) -> Mapping[str, Any]:
+    def device(self) -> Mapping[str, Any]:
         return {"clang": self.prepared.clang.version}

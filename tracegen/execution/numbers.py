@@ -218,7 +218,7 @@ def converted(low: int, high: int, x: int) -> Any:
         if x & o_WHOLE:
             number = rounded(number, mode)
         if x & o_SATURATE:
-            number = 0.0 if math.isnan(number) else min(max(number, 0.0), 1.0)
+            number = min(number, 1.0) if number > 0 else 0.0
     if to == F16:
         return half_bits(number, mode)
     if to == BFLOAT16:

@@ -215,6 +215,11 @@ class Execution:
                 progress(position)
         return _recorded(state, time.perf_counter() - begin)
 
+    @property
+    def needs_values(self) -> bool:
+        """Whether a load of the last run read an array to which a store did not write its value; see slicing."""
+        return bool(np.any(self.state.region_use == 3))
+
     def _fault(self, state: State) -> Fault:
         counters = state.counters
         subgroup = int(counters[Counter.FAULT_SUBGROUP])

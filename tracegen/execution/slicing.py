@@ -289,40 +289,48 @@ def address_loads(code: Code) -> list[frozenset[int]]:
     for k, use in enumerate(uses):
         if use.space >= 0:
             number_of[k] = len(number_of)
-    sources: list[dict[int, int]] = [
-        {} for _ in uses
-    ]  # variable -> bits of loads, at each micro-operation's beginning
     found = [0] * len(number_of)
-    waiting, queued = [0] if uses else [], [k == 0 for k in range(len(uses))]
-    seen = [False] * len(uses)
+    starts = {0} | {to for use in uses for to in use.successors[1:]}
+    starts |= {to for k, use in enumerate(uses) for to in use.successors if to != k + 1}
+    entering: dict[int, dict[int, int]] = {
+        0: {}
+    }  # variable -> bits of loads, where basic blocks begin
+    waiting = [0] if uses else []
     while waiting:
         k = waiting.pop()
-        queued[k], seen[k] = False, True
-        use, here = uses[k], sources[k]
-        read = 0
-        for variable in _bits(use.reads):
-            read |= here.get(variable, 0)
-        after = here
-        if k in number_of:
-            found[number_of[k]] |= read
-            read = 1 << number_of[k] if use.name != "STORE" else 0
-        if use.writes:
-            after = dict(here)
+        here = dict(entering[k])
+        while True:
+            use = uses[k]
+            read = 0
+            for variable in _bits(use.reads):
+                read |= here.get(variable, 0)
+            if k in number_of:
+                found[number_of[k]] |= read
+                read = 1 << number_of[k] if use.name != "STORE" else 0
             for variable in _bits(use.writes):
-                before = 0 if use.kills >> variable & 1 else after.get(variable, 0)
-                after[variable] = before | read
+                before = 0 if use.kills >> variable & 1 else here.get(variable, 0)
+                here[variable] = before | read
+            if use.successors != (k + 1,) or k + 1 in starts:
+                break
+            k += 1
         for successor in use.successors:
-            changed = not seen[successor]
-            into = sources[successor]
-            for variable, bits in after.items():
-                old = into.get(variable, 0)
-                if bits | old != old:
-                    into[variable] = bits | old
-                    changed = True
-            if changed and not queued[successor]:
-                queued[successor] = True
+            if _joined(entering, successor, here):
                 waiting.append(successor)
     return [frozenset(_bits(bits)) for bits in found]
+
+
+def _joined(entering: dict[int, dict[int, int]], at: int, more: dict[int, int]) -> bool:
+    """Adds what may come to a basic block; whether any is new there."""
+    if at not in entering:
+        entering[at] = dict(more)
+        return True
+    into, changed = entering[at], False
+    for variable, bits in more.items():
+        old = into.get(variable, 0)
+        if bits | old != old:
+            into[variable] = bits | old
+            changed = True
+    return changed
 
 
 def _bits(value: int) -> Iterator[int]:

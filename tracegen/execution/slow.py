@@ -590,21 +590,24 @@ def together(which, place, row_bytes, lanes, d, a, b, c, active, m, x, y, masks,
         return
     for k in range(lanes):
         held[k] = peek32(place + a + 4 * k)
+        if x & 1 and which in (MATCH_ANY, MATCH_ALL):
+            held[k] |= peek32(place + a + row_bytes + 4 * k) << 32
     result_mask = np.int64(0)
     total, first = np.int64(0), lowest(active)
     left = active
     if which == SCATTER_LANES:
-        sent = active
+        # d may be the row of their numbers: who writes is found for one lane after the other.
+        for lane in range(lanes):
+            held[lane] |= (peek32(place + c + 4 * lane) & lanes - 1) << 32
         while left != 0:
-            lane = lowest(left)
+            to = lowest(left)
             left &= left - 1
-            poke32(place + d + 4 * lane, 0)
-        while sent != 0:
-            lane = lowest(sent)
-            sent &= sent - 1
-            to = peek32(place + c + 4 * lane) & lanes - 1
-            if active >> to & 1:
-                poke32(place + d + 4 * to, held[lane])
+            word, sent = np.int64(0), active
+            while sent != 0:
+                lane = lowest(sent)
+                sent &= sent - 1
+                word = held[lane] & _WORD if held[lane] >> 32 == to else word
+            poke32(place + d + 4 * to, word)
         return
     if which == REDUCE:
         total = held[first]
@@ -634,11 +637,7 @@ def together(which, place, row_bytes, lanes, d, a, b, c, active, m, x, y, masks,
             while others != 0:
                 other = lowest(others)
                 others &= others - 1
-                same = held[other] == held[lane]
-                if x & 1:
-                    there, here = place + a + row_bytes + 4 * other, at + a + row_bytes
-                    same = same and peek32(there) == peek32(here)
-                equal |= np.int64(same) << other
+                equal |= np.int64(held[other] == held[lane]) << other
             if which == MATCH_ANY:
                 poke32(at + d, equal)
             else:

@@ -41,7 +41,7 @@ class KnownAccess(NamedTuple):
 class BoundKernel:
     """A launch of a kernel.
 
-    name : as the user writes it;  index : number of the launch
+    name : as the user writes it;  index : number of the launch, of n_launches of the workload
     code : whose `kernel` is the symbol in the machine code
     grid, group_shape : groups, and work-items of a group, along one to three axes
     memory : the arrays of the address map; those of the user are copies
@@ -57,6 +57,7 @@ class BoundKernel:
 
     name: str
     index: int = 0
+    n_launches: int = 1
     code: MachineCode
     grid: tuple[int, ...]
     group_shape: tuple[int, ...]

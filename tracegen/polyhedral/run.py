@@ -78,7 +78,7 @@ class PolyhedralRun(LaunchRun):
         shape = code.shape(index, int(stride), int(size))
         code.write(c.ACCESS, position, mask, code.form(index), elements, shape)
 
-    def _device(self) -> Mapping[str, Any]:
+    def device(self) -> Mapping[str, Any]:
         return {}
 
 

@@ -68,7 +68,7 @@ class DeviceRun(LaunchRun):
         for buffer, copy in copies:
             cl.enqueue_copy(self.queue, buffer, copy, byte_count=buffer.size)
 
-    def _device(self) -> Mapping[str, Any]:
+    def device(self) -> Mapping[str, Any]:
         device = self.prepared.context.devices[0]
         return {
             "platform": device.platform.name.strip(),

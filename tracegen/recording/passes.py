@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
-import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,17 +13,15 @@ import numpy.typing as npt
 
 from memsim.errors import KernelError
 from memsim.machine import Machine
-from memsim.montecarlo import enough_bytes, resident_groups
-from memsim.progress import report
-from memsim.trace import Columns, GrowingColumns, Launch, Trace, lane_instructions, room
+from memsim.trace import Columns, GrowingColumns, lane_instructions, room
 from tracegen.options import TraceOptions
 from tracegen.probes.tokens import TokenEncoding
-from tracegen.recording import earlier, snapshot
-from tracegen.recording.choice import GroupChoice
+from tracegen.recording import snapshot
 from tracegen.recording.launch import BoundLaunch, Prepared, check_size
 from tracegen.recording.machine_order import MachineOrder, by_position
 from tracegen.recording.room import Lengths, offsets, recorded
 from tracegen.recording.subgroup import LongMerge, merge
+from tracegen.recording.traces import Content, LaunchTraces
 
 GRANULE_ROW_BYTES = 14
 """Bytes of a granule in all columns. Where nothing coalesces, each lane-access is one granule."""
@@ -34,9 +29,6 @@ LONG_ROW_BYTES = 18 + GRANULE_ROW_BYTES
 """Bytes of an access and a granule in all columns."""
 WHOLE_ITEMS = 1 << 26
 """Work-items that are run at a time where nothing is recorded."""
-
-GroupsOf = Callable[[Trace], int]
-"""The trace of one group -> how many groups of the kernel are to be traced."""
 
 
 class Batch(NamedTuple):
@@ -50,7 +42,7 @@ class Batch(NamedTuple):
     room: Lengths | None = None
 
 
-class LaunchRun:
+class LaunchRun(LaunchTraces):
     """The runs and the traces of one launch; how a kernel runs, and where, is up to its subclasses."""
 
     tracer = "instrumented run"
@@ -65,9 +57,8 @@ class LaunchRun:
     ) -> None:
         """compiled : the launch's machine code, or why there is none"""
         check_size(launch)
-        self.prepared, self.launch = prepared, launch
-        self.options, self.machine = options, machine
-        self.compiled = compiled
+        super().__init__(launch, options, machine)
+        self.prepared, self.compiled = prepared, compiled
         self.layout = launch.layout
         self.reduced = options.reduced
         if not isinstance(compiled, str):
@@ -79,7 +70,36 @@ class LaunchRun:
         self.took_others = False
         self.sampled: dict[int, Lengths] = {}
         self.counted: dict[int, Batch] = {}
-        self.choice = GroupChoice(launch.grid, options, self.affordable, self._requests)
+
+    @property
+    def source(self) -> str:
+        return self.prepared.source
+
+    def content(self, ids: snapshot.Groups) -> Content:
+        columns = self.columns(ids)
+        sites, arrays = self.layout.sites.sites, self.layout.extents
+        if isinstance(self.compiled, str):
+            compiler = {"missing": self.compiled} if self.compiled else {}
+            return Content(sites, arrays, columns, self.layout.user_source, compiler)
+        n_subgroup = -(-self.launch.group_items // self.subgroup_size)
+        slots = (self.places(len(ids))[:, None] + np.arange(n_subgroup)).reshape(-1)
+        made = self.compiled.rearranged(columns, arrays, self.subgroup_size, slots)
+        provenance = self.compiled.provenance(made)
+        return Content(made.sites, made.arrays, made.columns, self.layout.user_source, provenance)
+
+    @property
+    def chance(self) -> str:
+        return self._why_one_of_many if self.took_others else ""
+
+    def granules(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
+        granules: npt.NDArray[np.int64] = self.columns(groups)["granule"]
+        return granules
+
+    def requests(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
+        columns = self.columns(groups)
+        ends = columns["granule_offset"][columns["subgroup_offset"]]
+        n_subgroup = -(-self.launch.group_items // self.subgroup_size)
+        return np.asarray(np.diff(ends[::n_subgroup]), np.int64)
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -101,97 +121,6 @@ class LaunchRun:
             self.whole()
 
     @property
-    def subgroup_size(self) -> int:
-        return self.options.lanes(self.machine)
-
-    def traces(self, n_snapshots: int = 1, groups_of: GroupsOf | None = None) -> list[Trace]:
-        """One trace a snapshot; a single one where `groups_of` says how long it is to be."""
-        launch = self.launch
-        if launch.n_groups == 0:
-            raise KernelError(
-                f"launch {launch.index} ({launch.name}) has no groups: its grid is {launch.grid}"
-            )
-        wave = None
-        if self.machine is not None:
-            wave = max(self._resident, self.machine.n_cores)
-        if groups_of is not None:
-            one = np.array([snapshot.amid(launch.grid, 1)], np.int64)
-            chosen = self.choice.of_length(groups_of(self._trace(one, wave)))
-        elif self.options.groups is not None or wave is None:
-            chosen = self.choice.given(wave, n_snapshots)
-        else:
-            chosen = self.choice.within_budget(wave, n_snapshots)
-        traces = []
-        for k, (groups, occurrences) in enumerate(chosen):
-            report("tracing snapshots", k, len(chosen))
-            traces.append(self._trace(groups, wave).replace(occurrences=occurrences))
-        return traces
-
-    @functools.cached_property
-    def shape(self) -> Launch:
-        """What a Trace says of the launch."""
-        launch = self.launch
-        return Launch(
-            kernel=launch.name,
-            n_groups=launch.n_groups,
-            group_items=launch.group_items,
-            grid=launch.grid,
-            group_shape=launch.group_shape,
-            local_memory_bytes=launch.local_memory_bytes,
-            registers_per_item=self._registers_per_item,
-        )
-
-    def _requests(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
-        """(n_group,) the granules that each requests."""
-        columns = self.columns(groups)
-        ends = columns["granule_offset"][columns["subgroup_offset"]]
-        n_subgroup = -(-self.launch.group_items // self.subgroup_size)
-        return np.asarray(np.diff(ends[::n_subgroup]), np.int64)
-
-    def _trace(self, ids: snapshot.Groups, wave: int | None) -> Trace:
-        width, shape = self.subgroup_size, self.shape
-        if width not in (8, 16, 32, 64):
-            raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
-        columns = self.columns(ids)
-        work = self.choice.launch_work(len(columns["granule"]), len(ids))
-        touched = earlier.Touched(np.zeros((0, 2), np.int64), 0)
-        if self.options.earlier and wave is not None and self.machine is not None:
-            touched = earlier.touched_before(
-                int(ids[0]), wave, enough_bytes(self.machine), self._granules
-            )
-        n_subgroup = -(-shape.group_items // width)
-        sites, arrays = self.layout.sites.sites, self.layout.extents
-        compiler: dict[str, Any] = {}
-        if not isinstance(self.compiled, str):
-            places = np.arange(len(ids), dtype=np.int64) % max(self._resident, 1)
-            slots = (places[:, None] * n_subgroup + np.arange(n_subgroup)).reshape(-1)
-            made = self.compiled.rearranged(columns, arrays, width, slots)
-            sites, arrays, columns = made.sites, made.arrays, made.columns
-            compiler = self.compiled.provenance(made)
-        elif self.compiled:
-            compiler = {"missing": self.compiled}
-        return Trace(
-            sites=sites,
-            arrays=arrays,
-            launch=shape,
-            subgroup_size=width,
-            workgroup=np.repeat(ids, n_subgroup).astype(np.int32),
-            whole=len(ids) == shape.n_groups,
-            generated_source=self.prepared.source,
-            user_source=self.layout.user_source,
-            provenance={**self._provenance(), "compiler": compiler},
-            earlier=touched.ranges if touched.n_groups else None,
-            earlier_groups=touched.n_groups,
-            **work,
-            **columns,
-        )
-
-    def _granules(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
-        """The granules that groups touch, as often as they do."""
-        granules: npt.NDArray[np.int64] = self.columns(groups)["granule"]
-        return granules
-
-    @property
     def _why_one_of_many(self) -> str:
         """Why another run would give another trace."""
         # Atomic operations on local memory have no probes.
@@ -204,17 +133,11 @@ class LaunchRun:
         return f"{name} took other paths when it was run again: {why}"
 
     @property
-    def _registers_per_item(self) -> int | None:
+    def registers_per_item(self) -> int | None:
         """What the user specified, else what the compiler reports."""
         if self.prepared.registers_per_item is not None:
             return self.prepared.registers_per_item
         return None if isinstance(self.compiled, str) else self.compiled.registers_per_item
-
-    @property
-    def _resident(self) -> int:
-        """Groups resident on the whole machine."""
-        assert self.machine is not None
-        return resident_groups(self.machine, self.shape).groups_per_core * self.machine.n_cores
 
     @property
     def keep_hits(self) -> bool:
@@ -308,7 +231,7 @@ class LaunchRun:
             return 1.0
         one = np.array([snapshot.amid(self.launch.grid, 1)], np.int64)
         n_access = int(self._counts(one).sum(dtype=np.int64))
-        instructions = lane_instructions(self._trace(one, None))
+        instructions = lane_instructions(self.trace(one, None))
         return max(instructions / max(n_access, 1), 1.0)
 
     def _rows(self, batch: Batch) -> Iterator[tuple[Columns, int, int, int]]:
@@ -497,25 +420,6 @@ class LaunchRun:
     def _paste(self, copies: list[tuple[Any, Any]]) -> None:
         raise NotImplementedError
 
-    def _provenance(self) -> Mapping[str, Any]:
-        source = self.prepared.source
-        return {
-            "tracer": self.tracer,
-            "memsim": _version("memsim"),
-            "python": platform.python_version(),
-            **{name: _version(name) for name in self.libraries},
-            **self._device(),
-            "kernel_sha256": hashlib.sha256(source.encode()).hexdigest(),
-            "launch": self.launch.index,
-            "machine": None if self.machine is None else self.machine.name,
-            **({"one_of_many": self._why_one_of_many} if self.took_others else {}),
-            **self.options.to_json(),
-        }
-
-    def _device(self) -> Mapping[str, Any]:
-        """What the launch ran on."""
-        return {}
-
 
 def shares(wanted: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
     """What each gets of `most` where nobody gets more than is wanted, or less than others for it."""
@@ -524,11 +428,3 @@ def shares(wanted: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
         given[lane] = min(wanted[lane], most // (len(wanted) - k))
         most -= given[lane]
     return given
-
-
-@functools.cache
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "unknown"

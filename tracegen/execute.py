@@ -1,0 +1,97 @@
+"""Traces of workloads whose machine code is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memsim.errors import KernelError
+from memsim.machine import Machine
+from memsim.trace import Trace
+from tracegen.execution.code import Code
+from tracegen.machine_code.binding import BoundKernel, bind
+from tracegen.options import TraceOptions
+from tracegen.record import AnyWorkload
+from tracegen.recording.executed import ExecutedRun
+from tracegen.recording.traces import GroupsOf
+
+
+def executed_one(
+    workload: AnyWorkload,
+    machine: Machine | None,
+    options: TraceOptions,
+    n_snapshots: int = 1,
+    groups_of: GroupsOf | None = None,
+) -> list[Trace]:
+    """The snapshots of one launch.
+
+    Raises KernelError where there are several launches and none is named, or the named one is not there.
+    """
+    names = []
+    for bound in _bound(workload, machine, options):
+        names.append(bound.name)
+        if options.launch is None:
+            _check_single(workload, machine, options, bound)
+        run = _run(bound, workload, machine, options)
+        if options.launch in (None, bound.index):
+            return run.traces(n_snapshots, groups_of)  # type: ignore[no-any-return]
+        run.whole()
+    listed = ", ".join(f"{k} ({name})" for k, name in enumerate(names)) or "none"
+    raise KernelError(f"the kernel has no launch {options.launch}; it has {listed}")
+
+
+def executed_all(
+    workload: AnyWorkload, machine: Machine | None, options: TraceOptions
+) -> list[list[Trace]]:
+    """One snapshot of every launch, launch by launch."""
+    made = []
+    for bound in _bound(workload, machine, options):
+        run = _run(bound, workload, machine, options)
+        made.append(run.traces())
+        run.complete()
+    return made
+
+
+def _check_single(
+    workload: AnyWorkload, machine: Machine | None, options: TraceOptions, first: BoundKernel
+) -> None:
+    """Raises KernelError where a first launch is followed by others, and none was named."""
+    if first.n_launches > 1:
+        raise KernelError(
+            f"kernel {first.name} has several launches, {first.n_launches}; choose one with --launch, in Python"
+            " launch=; tracegen.trace_launches traces them all"
+        )
+
+
+def _bound(
+    workload: AnyWorkload, machine: Machine | None, options: TraceOptions
+) -> Iterator[BoundKernel]:
+    if machine is None or not machine.compiler_target:
+        what = "a machine is named" if machine is None else f"{machine.name} has a compiler_target"
+        raise KernelError(f"the machine code of a kernel is run where {what}")
+    if options.compiler == "none":
+        raise KernelError("the machine code of a kernel is run where compiler is not 'none'")
+    return bind(workload, machine.compiler_target, options.compiler)
+
+
+def _run(
+    bound: BoundKernel, workload: AnyWorkload, machine: Machine | None, options: TraceOptions
+) -> ExecutedRun:
+    code = lowered(bound)
+    if code.unknown:
+        number, text = next(iter(sorted(code.unknown.items())))
+        instructions = [one for block in bound.code.blocks for one in block.instructions]
+        location = instructions[number].location
+        where = f"{bound.place(location.line)}: " if location is not None else ""
+        raise KernelError(f"{where}kernel {bound.name}: instruction {text!r} is not known")
+    return ExecutedRun(bound, code, options, machine, workload.registers_per_item)
+
+
+def lowered(bound: BoundKernel) -> Code:
+    """The micro-operations of a launch's machine code."""
+    if bound.code.target.startswith("sm_"):
+        from tracegen.machine_code.sass_lower import lower as lower_sass
+
+        return lower_sass(bound.code)
+    from tracegen.machine_code.gcn_lowering import lower as lower_gcn
+
+    return lower_gcn(bound.code)

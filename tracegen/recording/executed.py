@@ -1,0 +1,235 @@
+"""The traces of a launch whose machine code is run."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.compile import compiled
+from memsim.errors import KernelError
+from memsim.machine import Machine
+from memsim.trace import AccessSite, ArrayExtent
+from tracegen.compiled.counting.work import KINDS
+from tracegen.execution.code import Code
+from tracegen.execution.run import Execution, Fault, Recorded
+from tracegen.execution.slicing import sliced
+from tracegen.machine_code.binding import BoundKernel
+from tracegen.options import TraceOptions
+from tracegen.recording import snapshot
+from tracegen.recording.executed_faults import sentence
+from tracegen.recording.executed_sites import PRIVATE_MEMORY, Sites, code_table
+from tracegen.recording.executed_work import instruction_counts, work_of
+from tracegen.recording.sites import BASE_ALIGNMENT_BYTES
+from tracegen.recording.traces import Content, LaunchTraces
+
+
+class ExecutedRun(LaunchTraces):
+    """Runs of one launch in mode *addresses*: what addresses, predicates and branches depend on; see
+    tracegen.execution.slicing. Where that is not enough, because a load reads what a store of the launch has written, the values of
+    stores are computed, too."""
+
+    tracer = "machine code"
+
+    def __init__(
+        self,
+        bound: BoundKernel,
+        code: Code,
+        options: TraceOptions,
+        machine: Machine | None,
+        registers_per_item: int | None = None,
+    ) -> None:
+        """registers_per_item : where the user states it"""
+        self.bound, self.code, self.stated_registers = bound, code, registers_per_item
+        self.n_subgroup = -(-math.prod(bound.group_shape) // code.lanes)
+        self.executions = [Execution(sliced(code), bound.launch)]
+        self.sites = Sites(bound, code, self.executions[0].places)
+        super().__init__(_Shape(bound), options, machine)
+
+    @property
+    def source(self) -> str:
+        return self.bound.text
+
+    @property
+    def registers_per_item(self) -> int | None:
+        return self.stated_registers or self.bound.code.registers_per_item
+
+    @property
+    def execution(self) -> Execution:
+        return self.executions[-1]
+
+    def whole(self) -> None:
+        """Runs every group with all values: later launches may read what it writes."""
+        everything = Execution(self.code, self.bound.launch)
+        self.bound.restore()
+        try:
+            everything.run(np.arange(self.launch.n_groups, dtype=np.int64), record=False)
+        except Fault as fault:
+            raise sentence(self.bound, self.code, fault) from None
+
+    complete = whole
+
+    def traces(self, *arguments: Any) -> Any:
+        """As of the base; all with the same sites, some of which only later traces have."""
+        made = super().traces(*arguments)
+        sites = self.sites.sites
+        return [trace.replace(sites=sites) for trace in made]
+
+    def _run(self, groups: snapshot.Groups) -> Recorded:
+        """Records groups, as if no others had run before."""
+        slots = self.places(len(groups))
+        for _ in range(2):
+            self.bound.restore()
+            try:
+                recorded = self.execution.run(groups, slots=slots, private_base=self._private_base)
+            except Fault as fault:
+                if len(self.executions) > 1 or not self.execution.needs_values:
+                    raise sentence(self.bound, self.code, fault) from None
+            else:
+                if not recorded.needs_values:
+                    return recorded
+            self.executions.append(
+                Execution(sliced(self.code, global_values=True), self.bound.launch)
+            )
+        raise AssertionError("values were computed, and yet are needed")
+
+    @functools.cached_property
+    def _arrays(self) -> tuple[ArrayExtent, ...]:
+        return tuple(region.extent for region in self.execution.launch.regions)
+
+    @property
+    def _private_base(self) -> int:
+        end = max((one.base_bytes + one.size_bytes for one in self._arrays), default=0)
+        return -(-end // BASE_ALIGNMENT_BYTES) * BASE_ALIGNMENT_BYTES
+
+    def content(self, ids: snapshot.Groups) -> Content:
+        recorded = self._run(ids)
+        site = self.sites.numbers(recorded.access)
+        offset = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])
+        counts = instruction_counts(self.bound.code, recorded.local_counts)
+        work, work_table = work_of(self.code, counts, recorded, offset)
+        columns: dict[str, Any] = {
+            "subgroup_offset": offset,
+            "site": site,
+            "starts_sequence": sequence_starts(offset, site, recorded.waits),
+            "waits": recorded.waits,
+            "lanes": recorded.lanes,
+            "granule_offset": np.concatenate([[0], recorded.granule_end]),
+            "granule": recorded.granule,
+            "byte_mask": recorded.byte_mask,
+            "lane_groups": recorded.lane_groups,
+            "work": work,
+            "work_table": work_table,
+            "work_kinds": KINDS,
+        }
+        sites = self.sites.sites
+        if any(one.direction == "atomic" for one in sites):
+            columns["lane_hits"] = recorded.lane_hits
+        arrays = tuple(
+            region.extent for region in self.execution.launch.regions if not region.hidden
+        )
+        if any(one.array == PRIVATE_MEMORY for one in sites):
+            arrays = (*arrays, self._private_memory(len(ids)))
+        return Content(sites, arrays, columns, self._user_source(sites), self._compiler(sites))
+
+    def _private_memory(self, n_groups: int) -> ArrayExtent:
+        words = -(-self.execution.launch.private_bytes // 4)
+        n_place = int(self.places(n_groups).max(initial=0)) + self.n_subgroup
+        size = n_place * words * 4 * self.code.lanes
+        return ArrayExtent(name=PRIVATE_MEMORY, base_bytes=self._private_base, size_bytes=size)
+
+    def _user_source(self, sites: tuple[AccessSite, ...]) -> str:
+        """The text of the file with the most sites."""
+        files = Counter(one.source.user_file for one in sites if one.source.user_file)
+        name = files.most_common(1)[0][0] if files else None
+        if name is None or name == self.bound.source(1).user_file:
+            return self.bound.text
+        try:
+            return Path(name).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return self.bound.text
+
+    def _compiler(self, sites: tuple[AccessSite, ...]) -> dict[str, Any]:
+        code = self.bound.code
+        return {
+            "target": code.target,
+            **code.tools,
+            "registers_per_item": code.registers_per_item,
+            "unmatched_percent": 0.0,
+            "skipped_instructions": len(self.execution.code.skipped),
+            "notes": list(code.notes),
+            "code": code_table(code, self.sites),
+        }
+
+    def granules(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
+        return self._run(groups).granule
+
+    def requests(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
+        recorded = self._run(groups)
+        ends = np.concatenate([[0], recorded.granule_end])
+        offset = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])
+        return np.diff(ends[offset[:: self.n_subgroup]])
+
+    def affordable(self, groups: snapshot.Groups, wave: int, part: float = 1.0) -> snapshot.Groups:
+        """As many as fit if the others access as much as a few of them in the mean."""
+        if len(groups) <= snapshot.FEWEST_WAVES * wave:
+            return groups
+        recorded = self._run(groups[snapshot.sample(len(groups))])
+        n = snapshot.SAMPLED_GROUPS
+        accesses = max(recorded.lane_accesses / n, 1)
+        instructions = recorded.micro_operations * self.code.lanes / max(recorded.lane_accesses, 1)
+        per_group = np.full(len(groups), math.ceil(accesses), np.int64)
+        return snapshot.within_budget(
+            groups,
+            per_group,
+            wave,
+            lambda sample: len(recorded.granule) * len(sample) // n,
+            part,
+            max(instructions, 1.0),
+        )
+
+
+class _Shape:
+    """The shape of a bound launch."""
+
+    def __init__(self, bound: BoundKernel) -> None:
+        self.index, self.name = bound.index, bound.name
+        self.grid, self.group_shape = bound.grid, bound.group_shape
+        self.n_groups, self.group_items = math.prod(bound.grid), math.prod(bound.group_shape)
+        self.local_memory_bytes = bound.local_memory_bytes
+        if self.n_groups > 2**31 - 1:
+            raise KernelError(
+                f"launch {self.index} ({self.name}) has {self.n_groups} groups, of at most 2^31 - 1"
+            )
+
+
+@compiled
+def _starts(offset, site, waits, starts):  # type: ignore[no-untyped-def]
+    for subgroup in range(len(offset) - 1):
+        begin = offset[subgroup]
+        fresh, sequence = True, 0
+        for access in range(begin, offset[subgroup + 1]):
+            is_barrier = site[access] < 0
+            fresh = fresh or is_barrier or waits[access] >= sequence
+            starts[access] = fresh
+            if fresh:
+                sequence = access - begin
+            fresh = is_barrier
+
+
+def sequence_starts(
+    offset: npt.NDArray[np.int64], site: npt.NDArray[np.int32], waits: npt.NDArray[np.int32]
+) -> npt.NDArray[np.bool_]:
+    """(n_access,) where a bulk sequence begins.
+
+    What was issued together arrives together, so only a wait for an access of the current sequence ends it: code with a
+    window of ten loads under way has sequences of ten. Barriers begin one, and so does what follows them.
+    """
+    starts = np.zeros(len(site), np.bool_)
+    _starts(offset, site, waits, starts)
+    return starts

@@ -1,0 +1,109 @@
+"""What executed code did wrong, in a sentence for its user."""
+
+from __future__ import annotations
+
+import math
+
+from memsim.errors import KernelError
+from tracegen.cuda.labels import label
+from tracegen.execution import state as s
+from tracegen.execution.code import Code
+from tracegen.execution.operations import OPERATIONS
+from tracegen.execution.run import Fault
+from tracegen.machine_code.binding import BoundKernel
+
+_DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}
+MOST_WAITING = 4
+
+
+def sentence(bound: BoundKernel, code: Code, fault: Fault) -> KernelError:
+    """One line: the access or instruction, the rule that it breaks, and the work-item."""
+    instructions = [one for block in bound.code.blocks for one in block.instructions]
+
+    def where(number: int) -> str:
+        one = instructions[number] if number < len(instructions) else None
+        if one is None or one.location is None:
+            return f"instruction {number}"
+        return bound.place(one.location.line)
+
+    item = f"work-item {fault.item} of group {fault.group}"
+    place = where(fault.instruction)
+    if fault.kind in (s.STUCK_BARRIER, s.STUCK_LANES):
+        waiting = ", ".join(
+            f"sub-group {k} at {where(at)}" for k, at in fault.waiting[:MOST_WAITING]
+        )
+        more = (
+            f" and {len(fault.waiting) - MOST_WAITING} more"
+            if len(fault.waiting) > MOST_WAITING
+            else ""
+        )
+        what = (
+            "a barrier that others never reach"
+            if fault.kind == s.STUCK_BARRIER
+            else "lanes that never come"
+        )
+        return KernelError(f"group {fault.group} waits for ever at {what}: {waiting}{more}")
+    if fault.kind == s.ENDLESS:
+        return KernelError(
+            f"group {fault.group} does not end, or waits for a group that runs later: it has executed"
+            f" 2^32 basic blocks (sub-group {fault.item // code.lanes})"
+        )
+    if fault.kind in (s.TRAPPED, s.ASSERTED):
+        what = "an assertion failed" if fault.kind == s.ASSERTED else "__trap was called"
+        return KernelError(f"{place}: {what} in {item}")
+    if fault.kind == s.UNKNOWN:
+        text = code.unknown.get(fault.instruction) or instructions[fault.instruction].text
+        return KernelError(f"{place}: kernel {bound.name}: instruction {text!r} is not known")
+    if fault.kind == s.NO_PLACE:
+        return KernelError(f"{place}: {item} jumps to {fault.address:#x}, where no instruction is")
+    return KernelError(f"{place}: {_access(bound, code, fault)} ({item})")
+
+
+def _access(bound: BoundKernel, code: Code, fault: Fault) -> str:
+    rows = [
+        row
+        for row in code.table.tolist()
+        if row[11] & 0xFFFFF == fault.instruction and row[9] >> 3 & 63
+    ]
+    row = next((row for row in rows if row[0] in _DIRECTIONS), rows[0] if rows else [0] * 12)
+    direction, size = _DIRECTIONS.get(row[0], "atomic"), row[9] >> 3 & 63
+    name = f"access {_name(bound, fault.instruction, direction)}"
+    if fault.kind == s.MISALIGNED:
+        return f"{name} is misaligned: its address {fault.address:#x} is no multiple of {size}"
+    if fault.kind == s.OUT_OF_LOCAL:
+        have = bound.launch.local_bytes
+        return f"{name} is out of bounds: byte {fault.address} of {have} bytes of local memory"
+    if fault.kind == s.OUT_OF_PRIVATE:
+        return f"{name} is out of bounds: byte {fault.address} of {bound.launch.private_bytes} of private memory"
+    array = _nearest(bound, fault.address)
+    if array is None:
+        return f"{name} is out of bounds: its address {fault.address:#x} lies in no array"
+    index, shape = array
+    return f"{name} is out of bounds: {index} in array {shape} ({size} bytes, {direction})"
+
+
+def _name(bound: BoundKernel, number: int, direction: str) -> str:
+    one = [one for block in bound.code.blocks for one in block.instructions][number]
+    lines = bound.text.splitlines()
+    if one.location is None or not 1 <= one.location.line <= len(lines):
+        return one.text.split(";")[0]
+    return label(lines[one.location.line - 1], max(one.location.column, 1), direction)
+
+
+def _nearest(bound: BoundKernel, address: int) -> tuple[str, str] | None:
+    """Index and array that an address is nearest to: the array before it, if it is no farther than that is long."""
+    best = None
+    for extent in bound.memory.extents:
+        beyond = address - extent.base_bytes
+        if beyond >= 0 or best is None:
+            best = extent
+    if best is None or abs(address - best.base_bytes) > 2 * best.size_bytes + (1 << 20):
+        return None
+    array = bound.memory.arrays.get(best.name)
+    element = array.dtype.itemsize if array is not None else 1
+    shape = tuple(array.shape) if array is not None else (best.size_bytes,)
+    offset = address - best.base_bytes
+    index = f"index {offset // element}" if offset % element == 0 else f"byte {offset}"
+    return index, f"{best.name} of shape {shape}" if math.prod(
+        shape
+    ) else f"{best.name}, which is empty or None"
