@@ -19,7 +19,7 @@ WORD = 4 << o.BYTES
 
 
 class Text:
-    """An assembler with rows and masks by name: `lane` and `subgroup` are the driver's, numbers constants, `!p` a mask negated."""
+    """An assembler with rows and masks by name: `lane` and `subgroup` are the driver's, numbers constants, `r+` the row behind r, `!p` a mask negated."""
 
     def __init__(self, lanes: int = 32) -> None:
         self.made, self.number = Assembler(lanes=lanes), 0
@@ -32,7 +32,7 @@ class Text:
             return self.made.constant(name, 0)
         if name in ("lane", "subgroup"):
             return self.made.special(name)  # type: ignore[arg-type]
-        return self.made.rows(name, 2)
+        return self.made.rows(name.strip("+"), 2) + name.endswith("+")
 
     def mask(self, name: str) -> int:
         return 2 * self.made.mask(name.strip("!")) + name.startswith("!")
@@ -142,6 +142,18 @@ def test_lanes_of_two_joins_meet_at_one_place() -> None:
     text.label("end")
     group, _ = run(text)
     assert values(group, text, "here") == [0xFFFF] * 16 + [0xFFFF0000] * 16
+
+
+def test_results_over_their_sources() -> None:
+    """Lanes read each other's values: none may be written before."""
+    text = Text()
+    text.do("MULTIPLY_ADD", d="to", a="lane", b=5)
+    text.do("SCATTER_LANES", d="to", a="lane", c="to")
+    text.do("LOGIC3", d="pair+", a="lane", b=1, y=0xC0)
+    text.do("MATCH_ANY", d="pair+", a="pair", x=1)
+    group, _ = run(text)
+    assert [values(group, text, "to")[5 * lane % 32] for lane in range(32)] == list(range(32))
+    assert values(group, text, "pair+") == [0x55555555, 0xAAAAAAAA] * 16
 
 
 def test_named_barriers() -> None:
