@@ -44,7 +44,6 @@ _ROOTS = frozenset(
 )
 """Operations that are needed for what they do, not for what they write."""
 _ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
-_JUMPS = frozenset(("BRANCH_TABLE", "RETURN"))
 _WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE_WHOLE"))
 """What these write, they write in all lanes, whatever the guard."""
 _PARTIAL = frozenset(("WRITE_LANE", "PERMUTE_LANES"))
@@ -97,8 +96,15 @@ def sliced(code: Code, *, global_values: bool = False) -> Code:
 
 def _uses(code: Code) -> Iterator[_Use]:
     block = OPERATIONS["BLOCK"].number
-    # Calls end basic blocks, so lanes return to the beginning of one.
-    places = tuple(sorted({at for at in code.places.values() if code.table[at, 0] == block}))
+    starts = {at: to for at, to in code.places.items() if code.table[to, 0] == block}
+    # Calls end basic blocks, so lanes return to the beginning of one, whose address the caller has as a constant.
+    named = set(code.constants.values())
+    jumps = {
+        "BRANCH_TABLE": tuple(sorted(set(starts.values()))),
+        "RETURN": tuple(
+            sorted({to for at, to in starts.items() if at in named} or set(starts.values()))
+        ),
+    }
     n = len(code.table)
     executing = 2 * next(iter(code.masks), -1)
     for k, numbers in enumerate(code.table.tolist()):
@@ -141,8 +147,8 @@ def _uses(code: Code) -> Iterator[_Use]:
         if name == "BRANCH":
             always = row.guard == row.m == ALWAYS
             following = (row.y,) if always else (*following, row.y)
-        elif name in _JUMPS:
-            following = (*following, *places)
+        elif name in jumps:
+            following = (*following, *jumps[name])
         elif name in ("EXIT", "TRAP") and row.guard == ALWAYS:
             following = ()
         yield _Use(

@@ -186,7 +186,8 @@ def access_text(line: str, column: int, array: str, direction: str) -> str:
     )
     side = before if direction == "store" and sign else behind
     if named := list(dict.fromkeys(one for one in found if one in side) or dict.fromkeys(found)):
-        return ("store " if direction == "store" else "") + " and ".join(named)
+        more = f" and {len(named) - 1} more" if len(named) > 2 else f" and {named[-1]}"
+        return ("store " if direction == "store" else "") + named[0] + more * (len(named) > 1)
     if any(sign in text for sign in "[*>"):
         return text
     return f"{direction} of {array}"
