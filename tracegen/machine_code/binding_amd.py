@@ -20,6 +20,8 @@ from tracegen.execution.operations import LOCAL_WINDOW, PRIVATE_WINDOW
 from tracegen.machine_code.binding_memory import Bytes, Memory
 from tracegen.machine_code.binding_values import Machine, Value, local_places, raw
 
+DEFAULT_STACK = 1024
+"""Bytes that a work-item has in addition where the compiler does not know its stack: hipLimitStackSize."""
 ARGUMENTS_AT, PACKET_AT, PACKET_BYTES = 1 << 16, 1 << 15, 64
 """Addresses below those of arrays."""
 _REFERENCE = re.compile(r"([\w.$]+)@(?:rel32|gotpcrel32|abs32)@lo")
@@ -80,7 +82,8 @@ class AmdCode:
         resources = self.resources
         starts, local = local_places(values, resources.local_memory_bytes, dynamic_bytes)
         arguments = self._arguments(memory, values, starts, shape, dynamic_bytes)
-        packet = self._packet(shape, local)
+        private = resources.private_bytes + (DEFAULT_STACK if resources.calls_itself else 0)
+        packet = self._packet(shape, local, private)
         hidden = []
         for name, base, data in (
             ("packet", PACKET_AT, packet),
@@ -96,7 +99,7 @@ class AmdCode:
                 "dispatch_high": 0,
             },
             local_bytes=local,
-            private_bytes=resources.private_bytes,
+            private_bytes=private,
         )
 
     def _arguments(
@@ -124,14 +127,16 @@ class AmdCode:
             data[one.offset : one.offset + len(packed)] = np.frombuffer(packed, np.uint8)
         return data
 
-    def _packet(self, shape: tuple[Sequence[int], Sequence[int]], local_bytes: int) -> Bytes:
+    def _packet(
+        self, shape: tuple[Sequence[int], Sequence[int]], local_bytes: int, private_bytes: int
+    ) -> Bytes:
         """The dispatch packet; its header and its signal are of no use to a kernel."""
         groups, items = ((*extents, 1, 1)[:3] for extents in shape)
         packed = struct.pack(
             "<HHHHHHIIIIIQQQQ",
             *(0, len(shape[0]), *items, 0),
             *(n * k for n, k in zip(groups, items, strict=True)),
-            *(self.resources.private_bytes, local_bytes, 0, ARGUMENTS_AT, 0, 0),
+            *(private_bytes, local_bytes, 0, ARGUMENTS_AT, 0, 0),
         )
         return np.frombuffer(packed, np.uint8).copy()
 

@@ -113,6 +113,12 @@ class NvidiaCode:
                     one.size_bytes,
                     self._target(one, memory, names),
                 )
+        if ".IL" in self.code.listing:  # addresses that count through all banks
+            whole = np.zeros(3 * BANK_BYTES + len(banks[3]), np.uint8)
+            for bank, data in banks.items():
+                if bank <= 3:
+                    whole[bank * BANK_BYTES :][: len(data)] = data
+            banks[0] = whole
         return Machine(banks=banks, local_bytes=local, private_bytes=private)
 
     def _constant_arguments(self, values: Sequence[Value], places: list[int], bank: Bytes) -> Bytes:

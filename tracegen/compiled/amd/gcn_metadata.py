@@ -45,6 +45,7 @@ class Resources:
     spill_bytes : registers that a work-item keeps in private memory
     hidden : arguments that the driver adds;  argument_bytes : of all
     most_items : of a group
+    calls_itself : whether the stack of a work-item is unknown, so that private_bytes is only a part of it
     """
 
     registers_per_item: int
@@ -56,6 +57,7 @@ class Resources:
     hidden: tuple[Parameter, ...] = ()
     argument_bytes: int = 0
     most_items: int | None = None
+    calls_itself: bool = False
 
 
 def read_resources(text: str, kernel: str) -> Resources:
@@ -82,6 +84,7 @@ def _resources(entry: str) -> Resources:
         hidden=tuple(one for one in arguments if one.kind.startswith("hidden")),
         argument_bytes=number("kernarg_segment_size"),
         most_items=number("max_flat_workgroup_size") or None,
+        calls_itself=_value(entry, "    ", "uses_dynamic_stack") == "true",
     )
 
 
