@@ -32,7 +32,7 @@ def ptx_of(text: str, options: tuple[str, ...] = (), oldest: str = OLDEST) -> st
     """The PTX of a program whose kernels have C names."""
     with temporary_folder() as folder:
         (folder / "k.cu").write_text(text, encoding="utf-8")
-        name = re.findall(r"__global__ void (\w+)", text)[0]
+        name = re.findall(r"__global__ void (k\w+)", text)[0]
         command = [sys.executable, run_nvidia, "nvrtc", str(nvrtc_tool().path), "k.cu", "k.cu"]
         done = run([*command, name, "k.ptx", f"--gpu-architecture={oldest}", *options], folder)
         assert done.status == 0, done.errors
@@ -74,10 +74,11 @@ def executed(
     block: int = 32,
     shared_bytes: int = 0,
     by_twin: bool = True,
+    limit: int = 100_000,
 ) -> dict[str, Any]:
     """The arrays that a launch leaves. values : the arguments, arrays by their names
 
-    by_twin : by the interpreter's twin, which need not be compiled
+    limit : most micro-operations of a group;  by_twin : by the interpreter's twin, which need not be compiled
     """
     bound = NvidiaCode(code)
     memory = Memory(dict(arrays), bound.variables)
@@ -91,7 +92,7 @@ def executed(
         held = execution.Memory(arrays=views, banks=dict(machine.banks), **sizes)
         for group in range(grid):
             launch = execution.Launch((block, 1, 1))
-            execution.run_group(lowered, launch, (group, 0, 0), held)
+            execution.run_group(lowered, launch, (group, 0, 0), held, limit)
     else:
         regions = [Region(extent=one, content=memory.views[one.name]) for one in memory.extents]
         shape = {"grid": (grid,), "group_shape": (block,), "regions": regions}

@@ -357,7 +357,12 @@ def _packed_source(
     chosen = next((name for name in one.suffix if name in _CHOSEN), "")
     if any(name not in _CHOSEN for name in one.suffix):
         raise UnknownInstruction
-    return e.plain(one), e.sign(one, _FIELDS[index]) | _CHOSEN[chosen] << _CHOICES[index]
+    row, choice = e.plain(one), _CHOSEN[chosen]
+    if chosen == "F32":  # `HADD2 d, R0.F32, -RZ` is what ptxas makes of cvt.rz.f16.f32
+        narrow = e.temporary(2)
+        e.emit("CONVERT", d=narrow, a=row, x=o.F32 | o.F16 << 4 | o.TO_ZERO << 8)
+        row, choice = narrow, _CHOSEN["H0_H0"]
+    return row, e.sign(one, _FIELDS[index]) | choice << _CHOICES[index]
 
 
 @lowers("HADD2 HMUL2 HFMA2 HADD2_32I HMUL2_32I HFMA2_32I", _HALF)

@@ -265,8 +265,6 @@ def _sum_of_differences(e: Emitter, s: Sass) -> None:
     """Of the four bytes with `.ACC` the sum, else each for itself."""
     d, a, b, c = s.operands
     if s.base == "VABSDIFF4" and not s.has("ACC"):
-        if not c.is_zero:
-            raise UnknownInstruction
         kind = Sass(s.text, s.base, ("S8x4" if s.has("S8") else "U8x4",), s.guard, s.operands)
         return each_part(e, kind, e.result(d), [a, b], lambda rows: _difference(e, rows))
     x = s.has("U32", "U8") | (s.base == "VABSDIFF4") << 1

@@ -217,6 +217,8 @@ def _tell(
         e.move(row, old, words)
     elif row != TRASH_ROW:
         e.emit("SELECT", d=row, a=e.constant(1), m=2 * mask)
+        if words == 2:
+            e.move(row + 1, ZERO_ROW)
 
 
 def _atomic_kind(s: Sass, name: str) -> int:
