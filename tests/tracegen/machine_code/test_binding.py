@@ -367,3 +367,34 @@ def test_launch_as_the_interpreter_takes_it() -> None:
     assert (region.extent.name, region.extent.base_bytes) == ("y", 1 << 20)
     assert np.shares_memory(region.content, bound.memory.views["y"])
     assert launch.banks[0] is bound.machine.banks[0]
+
+
+def results(workload: CudaWorkload, target: str) -> dict[str, Any]:
+    """What the machine code computes."""
+    from tracegen.execution.run import Execution
+    from tracegen.machine_code import gcn_lowering, sass_lower
+
+    bound = one(workload, target)
+    lower = sass_lower.lower if target.startswith("sm_") else gcn_lowering.lower
+    groups = np.arange(int(np.prod(bound.grid)), dtype=np.int64)
+    Execution(lower(bound.code), bound.launch).run(groups, record=False)
+    return bound.outputs()
+
+
+FIBONACCI = """__device__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+__global__ void k(int *y) { y[threadIdx.x] = fib(threadIdx.x % 10); }"""
+
+
+@pytest.mark.parametrize("target", BOTH)
+def test_the_code_computes_with_what_is_bound(target: str) -> None:
+    y = np.array([1, 2, *[0] * 30], np.int32)
+    values, factors = np.arange(5, dtype=np.float32), np.array([1, 2, 4], np.float32)
+    symbols = {"factors": factors, "given": values, "total": 7, "shift": 30}
+    out = results(cuda(VARIABLES, y, symbols=symbols), target)["y"]
+    np.testing.assert_array_equal(out, 3 + 2 + 4 + 1 + 7 + 30)
+    s, t = (np.array((k, k / 2, [k, k + 1, k + 2]), STRUCT) for k in (1, 3))
+    made = cuda(STRUCTS, -5, s, 7, 100, t, np.zeros(1, np.float32), True)
+    np.testing.assert_array_equal(results(made, target)["out"], -5 + 0.5 + 2 + 7 + 100 + 3 + 5 + 1)
+    fib = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34]
+    out = results(cuda(FIBONACCI, np.zeros(32, np.int32)), target)["y"]
+    np.testing.assert_array_equal(out, [*fib, *fib, *fib, 0, 1])
