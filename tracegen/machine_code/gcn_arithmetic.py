@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from tracegen.execution import operations as o
 from tracegen.execution.operations import OPERATIONS
 from tracegen.machine_code.gcn_table import RULES, Rule, Step
 from tracegen.machine_code.gcn_text import Kind
-from tracegen.machine_code.gcn_wave import AND, Source, Wave
+from tracegen.machine_code.gcn_wave import AND, OR, Source, Wave
 
 _FLOATING = re.compile(r"(ADD|MULTIPLY|FUSED|MINIMUM|MAXIMUM)_(F16|F32|F64)$")
 _SCALES = {"mul:2": 2.0, "mul:4": 4.0, "div:2": 0.5}
@@ -95,9 +96,8 @@ def _source(
         return o.ZERO_ROW, 0
     if text.startswith("#"):
         return wave.constant(int(text[1:], 0)), 0
-    source = half_source(wave, int(text), rule.half) if rule.half else None
-    if source is None:
-        source = wave.source(int(text), kind)
+    halved = rule.half[1:2] in ("u", "s", "f")
+    source = half_source(wave, int(text), rule.half) if halved else wave.source(int(text), kind)
     negate ^= source.negate
     if step.name == "CONVERT":
         signs = (o.NEGATE_SOURCE if negate else 0) | (o.ABSOLUTE_SOURCE if source.absolute else 0)
@@ -112,10 +112,8 @@ def _source(
     return wave.plain(source, kind), 0
 
 
-def half_source(wave: Wave, index: int, half: str) -> Source | None:
+def half_source(wave: Wave, index: int, half: str) -> Source:
     """A 16-bit operand: integers are extended to 32 bits, floating-point numbers are in the low half."""
-    if half[1:2] not in ("u", "s", "f"):
-        return None
     source = wave.source(index, "f16")
     high = wave.parsed.listed("op_sel", (0, 0, 0, 0))[index - wave.first_source] if index else 0
     if half[1] == "f":
@@ -212,9 +210,9 @@ def compare(wave: Wave) -> bool:
         _relation(wave, mask, match[2], match[3], int(match[4]), a, a + 1)
     elif of_class is not None:
         kind = _KINDS[f"F{of_class[2]}"]
-        if kind == "f16":
-            raise wave.unknown("classes of half precision")
         row, chosen = wave.plain(wave.source(a, kind), kind), wave.source(a + 1).row
+        if kind == "f16":
+            kind, row = "f32", _class_as_float(wave, row)
         wave.emit(f"CLASS_{kind.upper()}", guard=o.ALWAYS, d=mask, a=row, b=chosen)
         wave.mask_logic(mask, 2 * mask, wave.guard, AND)
     if writes_exec:
@@ -222,32 +220,45 @@ def compare(wave: Wave) -> bool:
     return True
 
 
+def _class_as_float(wave: Wave, half: int) -> int:
+    """A float of the same class as a half: its exponent is all ones, or none, where the half's is."""
+    made, sign, mask = wave.temporary(), wave.temporary(), wave.new_mask()
+    infinite = wave.constant(0x1F << 23)
+    wave.emit("SHIFT_LEFT", guard=o.ALWAYS, d=made, a=half, b=wave.constant(13))
+    wave.emit("SHIFT_LEFT", guard=o.ALWAYS, d=sign, a=half, b=wave.constant(16))
+    wave.emit("LOGIC3", guard=o.ALWAYS, d=made, a=made, b=wave.constant((1 << 28) - 1), y=AND)
+    wave.emit("COMPARE_U", guard=o.ALWAYS, d=mask, a=made, b=infinite, x=o.GREATER | o.EQUAL)
+    wave.emit("LOGIC3", guard=o.ALWAYS, d=sign, a=sign, b=wave.constant(1 << 31), c=made, y=0xEA)
+    wave.emit("LOGIC3", guard=2 * mask, d=sign, a=sign, b=wave.constant(7 << 28), y=OR)
+    return sign
+
+
 def _relation(wave: Wave, mask: int, condition: str, kind: str, bits: int, a: int, b: int) -> None:
     x = _CONDITIONS.get(condition, -1)
     if x < 0:  # nlt and the like hold also where one is not a number
         x = 15 & ~_CONDITIONS[condition[1:]]
+    unsigned, wide = ("U" if kind == "u" else "S"), "64" * (bits == 64)
+    name = f"COMPARE_F{bits}" if kind == "f" else f"COMPARE{wide}_{unsigned}"
     if kind == "f":
-        first, second = (wave.source(k, f"f{bits}") for k in (a, b))  # type: ignore[arg-type]
-        for place, source in enumerate((first, second)):
-            x |= (o.NEGATE_A << place << 8) * source.negate | (
-                o.ABSOLUTE_A << place << 8
-            ) * source.absolute
-        if bits == 16:
-            high = wave.parsed.listed("op_sel", (0, 0))
-            x |= 1 + high[0] << 24 | 1 + high[1] << 26
-        elif bits == 32 and wave.flush:
-            x |= o.FLUSH << 8
-        name, rows = f"COMPARE_F{bits}", (first.row, second.row)
+        sources = [wave.source(k, _KINDS[f"F{bits}"]) for k in (a, b)]
+        x |= _comparison_modifiers(wave, sources, bits)
     elif bits == 16:
-        half = "hs" if kind == "i" else "hu"
-        halves = [half_source(wave, k, half) for k in (a, b)]
-        rows = tuple(source.row for source in halves if source)
-        name = "COMPARE_S" if kind == "i" else "COMPARE_U"
+        sources = [half_source(wave, k, f"h{unsigned.lower()}") for k in (a, b)]
     else:
-        name = f"COMPARE{'64' if bits == 64 else ''}_{'S' if kind == 'i' else 'U'}"
-        wide: Kind = "b32" if bits == 32 else "i64" if kind == "i" else "b64"
-        rows = tuple(wave.source(k, wide).row for k in (a, b))
-    wave.emit(name, guard=o.ALWAYS, d=mask, a=rows[0], b=rows[1], m=wave.guard, x=x)
+        sources = [wave.source(k, _KINDS.get(f"{unsigned}{bits}", "b32")) for k in (a, b)]
+    first, second = (source.row for source in sources)
+    wave.emit(name, guard=o.ALWAYS, d=mask, a=first, b=second, m=wave.guard, x=x)
+
+
+def _comparison_modifiers(wave: Wave, sources: Sequence[Source], bits: int) -> int:
+    x = o.FLUSH << 8 if bits == 32 and wave.flush else 0
+    for place, source in enumerate(sources):
+        signs = o.NEGATE_A * source.negate | o.ABSOLUTE_A * source.absolute
+        x |= signs << place << 8
+    if bits == 16:
+        high = wave.parsed.listed("op_sel", (0, 0))
+        x |= 1 + high[0] << 24 | 1 + high[1] << 26
+    return x
 
 
 def arithmetic(wave: Wave) -> bool:

@@ -20,6 +20,7 @@ from tracegen.machine_code.gcn_launch import directives, set_registers
 from tracegen.machine_code.gcn_memory import access
 from tracegen.machine_code.gcn_packed import packed
 from tracegen.machine_code.gcn_scalar import IGNORED, scalar
+from tracegen.machine_code.gcn_special import special
 from tracegen.machine_code.gcn_text import Parsed, parse
 from tracegen.machine_code.gcn_wave import UnknownInstruction, Wave
 
@@ -86,6 +87,6 @@ def _lower_one(wave: Wave) -> None:
 
 _STAGES = defaultdict(
     lambda: (access,),
-    {"s": (control, access, scalar, arithmetic), "v": (packed, arithmetic)},
+    {"s": (control, access, scalar, arithmetic), "v": (packed, special, arithmetic)},
 )
 """First letter of an opcode -> what may know it, in this order."""

@@ -123,6 +123,7 @@ v_div_fmas_f32 = DIVISION_STEP_F32 1 2 3 m=vcc
 v_div_fmas_f64 = DIVISION_STEP_F64 1 2 3 m=vcc
 v_div_fixup_f32 = DIVISION_FIX_F32 1 2 3
 v_div_fixup_f64 = DIVISION_FIX_F64 1 2 3
+v_div_fixup_f16 = hf p=CONVERT 1 x=F16>F32; q=CONVERT 2 x=F16>F32; r=CONVERT 3 x=F16>F32; p=DIVISION_FIX_F32 p q r; CONVERT p x=F32>F16
 v_cvt_f32_i32 = CONVERT 1 x=S32>F32
 v_cvt_f32_u32 = CONVERT 1 x=U32>F32
 v_cvt_i32_f32 = CONVERT 1 x=F32>S32:TO_ZERO

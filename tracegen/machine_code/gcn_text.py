@@ -61,7 +61,8 @@ def parse(text: str) -> tuple[Parsed, ...]:
 def _parsed(text: str) -> Parsed:
     opcode, _, rest = text.partition(" ")
     rest = re.sub(r",\s+(?=[^(]*\))", ",", rest)
-    operands, modifiers = [], {}
+    operands: list[str] = []
+    modifiers: dict[str, str] = {}
     for piece in split_operands(rest):
         first, *others = piece.split()
         operands.append(first)
@@ -90,12 +91,12 @@ def number(text: str, kind: Kind) -> int | None:
             value -= 1 << 32
         return value & (1 << 64) - 1 if kind in ("b64", "i64", "f64") else value & _WORD
     try:
-        value = float(text)
+        real = float(text)
     except ValueError:
         return None
     if kind[0] != "f":
         kind = "f32"
-    if f"{value:.7f}" == "0.1591549":
+    if f"{real:.7f}" == "0.1591549":
         return _INVERSE_TURN[kind]
     code = {"f16": "e", "f32": "f", "f64": "d"}[kind]
-    return int.from_bytes(struct.pack(f"<{code}", value), "little")
+    return int.from_bytes(struct.pack(f"<{code}", real), "little")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from memsim.errors import KernelError
 from tracegen.compiled.model import MachineCode
@@ -133,7 +133,8 @@ class Wave:
         for write in self.pending:
             write()
 
-    def emit(self, name: str, *, guard: int | None = None, **fields: int) -> None:
+    def emit(self, name: str, *, guard: int | None = None, **fields: Any) -> None:
+        """A micro-operation of the instruction's guard, or another one. fields : rows, masks and numbers"""
         self.out.emit(name, guard=self.guard if guard is None else guard, **fields)
 
     def unknown(self, why: str = "") -> UnknownInstruction:

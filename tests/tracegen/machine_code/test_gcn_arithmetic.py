@@ -131,7 +131,7 @@ with np.errstate(all="ignore"):
 
 
 def halves_of(words: Any) -> tuple[Any, Any]:
-    return tuple(words >> np.uint64(32 * k) & np.uint64(0xFFFFFFFF) for k in (0, 1))  # type: ignore[return-value]
+    return tuple(words >> np.uint64(32 * k) & np.uint64(0xFFFFFFFF) for k in (0, 1))
 
 
 def same(found: Any, expected: Any) -> None:
