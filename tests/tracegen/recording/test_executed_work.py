@@ -1,0 +1,62 @@
+"""What executed sub-groups issue between accesses, from records made by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tracegen.compiled.counting.work import KINDS
+from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
+from tracegen.recording.executed_work import instruction_counts, work_of
+
+
+def counted(measured: list[list[int]], *instructions: Instruction) -> list[dict[str, float]]:
+    """What each instruction counts, without what it does not."""
+    block = BasicBlock(label="", instructions=instructions)
+    code = MachineCode(kernel="k", target="sm_80", blocks=(block,), registers_per_item=8)
+    rows = instruction_counts(code, np.array(measured, np.int64))
+    return [{kind: n for kind, n in zip(KINDS, row, strict=True) if n} for row in rows.tolist()]
+
+
+def local(size: int) -> Instruction:
+    memory = MemoryOperation(space="local", direction="load", bytes_per_item=size)
+    return Instruction(opcode="LDS", text="LDS", pipe="load_store", memory=memory)
+
+
+FMA = Instruction(opcode="FFMA", text="FFMA", pipe="fma", stall_cycles=4)
+
+
+def test_passes_of_conflicts_are_means_of_what_ran() -> None:
+    """An access that 8 sub-groups executed, 6 with an active lane, and to which conflicts added 9 passes: one and a half
+    each, and the instruction counts where a lane is active."""
+    rows = counted([[8, 6, 9], [0, 0, 0], [0, 0, 0]], local(4), local(16), FMA)
+    assert rows == [{"local_32": 6 / 8, "conflict": 9 / 8}, {"local_128": 1}, {"fma": 1, "stalled": 4}]  # fmt: skip
+
+
+def test_passes_that_are_saved_pair_lanes() -> None:
+    """Lanes of 16 bytes need four passes; where they are paired, two are saved."""
+    assert counted([[4, 4, -8]], local(16)) == [{"paired_128": 1}]
+    assert counted([[4, 2, -4]], local(16)) == [{"paired_128": 1 / 2}]
+
+
+def test_accesses_that_nobody_performs_count_nothing() -> None:
+    assert counted([[8, 0, 0]], local(4)) == [{}]
+
+
+def test_work_is_what_ran_since_the_last_access() -> None:
+    """Two segments, of 2 and 3 instructions; the second sub-group accesses nothing, and the last row ends the first."""
+    segments = [SimpleNamespace(first=0, end=2), SimpleNamespace(first=2, end=5)]
+    counts = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [1, 0]], np.float64)
+    recorded: Any = SimpleNamespace(
+        work=np.array([0, 1], np.int32),
+        tail=np.array([2, 0], np.int32),
+        row_end=np.array([1, 3, 4]),
+        row_segment=np.array([0, 0, 1, 1]),
+        row_count=np.array([1, 2, 5, 1]),
+    )
+    code: Any = SimpleNamespace(segments=segments)
+    work, table = work_of(code, counts, recorded, np.array([0, 2, 2]))
+    np.testing.assert_array_equal(table[work[0]], [2, 0])
+    np.testing.assert_array_equal(table[work[1]], [2 * 2 + 5 + 1, 5 * 2 + 2])
