@@ -12,31 +12,24 @@ from tracegen.compiled.model import MachineCode
 from tracegen.execution.code import Code
 from tracegen.execution.run import Recorded
 
-_OF_LANES = tuple(
-    k
-    for k, kind in enumerate(KINDS)
-    if kind == "conflict" or kind.startswith(("local_", "paired_"))
-)
-"""Kinds that an access to local memory counts under only where a lane is active."""
-
 
 def instruction_counts(
     code: MachineCode, local_counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """(n_instruction, n_kind) what one execution of each instruction counts, in the mean over those of the run.
 
+    What a predicate switches off in all lanes is issued all the same, and takes its pass of the banks, without conflicts
+    (28.1 us with no lane of a warp and 28.3 us with all, on an H200).
+
     local_counts : as of Recorded
     """
     rows = []
     for number, one in enumerate(item for block in code.blocks for item in block.instructions):
-        share = 1.0
         if number < len(local_counts) and local_counts[number, 0] and one.memory is not None:
-            executed, active, passes = local_counts[number].tolist()
-            memory = structs.replace(one.memory, conflict_passes=passes / max(active, 1))
-            one, share = structs.replace(one, memory=memory), active / executed
-        counts = counted([one])
-        counts[list(_OF_LANES)] *= share
-        rows.append(counts)
+            executed, _, passes = local_counts[number].tolist()
+            memory = structs.replace(one.memory, conflict_passes=passes / executed)
+            one = structs.replace(one, memory=memory)
+        rows.append(counted([one]))
     return np.array(rows).reshape(-1, len(KINDS))
 
 
