@@ -81,6 +81,12 @@ WORDS_TO_WORDS = {
         (A >> np.uint32(8) & np.uint32(255)) + (B >> np.uint32(16)),
     "v_mov_b32_sdwa v2, sext(v3) dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:BYTE_0\nv_mov_b32_e32 v10, v2":
         A & np.uint32(0xFFFF) | (signed(B, 8).astype(np.uint32) << np.uint32(16)),
+    "v_add_u32_e64 v10, v2, v3 clamp": np.minimum(A.astype(np.uint64) + B, 0xFFFFFFFF),
+    "v_sub_u32_e64 v10, v2, v3 clamp": np.maximum(A.astype(np.int64) - B, 0),
+    "v_add_i32 v10, v2, v3 clamp": np.clip(K.astype(np.int64) + J, -(1 << 31), (1 << 31) - 1),
+    "v_sub_i32 v10, v2, v3 clamp": np.clip(K.astype(np.int64) - J, -(1 << 31), (1 << 31) - 1),
+    "v_add_i16 v10, v2, v3 clamp": np.clip(signed(A) + signed(B), -0x8000, 0x7FFF) & 0xFFFF,
+    "v_sub_u16_e64 v10, v2, v3 clamp": np.maximum((A & np.uint32(0xFFFF)).astype(int) - (B & np.uint32(0xFFFF)), 0),
     "v_dot4_i32_i8 v10, v2, v3, v4": sum(signed(A >> np.uint32(8 * k), 8) * signed(B >> np.uint32(8 * k), 8) for k in range(4)) + C,
 }  # fmt: skip
 with np.errstate(all="ignore"):
@@ -221,6 +227,37 @@ def test_division_of_floats() -> None:
     normal = ~(abs(expected) < 2.0**-126)  # v_div_fmas rounds a smaller quotient again
     same(found.view(np.uint32)[normal], expected[normal])
     np.testing.assert_allclose(found[~normal], expected[~normal], rtol=0, atol=2.0**-149)
+
+
+TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561
+"""The first 256 bits, from the table of fdlibm's e_rem_pio2.c."""
+
+
+def test_segments_of_two_over_pi() -> None:
+    x = np.resize(np.array([1.0, -1e5, 2.0**54, 2.0**55, 2.0**61, 2.0**70]), 64)
+    beyond = np.maximum(np.frexp(x)[1] + 1022 - 1077, 0)
+    low, high = halves_of(x.view(np.uint64))
+    inputs = {"v2": low.astype(np.uint32), "v3": high.astype(np.uint32)}
+    for segment in (0, 1, 2):
+        shift = [53 * segment + int(n) for n in beyond]
+        expected = [np.ldexp(float(TWO_OVER_PI >> 203 - n & (1 << 53) - 1), -53 - n) for n in shift]
+        found = run(f"v_trig_preop_f64 v[10:11], |v[2:3]|, {segment}", inputs, ["v10", "v11"])
+        same(found[0] | found[1].astype(np.uint64) << np.uint64(32), np.array(expected))
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx1100"])
+def test_classes_of_halves(target: str) -> None:
+    bits = np.array(
+        [0x7D00, 0x7E00, 0xFC00, 0xC000, 0x8001, 0x8000, 0, 1, 0x0400, 0x7C00], np.uint16
+    )
+    n = 64 if target == "gfx90a" else 32
+    inputs = {
+        "v2": lanes(bits.astype(np.uint32), 0, n),
+        "v3": np.uint32(1) << np.arange(n, dtype=np.uint32) % np.uint32(10),
+    }
+    mask = "vcc" if n == 64 else "vcc_lo"
+    text = f"v_cmp_class_f16_e32 {mask}, v2, v3\nv_cndmask_b32_e64 v10, 0, 1, {mask}"
+    assert set(run(text, inputs, ["v10"], target, (n, 1, 1))[0].tolist()) == {1}
 
 
 def test_a_pair_reads_before_it_writes() -> None:
