@@ -86,7 +86,10 @@ def executed(
     machine = bound.machine(memory, names, values, ((grid,), (block,)), shared_bytes, {})
     lowered = lower(code)
     assert not lowered.unknown, lowered.unknown
-    sizes = {"local_bytes": machine.local_bytes, "private_bytes": machine.private_bytes}
+    sizes: dict[str, Any] = {
+        "local_bytes": machine.local_bytes,
+        "private_bytes": machine.private_bytes,
+    }
     if by_twin:
         views = [(one.name, one.base_bytes, memory.views[one.name]) for one in memory.extents]
         held = execution.Memory(arrays=views, banks=dict(machine.banks), **sizes)
@@ -95,7 +98,7 @@ def executed(
             execution.run_group(lowered, launch, (group, 0, 0), held, limit)
     else:
         regions = [Region(extent=one, content=memory.views[one.name]) for one in memory.extents]
-        shape = {"grid": (grid,), "group_shape": (block,), "regions": regions}
+        shape: dict[str, Any] = {"grid": (grid,), "group_shape": (block,), "regions": regions}
         launched = Launch(banks=machine.banks, **shape, **sizes)
         Execution(lowered, launched).run(np.arange(grid), record=False)
     return {name: memory.array(name) for name in arrays}

@@ -42,6 +42,8 @@ def lowers(opcodes: str, modifiers: str = "") -> Callable[[Handler], Handler]:
     return entered
 
 
+FIELDS = ("a", "b", "c")
+"""Of sources."""
 FLOAT_SIGNS = {
     "a": (o.NEGATE_A, o.ABSOLUTE_A),
     "b": (o.NEGATE_B, o.ABSOLUTE_B),

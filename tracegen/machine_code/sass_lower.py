@@ -8,7 +8,7 @@ from collections import defaultdict
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.execution.code import NO_SLOT, Assembler, Code
 from tracegen.execution.operations import ALWAYS
-from tracegen.machine_code import sass_floats, sass_memory, sass_warp  # noqa: F401
+from tracegen.machine_code import sass_halves, sass_memory, sass_warp  # noqa: F401
 from tracegen.machine_code.sass_emit import HANDLERS, Emitter, UnknownInstruction
 from tracegen.machine_code.sass_text import Sass, read
 

@@ -6,6 +6,7 @@ import functools
 import math
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from memsim.errors import KernelError
 
@@ -132,7 +133,7 @@ def operand(text: str) -> Operand:
     pieces = (
         name.split(".") if not name.endswith("]") and not name.startswith(("SR", "`")) else [name]
     )
-    marks = {
+    marks: dict[str, Any] = {
         "negative": "-" in signs,
         "inverted": "~" in signs or "!" in signs,
         "absolute": bool(match["bars"]),

@@ -13,7 +13,6 @@ from tests.support.sass_runs import compiled, executed, ptx_of
 
 Rule = Callable[[int, int, int], int]
 WORD = 0xFFFFFFFF
-A, B, C = "a", "b", "c"
 
 
 def signed(x: int, bits: int = 32) -> int:
@@ -34,7 +33,7 @@ def permuted(a: int, b: int, selectors: int) -> int:
     return result
 
 
-MODES = {
+MODES: dict[str, Callable[[int], int]] = {
     "f4e": lambda n: 0x3210 + 0x1111 * n,
     "b4e": lambda n: (0x5670, 0x6701, 0x7012, 0x0123)[n],
     "rc8": lambda n: 0x1111 * n,
@@ -77,15 +76,22 @@ def clamped(x: int, least: int, most: int) -> int:
 
 
 def dot4(a: int, b: int, c: int, sa: bool, sb: bool) -> int:
-    pick = lambda x, s, k: signed(byte_of(x, k), 8) if s else byte_of(x, k)  # noqa: E731
-    return c + sum(pick(a, sa, k) * pick(b, sb, k) for k in range(4))
+    def part(x: int, is_signed: bool, k: int) -> int:
+        return signed(byte_of(x, k), 8) if is_signed else byte_of(x, k)
+
+    return c + sum(part(a, sa, k) * part(b, sb, k) for k in range(4))
+
+
+def permuted_as(mode: str) -> Rule:
+    return lambda a, b, c: permuted(a, b, MODES[mode](c & 3))
+
+
+def product_rounded(way: str) -> Rule:
+    return lambda a, b, c: directed(np.float64(float32(a)) * np.float64(float32(b)), way)
 
 
 INTEGERS: dict[str, Rule] = {
-    **{
-        f"prmt.b32.{mode} %0,%1,%2,%3;": (lambda a, b, c, of=of: permuted(a, b, of(c & 3)))
-        for mode, of in MODES.items()
-    },
+    **{f"prmt.b32.{mode} %0,%1,%2,%3;": permuted_as(mode) for mode in MODES},
     "prmt.b32 %0,%1,%2,%3;": permuted,
     "bfe.u32 %0,%1,%2,%3;": lambda a, b, c: field(a, b, c, False),
     "bfe.s32 %0,%1,%2,%3;": lambda a, b, c: field(a, b, c, True),
@@ -133,9 +139,7 @@ INTEGERS: dict[str, Rule] = {
     "cvt.sat.u8.s32 %0,%1;": lambda a, b, c: clamped(signed(a), 0, 255),
     "cvt.sat.s16.s32 %0,%1;": lambda a, b, c: clamped(signed(a), -32768, 32767),
     "cvt.pack.sat.s8.s32.b32 %0,%1,%2,%3;": lambda a, b, c: (
-        c << 16
-        | (clamped(signed(a), -128, 127) & 255) << 8
-        | clamped(signed(b), -128, 127) & 255
+        c << 16 | (clamped(signed(a), -128, 127) & 255) << 8 | clamped(signed(b), -128, 127) & 255
     ),
     "cvt.pack.sat.u8.s32.b32 %0,%1,%2,%3;": lambda a, b, c: (
         c << 16 | clamped(signed(a), 0, 255) << 8 | clamped(signed(b), 0, 255)
@@ -199,14 +203,7 @@ def brain(x: Any) -> int:
 
 
 FLOATS: dict[str, Rule] = {
-    **{
-        f"mul.{way}.f32 %0,%1,%2;": (
-            lambda a, b, c, way=way: directed(
-                np.float64(float32(a)) * np.float64(float32(b)), way
-            )
-        )
-        for way in ("rm", "rp", "rz")
-    },
+    **{f"mul.{way}.f32 %0,%1,%2;": product_rounded(way) for way in ("rm", "rp", "rz")},
     "add.ftz.f32 %0,%1,%2;": lambda a, b, c: bits32(
         flushed(flushed(float32(a)) + flushed(float32(b)))
     ),
@@ -247,7 +244,7 @@ HALVES: dict[str, Rule] = {
     "add.rn.f16x2 %0,%1,%2;": lambda a, b, c: packed(halves(a) + halves(b)),
     "mul.rn.f16x2 %0,%1,%2;": lambda a, b, c: packed(halves(a) * halves(b)),
     "fma.rn.f16x2 %0,%1,%2,%3;": lambda a, b, c: packed(
-        (halves(a).astype(float) * halves(b).astype(float) + halves(c).astype(float))
+        halves(a).astype(float) * halves(b).astype(float) + halves(c).astype(float)
     ),
     "fma.rn.relu.f16x2 %0,%1,%2,%3;": lambda a, b, c: packed(
         np.maximum(halves(a).astype(float) * halves(b).astype(float) + halves(c).astype(float), 0)
@@ -257,13 +254,17 @@ HALVES: dict[str, Rule] = {
     "neg.f16x2 %0,%1;": lambda a, b, c: packed(-halves(a)),
     "set.gt.f16x2.f16x2 %0,%1,%2;": lambda a, b, c: packed(halves(a) > halves(b)),
     "{.reg .pred p,q; setp.lt.f16x2 p|q,%1,%2; selp.u32 %0,1,2,p; @q add.u32 %0,%0,4;}": (
-        lambda a, b, c: (1 if (halves(a) < halves(b))[0] else 2) + 4 * int((halves(a) < halves(b))[1])
+        lambda a, b, c: (
+            (1 if (halves(a) < halves(b))[0] else 2) + 4 * int((halves(a) < halves(b))[1])
+        )
     ),
-    "{.reg .b16 l,h; mov.b32 {l,h},%1; fma.rn.f16 l,l,h,l; mov.b32 %0,{l,h};}": lambda a, b, c: packed(
-        [
-            float(halves(a)[0]) * float(halves(a)[1]) + float(halves(a)[0]),
-            halves(a)[1],
-        ]
+    "{.reg .b16 l,h; mov.b32 {l,h},%1; fma.rn.f16 l,l,h,l; mov.b32 %0,{l,h};}": lambda a, b, c: (
+        packed(
+            [
+                float(halves(a)[0]) * float(halves(a)[1]) + float(halves(a)[0]),
+                halves(a)[1],
+            ]
+        )
     ),
 }
 NEW = ("bf16", "relu", "max.f16x2", "min.f16x2", "cvt.pack")
@@ -323,7 +324,9 @@ def test_integers(target: str) -> None:
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_120"])
 def test_floats(target: str) -> None:
     rng = np.random.default_rng(6)
-    values = (rng.standard_normal((3, 32)) * 10.0 ** rng.integers(-3, 7, (3, 32))).astype(np.float32)
+    values = (rng.standard_normal((3, 32)) * 10.0 ** rng.integers(-3, 7, (3, 32))).astype(
+        np.float32
+    )
     values[:2, :3] = [[1e-40, -0.0, 0.5], [1e-41, 0.0, 1.5]]
     sources = values.view(np.uint32)
     sources[2] = rng.integers(0, 1 << 32, 32, dtype=np.uint32)

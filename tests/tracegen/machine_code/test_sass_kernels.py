@@ -154,9 +154,9 @@ def test_barriers_and_jumps(run: Any) -> None:
     out = run("table")
     for lane in range(32):
         r = int(whole[lane])
-        r = (
-            *(r + 1, r * 3, r ^ 77, r // 7, r.bit_count(), r << 3, r - 9, ~r),
-        )[whole[lane + 32] & 7] & 0xFFFFFFFF
+        r = (*(r + 1, r * 3, r ^ 77, r // 7, r.bit_count(), r << 3, r - 9, ~r),)[
+            whole[lane + 32] & 7
+        ] & 0xFFFFFFFF
         assert out[lane] == r
         while r and not r & 1:
             r >>= 1
