@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
 
 from memsim.errors import KernelError
 from memsim.machine import Machine
@@ -10,9 +13,10 @@ from memsim.trace import Trace
 from tracegen.execution.code import Code
 from tracegen.machine_code.binding import BoundKernel, bind
 from tracegen.options import TraceOptions
-from tracegen.record import AnyWorkload
+from tracegen.record import AnyWorkload, instrumented
 from tracegen.recording.executed import ExecutedRun
 from tracegen.recording.traces import GroupsOf
+from tracegen.workloads.cuda import CudaWorkload
 
 
 def executed_one(
@@ -49,6 +53,60 @@ def executed_all(
         made.append(run.traces())
         run.complete()
     return made
+
+
+RELATIVE_ERRORS = {4: 1e-4, 8: 1e-10, 2: 1e-2}
+"""By bytes of a floating-point number: what sums in another order and approximate functions may differ by, of the largest
+number of an array."""
+
+
+def checked(workload: AnyWorkload, machine: Machine | None, options: TraceOptions) -> str:
+    """Runs all launches of a workload with all their values; says what the results were held against.
+
+    This is the workload's `check`, and where there is none, a run of the kernel through OpenCL. Raises KernelError
+    where results differ from it, and for CUDA C++ and HIP where there is none.
+    """
+    outputs: dict[str, Any] = {}
+    for bound in _bound(workload, machine, options):
+        _run(bound, workload, machine, options).whole()
+        outputs |= bound.outputs()
+    if workload.check is not None:
+        try:
+            workload.check(outputs)
+        except AssertionError as error:
+            reason = " ".join(str(error).split()) or "its assertion has no text"
+            raise KernelError(
+                f"the results are not what the workload's check expects: {reason}"
+            ) from None
+        return "the workload's own check"
+    if isinstance(workload, CudaWorkload):
+        raise KernelError("this CudaWorkload has no check=, so nothing is known of its results")
+    _compare(outputs, _from_device(workload, options))
+    return "a run through OpenCL"
+
+
+def _from_device(workload: AnyWorkload, options: TraceOptions) -> dict[str, Any]:
+    from tracegen.recording.device_run import DeviceRun
+
+    prepared = instrumented(workload, None)
+    return prepared.run(lambda launch: DeviceRun(prepared, launch, options).whole())
+
+
+def _compare(outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Raises KernelError for the first element that differs."""
+    for name in sorted(set(outputs) & set(expected)):
+        ours, theirs = np.asarray(outputs[name]), np.asarray(expected[name])
+        wrong = ours != theirs
+        if theirs.dtype.kind in "fc":
+            part = RELATIVE_ERRORS[theirs.real.dtype.itemsize]
+            largest = np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0)
+            wrong = ~np.isclose(ours, theirs, rtol=part, atol=part * largest, equal_nan=True)
+        if wrong.any():
+            at = tuple(int(k) for k in np.argwhere(wrong)[0])
+            raise KernelError(
+                f"the results differ from a run through OpenCL in {int(wrong.sum())} of {wrong.size} elements of {name}:"
+                f" first at {at}, {ours[at]} instead of {theirs[at]}"
+            )
 
 
 def _check_single(

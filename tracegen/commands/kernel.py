@@ -182,6 +182,21 @@ def trace_launches(
     return Launches(launches=tuple(traces))
 
 
+def check_values(
+    kernel: KernelSpec, machine: Machine, options: TraceOptions, limits: Limits
+) -> str:
+    """What the results of a kernel's machine code were held against; see tracegen.execute.checked."""
+
+    def work() -> str:
+        from tracegen.execute import checked
+
+        return checked(kernel.load(), machine, options)
+
+    _import_shared()
+    with working("running the machine code"):
+        return in_own_process(work, limits, kernel.spec)
+
+
 def _import_shared() -> None:
     """Imports, before the fork, what both tracing and replaying need."""
     import memsim.compile

@@ -14,6 +14,7 @@ from memsim.errors import MemsimError
 from memsim.options import command_options
 from tracegen.commands.kernel import (
     KernelSpec,
+    check_values,
     kernel_options,
     save_launches,
     save_trace,
@@ -34,6 +35,12 @@ from tracegen.own_process import Limits
     is_flag=True,
     help="Trace every launch of the kernel, for 'memsim replay --carry-l2'.",
 )
+@click.option(
+    "--check",
+    is_flag=True,
+    help="First run the machine code of the whole launch with all its values, and compare what it leaves in memory"
+    " with the workload's check= or, where it has none, with a run through OpenCL.",
+)
 @out_option("The trace file.")
 def trace(
     kernel: KernelSpec,
@@ -41,6 +48,7 @@ def trace(
     tracing: TraceOptions,
     limits: Limits,
     all_launches: bool,
+    check: bool,
     output: Path,
 ) -> int:
     """Trace a kernel once, to replay it on many machines.
@@ -52,6 +60,7 @@ def trace(
     Example:
       memsim trace my_kernel.py:knl --machine a100 -o k.trace
       memsim replay k.trace --machine h100 --ci 0.005
+      memsim trace my_kernel.cu:knl --args args.py:knl --machine a100 --tracer machine --check -o k.trace
     """
     check_outputs({"--out": output}, kinds={"--out": "trace"})
     if all_launches and tracing.launch is not None:
@@ -59,6 +68,9 @@ def trace(
     from memsim.machine import load_machine
 
     target = load_machine(machine)
+    if check:
+        against = check_values(kernel, target, tracing, limits)
+        click.echo(f"memsim: the results of the machine code are right: {against}", err=True)
     if all_launches:
         save_launches(trace_launches(kernel, target, tracing, limits), output)
         return 0

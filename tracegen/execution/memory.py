@@ -210,7 +210,8 @@ def _global(state, subgroup, at, kind, active, x, size, differ):  # type: ignore
     if together:
         last = 63 - leading(active)
         if base + (last + 1) * size > state.region_end[region]:
-            return _fail(state, OUT_OF_BOUNDS, last, base + last * size)
+            beyond = max((state.region_end[region] - base) // size, lane)
+            return _fail(state, OUT_OF_BOUNDS, beyond, base + beyond * size)
         if first & grain - 1:
             return _fail(state, MISALIGNED, lane, first)
     else:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from memsim.errors import KernelError
-from tracegen.cuda.labels import label
 from tracegen.execution import state as s
 from tracegen.execution.code import Code
 from tracegen.execution.operations import OPERATIONS
 from tracegen.execution.run import Fault
 from tracegen.machine_code.binding import BoundKernel
+from tracegen.recording.executed_sites import access_text
 
 _DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}
 MOST_WAITING = 4
@@ -67,7 +67,9 @@ def _access(bound: BoundKernel, code: Code, fault: Fault) -> str:
     ]
     row = next((row for row in rows if row[0] in _DIRECTIONS), rows[0] if rows else [0] * 12)
     direction, size = _DIRECTIONS.get(row[0], "atomic"), row[9] >> 3 & 63
-    name = f"access {_name(bound, fault.instruction, direction)}"
+    array = _nearest(bound, fault.address)
+    called = _name(bound, fault.instruction, array[0] if array else "", direction)
+    name = f"access {called}"
     if fault.kind == s.MISALIGNED:
         return f"{name} is misaligned: its address {fault.address:#x} is no multiple of {size}"
     if fault.kind == s.OUT_OF_LOCAL:
@@ -75,23 +77,22 @@ def _access(bound: BoundKernel, code: Code, fault: Fault) -> str:
         return f"{name} is out of bounds: byte {fault.address} of {have} bytes of local memory"
     if fault.kind == s.OUT_OF_PRIVATE:
         return f"{name} is out of bounds: byte {fault.address} of {bound.launch.private_bytes} of private memory"
-    array = _nearest(bound, fault.address)
     if array is None:
         return f"{name} is out of bounds: its address {fault.address:#x} lies in no array"
-    index, shape = array
+    _, index, shape = array
     return f"{name} is out of bounds: {index} in array {shape} ({size} bytes, {direction})"
 
 
-def _name(bound: BoundKernel, number: int, direction: str) -> str:
+def _name(bound: BoundKernel, number: int, array: str, direction: str) -> str:
     one = [one for block in bound.code.blocks for one in block.instructions][number]
     lines = bound.text.splitlines()
     if one.location is None or not 1 <= one.location.line <= len(lines):
         return one.text.split(";")[0]
-    return label(lines[one.location.line - 1], max(one.location.column, 1), direction)
+    return access_text(lines[one.location.line - 1], one.location.column, array, direction)
 
 
-def _nearest(bound: BoundKernel, address: int) -> tuple[str, str] | None:
-    """Index and array that an address is nearest to: the array before it, if it is no farther than that is long."""
+def _nearest(bound: BoundKernel, address: int) -> tuple[str, str, str] | None:
+    """Name, index, and array in words that an address is nearest to: the array before it, if it is no farther than that is long."""
     best = None
     for extent in bound.memory.extents:
         beyond = address - extent.base_bytes
@@ -104,6 +105,10 @@ def _nearest(bound: BoundKernel, address: int) -> tuple[str, str] | None:
     shape = tuple(array.shape) if array is not None else (best.size_bytes,)
     offset = address - best.base_bytes
     index = f"index {offset // element}" if offset % element == 0 else f"byte {offset}"
-    return index, f"{best.name} of shape {shape}" if math.prod(
-        shape
-    ) else f"{best.name}, which is empty or None"
+    return (
+        best.name,
+        index,
+        f"{best.name} of shape {shape}"
+        if math.prod(shape)
+        else f"{best.name}, which is empty or None",
+    )

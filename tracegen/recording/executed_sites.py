@@ -176,7 +176,7 @@ class Sites:
 def access_text(line: str, column: int, array: str, direction: str) -> str:
     """The text of an access in its line. NVIDIA's compiler tells where a statement begins, clang where an expression does."""
     text = label(line, max(column, 1), direction)
-    if re.search(rf"\b{re.escape(array)}\b", text):
+    if re.match(rf"(?:store )?[*&(]*{re.escape(array)}\b", text):
         return text
     found = [
         _subscripted(line, m.start()) for m in re.finditer(rf"\b{re.escape(array)}\s*\[", line)
