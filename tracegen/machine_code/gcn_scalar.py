@@ -244,17 +244,13 @@ def _whole_quads(wave: Wave, match: re.Match[str]) -> None:
 
 
 def _set_mode(wave: Wave, match: re.Match[str]) -> None:
-    """Whether subnormal floats are kept, from here on in the order of the text; other modes are not changed by compilers."""
-    register, value = wave.parsed.operands[0], wave.parsed.operands[-1]
-    found = re.match(r"hwreg\(HW_REG_MODE,\s*(\d+),\s*(\d+)\)", register)
-    if found is None or match[1] == "get":
-        if match[1] == "get":
-            raise wave.unknown("registers of the hardware")
-        return
+    """Whether subnormal floats are kept, from here on in the order of the text; compilers change no other mode."""
+    found = re.match(r"hwreg\(HW_REG_MODE,(\d+),(\d+)\)", wave.operand(0))
+    if found is None:
+        raise wave.unknown("a register of the hardware")
     first, count = int(found[1]), int(found[2])
-    if match[2] and first <= 4 < first + count:
-        kept = int(value, 0) >> (4 - first) & 3
-        wave.flush = o.FLUSH if kept == 0 else 0
+    if first <= 4 < first + count:
+        wave.flush = 0 if int(wave.operand(1), 0) >> (4 - first) & 3 else o.FLUSH
 
 
 def _denormal_mode(wave: Wave, match: re.Match[str]) -> None:
@@ -274,7 +270,7 @@ scalar = by_patterns(
     (r"s_brev_b64$", _reverse_pair),
     (r"s_bfm_b64$", _mask_of_bits),
     (r"s_wqm_b(32|64)$", _whole_quads),
-    (r"s_(set|get)reg_(imm32_)?b32$", _set_mode),
+    (r"s_setreg_imm32_b32$", _set_mode),
     (r"s_denorm_mode$", _denormal_mode),
 )
 """Lowers a scalar instruction that is not in the table; False if it is none of these either."""

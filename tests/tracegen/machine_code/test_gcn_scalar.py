@@ -175,6 +175,17 @@ def test_waits_name_their_counters() -> None:
     assert {(int(row[x]), int(row[y])) for row in waits} == {(0, 3), (1, 0), (2, 1)}
 
 
+def test_subnormal_numbers_are_dropped_where_the_mode_says_so() -> None:
+    text = """
+        v_add_f32_e32 v10, v2, v2
+        s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0
+        v_add_f32_e32 v11, v2, v2
+        s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3
+        v_add_f32_e32 v12, v2, v2"""
+    found = run(text, {"v2": np.full(64, 3, np.uint32)}, ["v10", "v11", "v12"])
+    assert [int(row[0]) for row in found] == [6, 0, 6]
+
+
 def test_a_symbol_becomes_its_address() -> None:
     code = lower(
         machine_code(
