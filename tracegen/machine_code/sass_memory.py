@@ -105,7 +105,7 @@ def _load(e: Emitter, s: Sass) -> None:
         raise UnknownInstruction
     row = e.temporary(8)
     e.emit("LOAD", d=row, slot=slot, **fields)
-    for k, result in enumerate(results):
+    for k, result in enumerate(reversed(results)):  # the high half is named first
         e.move(e.result(result), row + 4 * k, 4)
     return None
 
@@ -118,7 +118,12 @@ def _store(e: Emitter, s: Sass) -> None:
     fields["x"] |= _modifiers(e, s, size)
     if len(sources) == 1 and size <= 16:
         return e.emit("STORE", c=_value(e, sources[0], size), **fields)
-    raise UnknownInstruction
+    if len(sources) != 2 or size != 32:
+        raise UnknownInstruction
+    row = e.temporary(8)
+    for k, source in enumerate(sources):
+        e.move(row + 4 * k, _value(e, source, 16), 4)
+    return e.emit("STORE", c=row, **fields)
 
 
 def _value(e: Emitter, source: Operand, size: int) -> int:

@@ -268,10 +268,18 @@ def _call(e: Emitter, s: Sass) -> None:
     """The address to return to is in registers already."""
     if e.instruction.targets:
         e.emit("BRANCH", label=f"{e.instruction.targets[0]:x}")
-    elif "__assertfail" in s.text:
-        e.emit("TRAP", y=1)
+    elif s.has("ABS"):  # a function outside the kernel's code, as those of assert and printf
+        raise UnknownInstruction
     else:
         _jump(e, s, 0)
+
+
+@lowers("LEPC")
+def _own_address(e: Emitter, s: Sass) -> None:
+    """The address to return to, before a call of a function outside."""
+    if not e.instruction.targets:
+        raise UnknownInstruction
+    e.move(e.result(s.operands[0]), e.constant(e.instruction.targets[0], 0), 2)
 
 
 @lowers("RET", "REL ABS NODEC DEC")

@@ -9,6 +9,9 @@ import pytest
 
 from tests.support.compilers import needs_nvidia
 from tests.support.sass_runs import TARGETS, compiled, executed, ptx_of
+from tracegen.execution import operations as o
+from tracegen.execution.code import INSTRUCTION_BITS, NO_SLOT
+from tracegen.machine_code.sass_lower import lower
 
 T = "unsigned t = threadIdx.x;"
 KERNELS = {
@@ -176,3 +179,97 @@ def test_windows(run: Any) -> None:
         assert out[lane] == wanted
     assert set(out[64:96].tolist()) == {5}
     assert set(out[96:128].tolist()) == {8}
+
+
+COPIES = """
+extern "C" __global__ void k0(const unsigned *in, unsigned *out) {
+  unsigned t = threadIdx.x; __shared__ __align__(16) unsigned s[256];
+  unsigned d = (unsigned)__cvta_generic_to_shared(s + 4 * t), r[6];
+  for (int k = 0; k < 2; k++) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(d + 512 * k), "l"(in + 128 * k + 4 * t));
+    asm volatile("cp.async.commit_group;");
+  }
+  asm volatile("cp.async.wait_group 1;"); asm volatile("cp.async.wait_group 0;"); __syncthreads();
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(d));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(r[4]), "=r"(r[5]) : "r"(d + 512));
+  for (int k = 0; k < 6; k++) out[32 * k + t] = r[k];
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(d), "l"(in + t), "r"(t & 1 ? 4 : 0));
+  asm volatile("cp.async.wait_all;"); out[192 + t] = s[4 * t];
+}
+"""
+STORED = """
+extern "C" __global__ void k0(const unsigned *in, unsigned *out) {
+  unsigned t = threadIdx.x; __shared__ __align__(16) unsigned s[128];
+  unsigned d = (unsigned)__cvta_generic_to_shared(s + 4 * (t & 15));
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" :: "r"(d), "r"(in[t]), "r"(in[t + 32]));
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" :: "r"(d + 256), "r"(in[t]), "r"(in[t + 32]));
+  __syncthreads(); for (int k = 0; k < 4; k++) out[32 * k + t] = s[32 * k + t];
+}
+"""
+WIDE = """
+extern "C" __global__ void k0(const unsigned *in, unsigned *out) {
+  unsigned t = threadIdx.x;
+  asm volatile("{.reg .b32 a<8>; ld.global.v8.b32 {a0,a1,a2,a3,a4,a5,a6,a7}, [%0];"
+    "st.global.v8.b32 [%1], {a7,a6,a5,a4,a3,a2,a1,a0};}" :: "l"(in + 8 * t), "l"(out + 8 * t));
+}
+"""
+
+
+def results(text: str, target: str, oldest: str) -> Any:
+    code = compiled(ptx_of(text, (), oldest), target, ["k0"])["k0"]
+    arrays = {"in": sources(), "out": np.zeros(256, np.uint32)}
+    return executed(code, arrays, ["in", "out"])["out"]
+
+
+@needs_nvidia
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_120"])
+def test_copies_and_matrices(target: str) -> None:
+    """Lane l gets elements 2 (l modulo 4) and the next of row l / 4 of each matrix of 8 x 8 halves, or of its column."""
+    out, a = results(COPIES, target, "compute_80"), sources().view(np.uint16)
+    for k in range(4):
+        rows = a[64 * k : 64 * (k + 1)]
+        assert np.array_equal(out[32 * k : 32 * (k + 1)].view(np.uint16), rows)
+    for k in range(2):
+        matrix = a[256 + 64 * k : 256 + 64 * (k + 1)].reshape(8, 8)
+        wanted = np.ascontiguousarray(matrix.T).ravel()
+        assert np.array_equal(out[32 * (k + 4) : 32 * (k + 5)].view(np.uint16), wanted)
+    lane = np.arange(32)
+    assert np.array_equal(out[192:224], np.where(lane % 2, sources()[:32], 0))
+
+
+@needs_nvidia
+@pytest.mark.parametrize("target", ["sm_90", "sm_120"])
+def test_stored_matrices(target: str) -> None:
+    out, a = results(STORED, target, "compute_90"), sources()[:64]
+    assert np.array_equal(out[:64], a)
+    transposed = a.view(np.uint16).reshape(2, 8, 8).transpose(0, 2, 1)
+    assert np.array_equal(out[64:128].view(np.uint16), transposed.ravel())
+
+
+@needs_nvidia
+def test_loads_of_32_bytes() -> None:
+    out = results(WIDE, "sm_100", "compute_100")
+    assert np.array_equal(out.reshape(32, 8), sources().reshape(32, 8)[:, ::-1])
+
+
+@needs_nvidia
+@pytest.mark.parametrize("target", TARGETS)
+def test_results_are_waited_for(target: str) -> None:
+    """Each load of global memory names a scoreboard, and what needs its result waits for it."""
+    code = lower(compiled(ptx_of(TEXT), target, ["k_variables"])["k_variables"])
+    names = list(o.OPERATIONS)
+    pending: dict[int, int] = {}
+    used = 0
+    for row in code.table.tolist():
+        one = o.MicroOperation(*row)
+        name, slot = names[one.op], one.z >> INSTRUCTION_BITS
+        if name == "WAIT_SLOTS":
+            pending = {d: s for d, s in pending.items() if not one.y >> s & 1}
+        read = {getattr(one, field) for field in o.OPERATIONS[name].rows_read}
+        assert not read & pending.keys(), (name, one)
+        if name == "LOAD" and one.x & 7 == o.GLOBAL:
+            assert slot != NO_SLOT
+            pending[one.d] = slot
+            used += 1
+    assert used >= 2
