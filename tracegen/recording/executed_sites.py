@@ -23,6 +23,7 @@ from tracegen.recording.sites import unique
 PRIVATE_MEMORY = "private memory"
 MOST_INSTRUCTIONS, MOST_CHARACTERS, NO_SITE = 5000, 160, -1
 _DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}
+_ASSIGNED, _SUBSCRIPTED = re.compile(r"(?<![=!<>])=(?!=)"), re.compile(r"\b[A-Za-z_]\w*\s*\[")
 Place = tuple[int, int]
 """Number of an access in the code, and of the array that it meets."""
 
@@ -174,36 +175,38 @@ class Sites:
 
 
 def access_text(line: str, column: int, array: str, direction: str) -> str:
-    """The text of an access in its line. NVIDIA's compiler tells where a statement begins, clang where an expression does."""
+    """The text of an access in its line. NVIDIA's compiler tells where a statement begins, clang where an expression does.
+
+    Several expressions may be meant. What the line calls otherwise, as a pointer into an array, is named if it is the only one.
+    """
     text = label(line, max(column, 1), direction)
-    if re.match(rf"(?:store )?[*&(]*{re.escape(array)}\b", text):
+    if direction == "atomic":
+        return text if any(sign in text for sign in "([*>") else f"atomic of {array}"
+    assigned = _ASSIGNED.search(line)
+    before = line[: assigned.start()] if assigned else ""
+    named = [label(line, m.start() + 1, "load") for m in _SUBSCRIPTED.finditer(line)]
+    left = " ".join(before.rstrip("+-*/%&|^ ").split())
+    target = next((one for one in named if left.endswith(one)), None)
+    if direction == "store" and target is not None:
+        named = [target]
+    elif target is not None and before[-1:] not in tuple("+-*/%&|^"):
+        named.remove(target)
+    named = list(dict.fromkeys(named))
+    prefix = "store " if direction == "store" else ""
+    own = [one for one in named if re.match(rf"{re.escape(array)}\b", one)]
+    is_statement = direction == "load" and column - 1 <= len(line) - len(line.lstrip())
+    if not is_statement and text.removeprefix(prefix) in (own or named):
         return text
-    found = [
-        _subscripted(line, m.start()) for m in re.finditer(rf"\b{re.escape(array)}\s*\[", line)
-    ]
-    before, sign, behind = (
-        re.split(r"((?<![=!<>])=(?!=))", line, maxsplit=1) if "=" in line else ("", "", line)
-    )
-    side = before if direction == "store" and sign else behind
-    if named := list(dict.fromkeys(one for one in found if one in side) or dict.fromkeys(found)):
-        more = f" and {len(named) - 1} more" if len(named) > 2 else f" and {named[-1]}"
-        return ("store " if direction == "store" else "") + named[0] + more * (len(named) > 1)
-    if any(sign in text for sign in "[*>"):
+    if own:
+        more = (
+            "" if len(own) < 2 else f" and {own[-1] if len(own) == 2 else f'{len(own) - 1} more'}"
+        )
+        return prefix + own[0] + more
+    if len(named) == 1:
+        return prefix + named[0]
+    if not is_statement and any(sign in text for sign in "*>("):
         return text
     return f"{direction} of {array}"
-
-
-def _subscripted(line: str, at: int) -> str:
-    """An array's name with its subscripts, from an offset on."""
-    end = line.index("[", at)
-    while end < len(line) and line[end] == "[":
-        depth = 0
-        for k in range(end, len(line)):
-            depth += {"[": 1, "]": -1}.get(line[k], 0)
-            if depth == 0:
-                break
-        end = k + 1
-    return " ".join(line[at:end].split())
 
 
 _ACCESSES = frozenset(OPERATIONS[name].number for name in ("LOAD", "STORE", "ATOMIC"))

@@ -136,6 +136,18 @@ def test_generated_text_names_its_accesses() -> None:
         ("x[i + 1] = x[i];", 1, "x", "store", "store x[i + 1]"),
         ("s += w[2 * i] * w[2 * i + 1];", 1, "w", "load", "w[2 * i] and w[2 * i + 1]"),
         ("s = w[0] + w[1] + w[2];", 1, "w", "load", "w[0] and 2 more"),
+        ("x[i] = x[i] + x[i - 1];", 1, "x", "load", "x[i] and x[i - 1]"),
+        ("y[i] += x[i];", 1, "y", "load", "y[i]"),
+        ("if (i < n) y[i] = x[i];", 1, "y", "store", "store y[i]"),
+        ("p[i].x += p[i].vx;", 1, "p", "load", "p[i].x and p[i].vx"),
+        ("best = fmaxf(best, row[c]);", 1, "in", "load", "row[c]"),  # a pointer into `in`
+        ("y[c] = (x[c] - mean) * gamma[c];", 1, "gamma", "load", "gamma[c]"),
+        ("y[c] = (x[c] - mean) * gamma[c];", 1, "in", "load", "load of in"),  # x or gamma
+        ("y[c] = *p;", 8, "in", "load", "*p"),
+        ("y[c] = *p;", 1, "in", "load", "load of in"),
+        ("atomicAdd(&bins[key[i]], w[i]);", 1, "bins", "atomic", "atomicAdd(&bins[key[i]], w[i])"),
+        ("atomicAdd(&bins[key[i]], w[i]);", 1, "key", "load", "key[i]"),
+        ("old = f(p);", 1, "bins", "atomic", "atomic of bins"),
         ("f(p);", 1, "x", "load", "load of x"),
     ],
 )
