@@ -204,6 +204,9 @@ def brain(x: Any) -> int:
 
 FLOATS: dict[str, Rule] = {
     **{f"mul.{way}.f32 %0,%1,%2;": product_rounded(way) for way in ("rm", "rp", "rz")},
+    "div.rn.f32 %0,%1,%2;": lambda a, b, c: bits32(float32(a) / float32(b)),
+    "rcp.rn.f32 %0,%1;": lambda a, b, c: bits32(np.float32(1) / float32(a)),
+    "sqrt.rn.f32 %0,%1;": lambda a, b, c: bits32(np.sqrt(float32(a))),
     "add.ftz.f32 %0,%1,%2;": lambda a, b, c: bits32(
         flushed(flushed(float32(a)) + flushed(float32(b)))
     ),
@@ -327,7 +330,7 @@ def test_floats(target: str) -> None:
     values = (rng.standard_normal((3, 32)) * 10.0 ** rng.integers(-3, 7, (3, 32))).astype(
         np.float32
     )
-    values[:2, :3] = [[1e-40, -0.0, 0.5], [1e-41, 0.0, 1.5]]
+    values[:2, :5] = [[1e-40, -0.0, 0.5, 3e-39, 1e38], [1e-41, 0.0, 1.5, 1e-36, 1e-38]]
     sources = values.view(np.uint32)
     sources[2] = rng.integers(0, 1 << 32, 32, dtype=np.uint32)
     check(target, FLOATS, sources, floats=True)
