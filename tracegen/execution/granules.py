@@ -21,7 +21,7 @@ _WORD, _ALL = 0xFFFFFFFF, np.int64(-1)
 
 
 @inner
-def record(state, subgroup, at, kind, active, size, region, differ):  # type: ignore[no-untyped-def]
+def record(state, subgroup, at, kind, active, size, region, differ):
     """Adds an access to global memory, of at least one lane, whose addresses are in scratch.
 
     differ : lanes whose address is not that of lane 0 plus the lanes between them
@@ -44,7 +44,7 @@ def record(state, subgroup, at, kind, active, size, region, differ):  # type: ig
 
 
 @inner
-def _is_same(state, active, address):  # type: ignore[no-untyped-def]
+def _is_same(state, active, address):
     left = active
     while left != 0:
         if state.scratch[lowest(left)] != address:
@@ -54,7 +54,7 @@ def _is_same(state, active, address):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _append_run(out, n, begin, lane, count, shift):  # type: ignore[no-untyped-def]
+def _append_run(out, n, begin, lane, count, shift):
     """Appends the granules of neighbouring lanes that access neighbouring elements of 2^shift bytes."""
     end = begin + (count << shift)
     if begin & 31 == 0 and lane == 0 and shift == 2 and count == 32:  # what most accesses are
@@ -82,7 +82,7 @@ def _append_run(out, n, begin, lane, count, shift):  # type: ignore[no-untyped-d
 
 
 @inner
-def _append_same(out, n, address, active, size):  # type: ignore[no-untyped-def]
+def _append_same(out, n, address, active, size):
     """Appends the granules of lanes that all access the same bytes."""
     groups, end = np.int64(0), address + size
     for q in range(8):
@@ -101,7 +101,7 @@ def _append_same(out, n, address, active, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _append_any(state, n, active, size):  # type: ignore[no-untyped-def]
+def _append_any(state, n, active, size):
     lists, where, out = state.lane_lists, state.listed_addresses, state.out
     count, left = 0, active
     while left != 0:
@@ -116,7 +116,7 @@ def _append_any(state, n, active, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def record_private(state, subgroup, at, kind, active, size):  # type: ignore[no-untyped-def]
+def record_private(state, subgroup, at, kind, active, size):
     """The words of the lanes; each is an element of its own in memory, where neighbouring lanes have neighbouring words."""
     lanes, out = state.sizes[_LANES], state.out
     slot = state.group_slots[state.counters[0]] + subgroup
@@ -144,7 +144,7 @@ def record_private(state, subgroup, at, kind, active, size):  # type: ignore[no-
 
 
 @inner
-def _in_order(out, first, end):  # type: ignore[no-untyped-def]
+def _in_order(out, first, end):
     """Sorts the granules of one access and joins equal ones; returns their end."""
     for k in range(first + 1, end):
         granule, mask = out.granule[k], out.byte_mask[k]
@@ -168,13 +168,13 @@ def _in_order(out, first, end):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _move(out, source, target):  # type: ignore[no-untyped-def]
+def _move(out, source, target):
     out.granule[target], out.byte_mask[target] = out.granule[source], out.byte_mask[source]
     out.lane_groups[target], out.lane_hits[target] = out.lane_groups[source], out.lane_hits[source]
 
 
 @inner
-def close(state, subgroup, at, kind, active, region, n_granule):  # type: ignore[no-untyped-def]
+def close(state, subgroup, at, kind, active, region, n_granule):
     """Ends the row of an access whose granules have been written."""
     table, counters, out = state.table, state.counters, state.out
     warp = state.subgroups[subgroup]

@@ -7,8 +7,6 @@ specification, is tests/twins/execution.py.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from memsim.compile import hot, inner
@@ -79,19 +77,19 @@ GRANULES_AN_ACCESS = 64 * 5
 
 
 @inner
-def _mask(masks, number):  # type: ignore[no-untyped-def]
+def _mask(masks, number):
     """A source mask: its number twice, plus 1 where it is negated."""
     value = masks[number >> 1]
     return ~value if number & 1 else value
 
 
 @inner
-def _put(masks, number, active, value):  # type: ignore[no-untyped-def]
+def _put(masks, number, active, value):
     masks[number] = masks[number] & ~active | value & active
 
 
 @hot
-def choose(listed, subgroup):  # type: ignore[no-untyped-def]
+def choose(listed, subgroup):
     """Lets the lanes at the lowest micro-operation go on: ACTIVE, PC and LIMIT. Returns how the sub-group stands.
 
     Lanes that wait for others are let go first if all these have come.
@@ -142,7 +140,7 @@ def choose(listed, subgroup):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _leave(state, subgroup, lanes, pc):  # type: ignore[no-untyped-def]
+def _leave(state, subgroup, lanes, pc):
     """Notes where lanes go on later."""
     left = lanes
     while left != 0:
@@ -151,7 +149,7 @@ def _leave(state, subgroup, lanes, pc):  # type: ignore[no-untyped-def]
 
 
 @hot
-def _close_path(listed):  # type: ignore[no-untyped-def]
+def _close_path(listed):
     """The number of the row of work with the segments executed since the last access."""
     state = opened(listed)
     counters, out = state.counters, state.out
@@ -180,7 +178,7 @@ def _close_path(listed):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _fold_path(state):  # type: ignore[no-untyped-def]
+def _fold_path(state):
     """Adds the remembered segments to `pending`."""
     counters = state.counters
     for k in range(counters[Counter.PATH_LENGTH]):
@@ -193,7 +191,7 @@ def _fold_path(state):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _forget_path(state):  # type: ignore[no-untyped-def]
+def _forget_path(state):
     counters = state.counters
     for k in range(counters[Counter.N_TOUCHED]):
         state.pending[state.touched[k]] = 0
@@ -201,7 +199,7 @@ def _forget_path(state):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _has_room(state):  # type: ignore[no-untyped-def]
+def _has_room(state):
     """Whether an access, and the end of a sub-group behind it, can be recorded."""
     counters, out = state.counters, state.out
     return (
@@ -213,20 +211,20 @@ def _has_room(state):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _settle(state, subgroup, access):  # type: ignore[no-untyped-def]
+def _settle(state, subgroup, access):
     warp = state.subgroups[subgroup]
     warp[Warp.SETTLED] = max(warp[Warp.SETTLED], access)
 
 
 @inner
-def _wait_slots(state, subgroup, slots):  # type: ignore[no-untyped-def]
+def _wait_slots(state, subgroup, slots):
     for slot in range(6):
         if slots >> slot & 1:
             _settle(state, subgroup, np.int64(state.slots[subgroup, slot]))
 
 
 @inner
-def _wait_count(state, subgroup, what, most):  # type: ignore[no-untyped-def]
+def _wait_count(state, subgroup, what, most):
     warp = state.subgroups[subgroup]
     if what == 1:
         if most == 0:
@@ -238,7 +236,7 @@ def _wait_count(state, subgroup, what, most):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _end_copies(state, subgroup):  # type: ignore[no-untyped-def]
+def _end_copies(state, subgroup):
     """The copies to local memory since the last time are a group, which is waited for as a whole."""
     warp = state.subgroups[subgroup]
     n = warp[Warp.N_COPIES]
@@ -248,14 +246,14 @@ def _end_copies(state, subgroup):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _wait_copies(state, subgroup, most):  # type: ignore[no-untyped-def]
+def _wait_copies(state, subgroup, most):
     n = state.subgroups[subgroup, Warp.N_COPIES]
     if n > most and most < MOST_LOADS:
         _settle(state, subgroup, np.int64(state.copies[subgroup, (n - 1 - most) & 63]))
 
 
 @hot
-def _constant(listed, subgroup, active, at):  # type: ignore[no-untyped-def]
+def _constant(listed, subgroup, active, at):
     """LOAD_CONSTANT. Beyond its end a constant bank is zero."""
     state = opened(listed)
     row = state.table[at]
@@ -282,7 +280,7 @@ def _constant(listed, subgroup, active, at):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _vote(how, active, value, live):  # type: ignore[no-untyped-def]
+def _vote(how, active, value, live):
     if how == 0:
         return _ALL if value & active != 0 else np.int64(0)
     if how == 1:
@@ -291,7 +289,7 @@ def _vote(how, active, value, live):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _whole_rows(state, subgroup, row, active, value, n):  # type: ignore[no-untyped-def]
+def _whole_rows(state, subgroup, row, active, value, n):
     """Writes words of a mask to all active lanes of rows."""
     for part in range(n):
         place = state.rows[subgroup] + row + part * state.sizes[Size.ROW_BYTES]
@@ -302,7 +300,7 @@ def _whole_rows(state, subgroup, row, active, value, n):  # type: ignore[no-unty
 
 
 @hot
-def _arrive(listed, subgroup, active, at):  # type: ignore[no-untyped-def]
+def _arrive(listed, subgroup, active, at):
     """Lanes come to a barrier, or only say that they do."""
     state = opened(listed)
     row = state.table[at]
@@ -325,7 +323,7 @@ def _arrive(listed, subgroup, active, at):  # type: ignore[no-untyped-def]
 
 
 @hot
-def open_barriers(listed):  # type: ignore[no-untyped-def]
+def open_barriers(listed):
     """Lets sub-groups go on whose barrier all have reached that it needs; whether any was."""
     state = opened(listed)
     some = False
@@ -345,7 +343,7 @@ def open_barriers(listed):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _open(state, number):  # type: ignore[no-untyped-def]
+def _open(state, number):
     for subgroup in range(state.sizes[Size.N_SUBGROUP]):
         warp = state.subgroups[subgroup]
         if warp[Warp.BARRIER] != number + 1:
@@ -373,7 +371,7 @@ def _open(state, number):  # type: ignore[no-untyped-def]
 
 
 @hot
-def run_subgroup(listed, subgroup):  # type: ignore[no-untyped-def]
+def run_subgroup(listed, subgroup):
     """Runs one sub-group until it ends, waits at a barrier or must stop; returns which of these."""
     state = opened(listed)
     table, counters, sizes = state.table, state.counters, state.sizes
@@ -593,7 +591,7 @@ def run_subgroup(listed, subgroup):  # type: ignore[no-untyped-def]
 
 
 @hot
-def _record_barrier(listed, subgroup):  # type: ignore[no-untyped-def]
+def _record_barrier(listed, subgroup):
     """A barrier is an access without lanes."""
     state = opened(listed)
     counters, out, warp = state.counters, state.out, state.subgroups[subgroup]
@@ -606,7 +604,7 @@ def _record_barrier(listed, subgroup):  # type: ignore[no-untyped-def]
 
 
 @hot
-def begin_group(listed):  # type: ignore[no-untyped-def]
+def begin_group(listed):
     """Gives every sub-group of the next group its first state."""
     state = opened(listed)
     sizes, counters = state.sizes, state.counters
@@ -642,7 +640,7 @@ def begin_group(listed):  # type: ignore[no-untyped-def]
 
 
 @hot
-def run_groups(listed: Any) -> int:
+def run_groups(listed):
     """Runs groups until all have ended, a buffer is full, or STEPS_LEFT blocks have been executed; see state.DONE."""
     state = opened(listed)
     counters, sizes = state.counters, state.sizes
@@ -698,7 +696,7 @@ def run_groups(listed: Any) -> int:
 
 
 @inner
-def _end_piece(state, subgroup):  # type: ignore[no-untyped-def]
+def _end_piece(state, subgroup):
     """The accesses since the last piece were one sub-group's."""
     k = state.counters[Counter.N_PIECE]
     state.out.piece_subgroup[k] = state.counters[Counter.N_SUBGROUP] + subgroup

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from memsim.compile import hot, inner
@@ -78,7 +76,7 @@ _N_ACCESS, _N_GRANULE, _ADDRESS, _LANE = (
 
 
 @hot
-def access(listed: Any, subgroup: int, at: int, kind: int, active: int) -> int:
+def access(listed, subgroup, at, kind, active):
     """One access of the active lanes; 0, or the kind of a fault.
 
     at : row of the table
@@ -130,7 +128,7 @@ def access(listed: Any, subgroup: int, at: int, kind: int, active: int) -> int:
 
 
 @inner
-def _within(state, active, window):  # type: ignore[no-untyped-def]
+def _within(state, active, window):
     """The lanes whose address lies in a window; their addresses become those inside it."""
     inside, left = np.int64(0), active
     while left != 0:
@@ -143,7 +141,7 @@ def _within(state, active, window):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _find_addresses(state, subgroup, at, x, space, size):  # type: ignore[no-untyped-def]
+def _find_addresses(state, subgroup, at, x, space, size):
     """Writes the addresses of all lanes to scratch. The lanes whose address is not lane 0's plus the lanes between."""
     table, result = state.table, np.int64(state.scratch.ctypes.data)
     row_bytes = np.int64(state.sizes[_ROW_BYTES])
@@ -170,7 +168,7 @@ def _find_addresses(state, subgroup, at, x, space, size):  # type: ignore[no-unt
 
 
 @inner
-def _is_run(state, active, first, step):  # type: ignore[no-untyped-def]
+def _is_run(state, active, first, step):
     """Whether the address of each active lane is first + lane * step."""
     other = np.int64(0)
     for chunk in range(state.sizes[_LANES] >> 5):
@@ -180,14 +178,14 @@ def _is_run(state, active, first, step):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _fail(state, kind, lane, address):  # type: ignore[no-untyped-def]
+def _fail(state, kind, lane, address):
     state.counters[_LANE] = lane
     state.counters[_ADDRESS] = address
     return kind
 
 
 @inner
-def _grain(state, size):  # type: ignore[no-untyped-def]
+def _grain(state, size):
     """What the address of an access of so many bytes must be a multiple of; AMD's may begin at any byte."""
     if state.sizes[_UNIFORM]:
         return 1
@@ -195,7 +193,7 @@ def _grain(state, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _global(state, subgroup, at, kind, active, x, size, differ):  # type: ignore[no-untyped-def]
+def _global(state, subgroup, at, kind, active, x, size, differ):
     """Checks and records; addresses become those of this computer. The fault, or -1 if all lanes have neighbouring words."""
     scratch, lanes = state.scratch, state.sizes[_LANES]
     lane = lowest(active)
@@ -253,7 +251,7 @@ def _global(state, subgroup, at, kind, active, x, size, differ):  # type: ignore
 
 
 @inner
-def _region(state, place, address):  # type: ignore[no-untyped-def]
+def _region(state, place, address):
     """The number of the array that contains a byte, -1 for none."""
     hint = state.hints[place]
     if state.region_base[hint] <= address < state.region_end[hint]:
@@ -273,7 +271,7 @@ def _region(state, place, address):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _copy(state, subgroup, at, kind):  # type: ignore[no-untyped-def]
+def _copy(state, subgroup, at, kind):
     """Moves neighbouring words of all lanes between a row and memory."""
     row = np.int64(state.rows[subgroup] + state.table[at, _D if kind == LOAD else _C])
     for chunk in range(state.sizes[_LANES] >> 5):
@@ -285,7 +283,7 @@ def _copy(state, subgroup, at, kind):  # type: ignore[no-untyped-def]
 
 
 @hot
-def _transfer(listed, subgroup, at, kind, active, x, size, stride):  # type: ignore[no-untyped-def]
+def _transfer(listed, subgroup, at, kind, active, x, size, stride):
     """Moves data between rows and the addresses in scratch. stride : bytes from a word of a lane to its next"""
     state = opened(listed)
     if kind == ATOMIC:
@@ -315,7 +313,7 @@ def _transfer(listed, subgroup, at, kind, active, x, size, stride):  # type: ign
 
 
 @inner
-def _small(kind, x, size, where, here):  # type: ignore[no-untyped-def]
+def _small(kind, x, size, where, here):
     """One or two bytes."""
     if kind == STORE:
         value = peek32(here) >> (16 if x & _HIGH else 0)
@@ -335,7 +333,7 @@ def _small(kind, x, size, where, here):  # type: ignore[no-untyped-def]
 
 
 @hot
-def _atomic(listed, subgroup, at, active, x, size):  # type: ignore[no-untyped-def]
+def _atomic(listed, subgroup, at, active, x, size):
     """The lanes one after another, in ascending order."""
     state = opened(listed)
     row_bytes, table = state.sizes[_ROW_BYTES], state.table
@@ -365,7 +363,7 @@ def _atomic(listed, subgroup, at, active, x, size):  # type: ignore[no-untyped-d
 
 
 @inner
-def _updated(what, old, operand, wanted, x, size):  # type: ignore[no-untyped-def]
+def _updated(what, old, operand, wanted, x, size):
     """What an atomic operation leaves in memory; see ATOMIC_OPERATION."""
     if what == o_EXCHANGE:
         return operand
@@ -419,7 +417,7 @@ o_MIN_U, o_MAX_U, o_MIN_S, o_MAX_S = (
 
 
 @inner
-def _combined(what, a, b):  # type: ignore[no-untyped-def]
+def _combined(what, a, b):
     if what == o_ADD:
         return a + b
     if a != a:
@@ -430,7 +428,7 @@ def _combined(what, a, b):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _updated_float(what, old, operand, x, size):  # type: ignore[no-untyped-def]
+def _updated_float(what, old, operand, x, size):
     if size == 8 and not x & _PACKED:
         return bits_of_double(_combined(what, double_of(old), double_of(operand)))
     if size == 4 and not x & (_PACKED | _BF16):
@@ -448,7 +446,7 @@ def _updated_float(what, old, operand, x, size):  # type: ignore[no-untyped-def]
 
 
 @hot
-def _local(listed, at, active, size):  # type: ignore[no-untyped-def]
+def _local(listed, at, active, size):
     """Checks an access to the group's local memory, and counts what its bank conflicts add."""
     state = opened(listed)
     scratch, n_bytes, host = state.scratch, len(state.local), state.local.ctypes.data
@@ -473,7 +471,7 @@ def _local(listed, at, active, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _passes(state, active, size, lane):  # type: ignore[no-untyped-def]
+def _passes(state, active, size, lane):
     """Passes that bank conflicts add to an access."""
     lanes = state.sizes[_LANES]
     if size <= 4 and _is_run(state, active, state.scratch[lane], np.int64(0)):
@@ -489,7 +487,7 @@ def _passes(state, active, size, lane):  # type: ignore[no-untyped-def]
 
 
 @hot
-def _private(listed, subgroup, at, kind, active, size):  # type: ignore[no-untyped-def]
+def _private(listed, subgroup, at, kind, active, size):
     """Checks and records an access to the lanes' own memory, whose words lie lane by lane, then word by word."""
     state = opened(listed)
     scratch, words, lanes = state.scratch, state.sizes[_PRIVATE_WORDS], state.sizes[_LANES]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ _WORD = 0xFFFFFFFF
 
 
 @inner
-def rounded(value: float, mode: int) -> float:
+def rounded(value, mode):
     """A whole number. mode : NEAREST (ties to even), DOWN, UP or ZERO"""
     if mode == DOWN:
         return float(np.floor(value))
@@ -38,7 +37,7 @@ def rounded(value: float, mode: int) -> float:
 
 
 @inner
-def to_format(value: float, fraction: int, least: int, most: int, mode: int) -> int:
+def to_format(value, fraction, least, most, mode):
     """The bits of a number in a format with `fraction` bits behind the point and exponents `least` to `most`, without the sign bit.
 
     Rounding happens once, on the bits of the double. A number that is none has the highest fraction bit set.
@@ -76,24 +75,24 @@ def to_format(value: float, fraction: int, least: int, most: int, mode: int) -> 
 
 
 @inner
-def half_bits(value: float, mode: int) -> int:
+def half_bits(value, mode):
     return to_format(value, 10, -14, 15, mode) | (bits_of_double(value) >> 63 & 1) << 15
 
 
 @inner
-def bfloat_bits(value: float, mode: int) -> int:
+def bfloat_bits(value, mode):
     return to_format(value, 7, -126, 127, mode) | (bits_of_double(value) >> 63 & 1) << 15
 
 
 @inner
-def float_bits(value: float, mode: int) -> int:
+def float_bits(value, mode):
     if mode == NEAREST:
-        return bits_of_float(np.float32(value))  # type: ignore[no-any-return]
+        return bits_of_float(np.float32(value))
     return to_format(value, 23, -126, 127, mode) | (bits_of_double(value) >> 63 & 1) << 31
 
 
 @inner
-def of_half(bits: int) -> float:
+def of_half(bits):
     exponent, inside = bits >> 10 & 31, bits & 1023
     if exponent == 31:
         value = math.nan if inside else math.inf
@@ -105,12 +104,12 @@ def of_half(bits: int) -> float:
 
 
 @inner
-def of_bfloat(bits: int) -> float:
+def of_bfloat(bits):
     return np.float64(float_of(bits << 16))
 
 
 @inner
-def of_integer(value: int, is_unsigned: bool) -> float:
+def of_integer(value, is_unsigned):
     """A double that rounds as the integer does to formats of at most 51 bits: the lowest bit says whether some were lost."""
     magnitude = np.uint64(value)
     negative = not is_unsigned and value < 0
@@ -128,7 +127,7 @@ def of_integer(value: int, is_unsigned: bool) -> float:
 
 
 @inner
-def exact_double(value: int, is_unsigned: bool, mode: int) -> float:
+def exact_double(value, is_unsigned, mode):
     """A double from an integer of 64 bits, rounded once."""
     magnitude = np.uint64(value)
     negative = not is_unsigned and value < 0
@@ -153,7 +152,7 @@ def exact_double(value: int, is_unsigned: bool, mode: int) -> float:
 
 
 @inner
-def to_integer(value: float, kind: int) -> int:
+def to_integer(value, kind):
     """The nearest integer of a kind to a whole number; 0 of what is no number."""
     if math.isnan(value):
         return 0
@@ -172,7 +171,7 @@ def to_integer(value: float, kind: int) -> int:
 
 
 @inner
-def converted(low: int, high: int, x: int) -> Any:
+def converted(low, high, x):
     """The bits of a converted number, 64 of them. low, high : rows of the source;  x : see CONVERT"""
     kind, to, mode = x & 15, x >> 4 & 15, x >> 8 & 3
     part = x >> o_SOURCE_PART & 3

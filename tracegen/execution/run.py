@@ -342,10 +342,10 @@ class Execution:
     def _fill(self, rows: npt.NDArray[np.uint32]) -> None:
         """Rows that the code only reads. rows : (n_subgroup, n_row, lanes)"""
         code, launch = self.code, self.launch
-        for row, value in code.constants.items():
-            rows[:, row] = value & 0xFFFFFFFF
-        for row, values in code.tables.items():
-            rows[:, row] = np.array(values, np.uint32)
+        for row, number in code.constants.items():
+            rows[:, row] = number & 0xFFFFFFFF
+        for row, lanes in code.tables.items():
+            rows[:, row] = np.array(lanes, np.uint32)
         for row, (bank, offset) in code.banks.items():
             content = launch.banks.get(bank, np.zeros(0, np.uint8))[offset : offset + 4]
             rows[:, row] = int.from_bytes(content.tobytes().ljust(4, b"\0"), "little")

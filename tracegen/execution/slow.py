@@ -6,7 +6,6 @@ Functions take the address of a sub-group's first row, offsets of rows in bytes,
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from tracegen.execution import operations as o
 from tracegen.execution.numbers import (
     bfloat_bits,
     converted,
-    double_of,
     float_bits,
     half_bits,
     of_bfloat,
@@ -24,6 +22,7 @@ from tracegen.execution.numbers import (
 from tracegen.execution.words import (
     bits_of_double,
     bits_of_float,
+    double_of,
     float_of,
     fused,
     fused_towards,
@@ -70,27 +69,25 @@ _WORD = 0xFFFFFFFF
 _NEGATE_A, _NEGATE_B, _NEGATE_C = o.NEGATE_A, o.NEGATE_B, o.NEGATE_C
 _ABSOLUTE_A, _ABSOLUTE_B, _ABSOLUTE_C = o.ABSOLUTE_A, o.ABSOLUTE_B, o.ABSOLUTE_C
 _SATURATE, _FLUSH, _ROUNDING, _BF16, _TURNS = o.SATURATE, o.FLUSH, o.ROUNDING, o.BF16, o.TURNS
-_DOWN, _UP, _ZERO = o.ROUND_DOWN, o.ROUND_UP, o.ROUND_ZERO
 _LESS, _EQUAL, _GREATER, _UNORDERED = o.LESS, o.EQUAL, o.GREATER, o.UNORDERED
 _OR, _XOR = o.COMBINE_OR, o.COMBINE_XOR
 _HALVES_A, _HALVES_B, _HALVES_C = o.HALVES_A, o.HALVES_B, o.HALVES_C
 _HIGH_A, _HIGH_B, _HIGH_C = o.NEGATE_HIGH_A, o.NEGATE_HIGH_B, o.NEGATE_HIGH_C
-_ROUND_ZERO = o.ROUND_ZERO
 
 
 @inner
-def _signed(word: int) -> int:
+def _signed(word):
     return word - (1 << 32) if word >= 1 << 31 else word
 
 
 @inner
-def _with_signs(value: float, negate: bool, absolute: bool) -> float:
+def _with_signs(value, negate, absolute):
     value = abs(value) if absolute else value
     return -value if negate else value
 
 
 @inner
-def _special(value: float, which: int, x: int) -> float:
+def _special(value, which, x):
     if which == 0:
         return np.float64(1.0) / value
     if which == 1:
@@ -118,26 +115,26 @@ def _special(value: float, which: int, x: int) -> float:
 
 
 @inner
-def _clamped(value: float, x: int) -> float:
+def _clamped(value, x):
     if x & _SATURATE:
         return min(value, 1.0) if value > 0 else 0.0
     return value
 
 
 @inner
-def _flushed(value: float, x: int) -> float:
+def _flushed(value, x):
     return math.copysign(0.0, value) if x & _FLUSH and abs(value) < 2.0**-126 else value
 
 
 @inner
-def _exact_error(a: float, b: float, total: float) -> float:
+def _exact_error(a, b, total):
     """What a sum of doubles lost when it was rounded (Knuth, The Art of Computer Programming, 4.2.2, theorem B)."""
     other = total - a
     return (a - (total - other)) + (b - other)
 
 
 @inner
-def _sticky(value: float, lost: float) -> float:
+def _sticky(value, lost):
     """A double that rounds to a float as the exact value does (round to odd: Boldo and Melquiond, 2008)."""
     if lost == 0 or math.isinf(value) or value != value:
         return value
@@ -150,12 +147,12 @@ def _sticky(value: float, lost: float) -> float:
 
 
 @inner
-def _mode(x: int) -> int:
+def _mode(x):
     return (x & _ROUNDING) >> 8
 
 
 @inner
-def _rounded(which: int, a: float, b: float, c: float, x: int) -> float:
+def _rounded(which, a, b, c, x):
     """A sum, product or both of doubles with the rounding in x. Floats so computed can be rounded once more that way."""
     first = _with_signs(a, x & _NEGATE_A != 0, x & _ABSOLUTE_A != 0)
     second = _with_signs(b, x & _NEGATE_B != 0, x & _ABSOLUTE_B != 0)
@@ -171,7 +168,7 @@ def _rounded(which: int, a: float, b: float, c: float, x: int) -> float:
 
 
 @inner
-def _rounded_f32(which: int, a: int, b: int, c: int, x: int) -> int:
+def _rounded_f32(which, a, b, c, x):
     first, second, third = (
         _flushed(np.float64(float_of(a)), x),
         _flushed(np.float64(float_of(b)), x),
@@ -182,12 +179,12 @@ def _rounded_f32(which: int, a: int, b: int, c: int, x: int) -> int:
 
 
 @inner
-def _half(bits: int, x: int) -> float:
+def _half(bits, x):
     return of_bfloat(bits) if x & _BF16 else of_half(bits)
 
 
 @inner
-def _half_of(word: int, high: bool, how: int, x: int) -> float:
+def _half_of(word, high, how, x):
     """The source of one half of a packed operation; how : see HALVES_A."""
     if how == 3:
         return np.float64(float_of(word))
@@ -196,7 +193,7 @@ def _half_of(word: int, high: bool, how: int, x: int) -> float:
 
 
 @inner
-def _least(a: float, b: float, greatest: bool) -> float:
+def _least(a, b, greatest):
     if a != a:
         return b
     if b != b:
@@ -207,7 +204,7 @@ def _least(a: float, b: float, greatest: bool) -> float:
 
 
 @inner
-def _packed(which: int, a: int, b: int, c: int, x: int) -> int:
+def _packed(which, a, b, c, x):
     result = 0
     for high in range(2):
         first = _half_of(a, high == 1, x >> _HALVES_A & 3, x)
@@ -241,7 +238,7 @@ def _packed(which: int, a: int, b: int, c: int, x: int) -> int:
 
 
 @inner
-def _fixed_up(quotient: float, denominator: float, numerator: float, wide: bool) -> float:
+def _fixed_up(quotient, denominator, numerator, wide):
     """AMD's v_div_fixup: the quotient, or what IEEE 754 says of special operands. A quotient that is not a number overflowed."""
     sign = math.copysign(1.0, denominator) * math.copysign(1.0, numerator)
     if numerator != numerator or denominator != denominator:
@@ -259,13 +256,13 @@ def _fixed_up(quotient: float, denominator: float, numerator: float, wide: bool)
 
 
 @inner
-def _biased(value: float, wide: bool) -> int:
+def _biased(value, wide):
     """The exponent as it is stored in a double or float, of subnormal numbers 0."""
     return max(math.frexp(value)[1] - 1 + (1023 if wide else 127), 0)
 
 
 @inner
-def _fraction(value: float, which: int) -> float:
+def _fraction(value, which):
     if which == 0:
         part = value - np.floor(value)
         return min(part, double_of(0x3FEFFFFFFFFFFFFF)) if part == part else part
@@ -276,9 +273,7 @@ def _fraction(value: float, which: int) -> float:
 
 
 @inner
-def _lane(
-    which: int, a: int, b: int, c: int, a2: int, b2: int, c2: int, m: bool, x: int, y: int
-) -> Any:
+def _lane(which, a, b, c, a2, b2, c2, m, x, y):
     """(low, high) of one lane's result. a, b, c : words;  a2, b2, c2 : with those of the next rows above them"""
     if which == CONVERT:
         return converted(a, a2 >> 32 & _WORD, x)
@@ -339,28 +334,28 @@ def _lane(
 
 
 @inner
-def _scaled(value: float, by: int) -> float:
+def _scaled(value, by):
     return math.ldexp(value, min(max(by, -4000), 4000))
 
 
 @inner
-def _rounded_step(a: int, b: int, c: int, m: bool) -> int:
+def _rounded_step(a, b, c, m):
     product = np.float64(float_of(a)) * np.float64(float_of(b))
     third = np.float64(float_of(c))
     total = product + third
     value = np.float32(_sticky(total, _exact_error(product, third, total)))
     back = np.float32(2.0**64) if c >> 23 & 255 > 127 else np.float32(2.0**-64)
-    return bits_of_float(value * back if m else value)  # type: ignore[no-any-return]
+    return bits_of_float(value * back if m else value)
 
 
 @inner
-def _byte(word: int, k: int, is_signed: bool) -> int:
+def _byte(word, k, is_signed):
     value = word >> 8 * k & 255
     return value - 256 if is_signed and value > 127 else value
 
 
 @inner
-def _dot4(a: int, b: int, c: int, x: int) -> int:
+def _dot4(a, b, c, x):
     total = c
     for k in range(4):
         total += _byte(a, k, x & 1 != 0) * _byte(b, k, x & 2 != 0)
@@ -368,7 +363,7 @@ def _dot4(a: int, b: int, c: int, x: int) -> int:
 
 
 @inner
-def _differences(a: int, b: int, c: int, x: int) -> int:
+def _differences(a, b, c, x):
     if x & 2:
         total = c
         for k in range(4):
@@ -379,7 +374,7 @@ def _differences(a: int, b: int, c: int, x: int) -> int:
 
 
 @hot
-def lanewise(which, place, row_bytes, d, a, b, c, active, m, x, y):  # type: ignore[no-untyped-def]
+def lanewise(which, place, row_bytes, d, a, b, c, active, m, x, y):
     """One operation of LANEWISE, for the active lanes."""
     wide = which in (
         SPECIAL_F64, SCALE_F64, DIVISION_STEP_F64, DIVISION_FIX_F64, ROUNDED_ADD_F64, ROUNDED_MULTIPLY_F64,
@@ -415,7 +410,7 @@ o_F16, o_BF16, o_F64 = o.F16, o.BFLOAT16, o.F64
 
 
 @inner
-def _class(value: float, bits: int, width: int) -> int:
+def _class(value, bits, width):
     """The class of a number as a bit: signalling, quiet, -inf, -normal, -subnormal, -0, +0, +subnormal, +normal, +inf."""
     if value != value:
         quiet = bits >> (51 if width == 64 else 22) & 1
@@ -432,25 +427,26 @@ def _class(value: float, bits: int, width: int) -> int:
 
 
 @inner
-def _holds(a: float, b: float, x: int) -> bool:
+def _holds(a, b, x):
     if a != a or b != b:
         return x & _UNORDERED != 0
     return x & (_LESS if a < b else _EQUAL if a == b else _GREATER) != 0
 
 
 @inner
-def _needs_slow_division(a: int, b: int) -> bool:
+def _needs_slow_division(a, b):
     """FCHK: exponents of numerator and denominator beyond the range in which NVIDIA's division is exact without scaling.
 
     The bounds are those that the subroutine behind it tests again, see the code that ptxas emits for a division.
     """
     ea, eb = a >> 23 & 255, b >> 23 & 255
-    inside = 1 < eb < 253 and ea < 255 and (ea > 24 or ea == 0) and -125 < ea - eb < 125
+    zero = a & 0x7FFFFFFF == 0
+    inside = 1 < eb < 253 and ea < 255 and (ea > 24 or zero) and -125 < ea - eb < 125
     return not inside
 
 
 @inner
-def _scale_for_division(denominator: float, numerator: float, wide: bool) -> Any:
+def _scale_for_division(denominator, numerator, wide):
     """AMD's v_div_scale: by how many powers of two the operands are scaled, and whether v_div_fmas scales back.
 
     Returns (for the denominator, for the numerator, flag). RDNA3 Instruction Set Architecture, V_DIV_SCALE_F32 and F64,
@@ -480,7 +476,7 @@ def _scale_for_division(denominator: float, numerator: float, wide: bool) -> Any
 
 
 @hot
-def tested(which, place, row_bytes, d, a, b, c, active, m, x, masks, e):  # type: ignore[no-untyped-def]
+def tested(which, place, row_bytes, d, a, b, c, active, m, x, masks, e):
     """One operation of TESTS, for the active lanes. masks : of the sub-group;  d : a mask or a row"""
     first_mask, second_mask = np.int64(0), np.int64(0)
     left = active
@@ -541,7 +537,7 @@ def tested(which, place, row_bytes, d, a, b, c, active, m, x, masks, e):  # type
 
 
 @inner
-def _source_lane(how: int, lane: int, by: int, clamp: int) -> Any:
+def _source_lane(how, lane, by, clamp):
     """The lane that a shuffle reads, and whether it is in range (PTX ISA, shfl.sync)."""
     segment = clamp >> 8 & 31
     top = lane & segment | clamp & 31 & ~segment
@@ -558,7 +554,7 @@ def _source_lane(how: int, lane: int, by: int, clamp: int) -> Any:
 
 
 @inner
-def _reduced(how: int, total: int, word: int) -> int:
+def _reduced(how, total, word):
     if how == 0:
         return (total + word) & _WORD
     if how == 1:
@@ -575,7 +571,7 @@ def _reduced(how: int, total: int, word: int) -> int:
 
 
 @hot
-def together(which, place, row_bytes, lanes, d, a, b, c, active, m, x, y, masks, e, held):  # type: ignore[no-untyped-def]
+def together(which, place, row_bytes, lanes, d, a, b, c, active, m, x, y, masks, e, held):
     """One operation of TOGETHER. held : (64,) int64 scratch"""
     if which in (READ_LANE, READ_FIRST_LANE):
         lane = peek32(place + b) & lanes - 1

@@ -173,7 +173,7 @@ class ExecutedRun(LaunchTraces):
         recorded = self._run(groups)
         ends = np.concatenate([[0], recorded.granule_end])
         offset = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])
-        return np.diff(ends[offset[:: self.n_subgroup]])
+        return np.asarray(np.diff(ends[offset[:: self.n_subgroup]]), np.int64)
 
     def affordable(self, groups: snapshot.Groups, wave: int, part: float = 1.0) -> snapshot.Groups:
         """As many as fit if the others access as much as a few of them in the mean."""

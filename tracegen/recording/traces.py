@@ -181,7 +181,7 @@ class LaunchTraces:
         that the machine holds resident."""
         n_subgroup = -(-self.launch.group_items // self.subgroup_size)
         resident = self._resident if self.machine is not None else 1
-        return np.arange(n_groups, dtype=np.int64) % max(resident, 1) * n_subgroup
+        return np.asarray(np.arange(n_groups) % max(resident, 1) * n_subgroup, np.int64)
 
     @property
     def _resident(self) -> int:
