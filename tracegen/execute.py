@@ -11,7 +11,8 @@ from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.execution.code import Code
-from tracegen.machine_code.binding import BoundKernel, bind
+from tracegen.machine_code.binding import bind
+from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
 from tracegen.record import AnyWorkload, instrumented
 from tracegen.recording.executed import ExecutedRun

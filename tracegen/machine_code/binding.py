@@ -6,130 +6,13 @@ before the next one is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
 
-from memsim.trace import SourceLocation
-from tracegen.compiled.model import MachineCode
-from tracegen.machine_code.binding_memory import Bytes, Memory
-from tracegen.machine_code.binding_values import Machine
+from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import Compiler
 from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from tracegen.execution.run import Launch
-
-
-class KnownAccess(NamedTuple):
-    """An access in a text that a program generated: what it is in the user's terms.
-
-    direction : load, store or atomic;  line : 1-based, of the text;  instruction : its id in the user's program
-    """
-
-    array: str
-    direction: str
-    label: str
-    instruction: str
-    line: int
-    source: SourceLocation
-
-
-@dataclass(kw_only=True)
-class BoundKernel:
-    """A launch of a kernel.
-
-    name : as the user writes it;  index : number of the launch, of n_launches of the workload
-    code : whose `kernel` is the symbol in the machine code
-    grid, group_shape : groups, and work-items of a group, along one to three axes
-    memory : the arrays of the address map; those of the user are copies
-    machine : what the driver prepares
-    symbols : of a variable of the program in memory -> the name of its array
-    writable : names of arrays that the kernel may write
-    local_memory_bytes : that the launch and the kernel ask for, of a group
-    settings : integers among the arguments, by name
-    text : of the program, as it is compiled;  source : 1-based line of it -> where the user wrote it
-    accesses : those in the text that are known, where a program generated it
-    named_outputs : what `outputs` returns: name -> array of `memory`
-    """
-
-    name: str
-    index: int = 0
-    n_launches: int = 1
-    code: MachineCode
-    grid: tuple[int, ...]
-    group_shape: tuple[int, ...]
-    memory: Memory
-    machine: Machine
-    symbols: Mapping[str, str] = field(default_factory=dict)
-    writable: frozenset[str]
-    local_memory_bytes: int
-    settings: Mapping[str, int] = field(default_factory=dict)
-    text: str
-    source: Callable[[int], SourceLocation]
-    accesses: tuple[KnownAccess, ...] = ()
-    named_outputs: Mapping[str, str] = field(default_factory=dict)
-    _before: dict[str, Bytes] | None = None
-
-    def __post_init__(self) -> None:
-        if self.index:  # what earlier launches left
-            self._before = self.memory.copies(self.memory.views)
-
-    def place(self, line: int) -> str:
-        """Where the user wrote a 1-based line of the text, in words: `file:line`."""
-        source = self.source(line)
-        if source.user_line is None:
-            return f"line {line} of the generated code"
-        return f"{source.user_file}:{source.user_line}"
-
-    @property
-    def symbol_addresses(self) -> dict[str, int]:
-        """The addresses of variables; code names them as `32@lo(x)` in SASS, and `x@rel32@lo` on AMD's GPUs."""
-        return {symbol: self.memory.bases[name] for symbol, name in self.symbols.items()}
-
-    @property
-    def launch(self) -> Launch:
-        """The launch as the interpreter takes it; the memory is shared with this object."""
-        from tracegen.execution.run import Launch, Region
-
-        halves = {
-            f"{symbol}@{half}": address >> bits & 0xFFFFFFFF
-            for symbol, address in self.symbol_addresses.items()
-            for half, bits in (("lo", 0), ("hi", 32))
-        }
-        views = [(extent, self.memory.views[extent.name]) for extent in self.memory.extents]
-        halves = {
-            f"{symbol}@{half}": address >> shift & 0xFFFFFFFF
-            for symbol, address in self.symbol_addresses.items()
-            for half, shift in (("lo", 0), ("hi", 32))
-        }
-        regions = [
-            *(Region(extent=one, content=data, hidden=True) for one, data in self.machine.hidden),
-            *(Region(extent=one, content=data) for one, data in views),
-        ]
-        return Launch(
-            grid=self.grid,
-            group_shape=self.group_shape,
-            regions=sorted(regions, key=lambda one: one.extent.base_bytes),
-            banks=self.machine.banks,
-            specials={**self.machine.specials, **halves},
-            local_bytes=self.machine.local_bytes,
-            private_bytes=self.machine.private_bytes,
-        )
-
-    def restore(self) -> None:
-        """Gives all arrays the values that they had before this launch."""
-        if self._before is None:
-            self.memory.fill()
-        else:
-            self.memory.paste(self._before)
-
-    def outputs(self) -> dict[str, Any]:
-        """Copies of the arrays that the kernel may write, by name; variables of the program as bytes."""
-        memory = self.memory
-        return {name: memory.array(array) for name, array in self.named_outputs.items()}
 
 
 def bind(

@@ -18,9 +18,9 @@ from tracegen.compiled.model import MachineCode
 from tracegen.compiled.request import CompileError
 from tracegen.cuda.arguments import Arguments, bound
 from tracegen.cuda.program import read_program
-from tracegen.machine_code.binding import BoundKernel
 from tracegen.machine_code.binding_makers import code_of
 from tracegen.machine_code.binding_memory import Bytes, Memory, content
+from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import Compiler
 from tracegen.workloads.checks import check_array, number
 from tracegen.workloads.cuda import CudaWorkload

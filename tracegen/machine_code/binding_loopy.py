@@ -13,11 +13,11 @@ from tracegen.compiled.programs import include_options
 from tracegen.instrumented import prepare
 from tracegen.instrumented.launch import LoopyLaunch, element_bytes
 from tracegen.instrumented.sites import static_accesses
-from tracegen.machine_code.binding import BoundKernel, KnownAccess
 from tracegen.machine_code.binding_makers import DeviceCode
 from tracegen.machine_code.binding_memory import Memory
 from tracegen.machine_code.binding_opencl import compiled_opencl
 from tracegen.machine_code.binding_values import Value
+from tracegen.machine_code.bound import BoundKernel, KnownAccess
 from tracegen.options import Compiler
 from tracegen.polyhedral.host import StaticPrepared, static
 from tracegen.workloads.workload import Workload

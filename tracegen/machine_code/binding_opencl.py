@@ -14,10 +14,10 @@ from memsim.trace import SourceLocation
 from tracegen.compiled.compile import compile_kernel
 from tracegen.compiled.programs import EXTENSIONS
 from tracegen.compiled.request import CompileError
-from tracegen.machine_code.binding import BoundKernel
 from tracegen.machine_code.binding_makers import DeviceCode, code_of
 from tracegen.machine_code.binding_memory import Memory
 from tracegen.machine_code.binding_values import ConstantBytes, LocalBytes, Value
+from tracegen.machine_code.bound import BoundKernel
 from tracegen.opencl_c.arguments import Argument, bound
 from tracegen.opencl_c.parse import parse
 from tracegen.opencl_c.preprocess import preprocess

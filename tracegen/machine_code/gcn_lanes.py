@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tracegen.execution import operations as o
 from tracegen.machine_code.gcn_text import Kind, Parsed
-
-if TYPE_CHECKING:
-    from tracegen.machine_code.gcn_wave import Wave
 
 NOBODY = 255
 """A lane that does not exist."""
@@ -58,7 +55,7 @@ def _dpp_sources(parsed: Parsed, lanes: int) -> tuple[int, ...] | None:
     return None
 
 
-def data_parallel(wave: Wave, row: int, kind: Kind) -> int:
+def data_parallel(wave: Any, row: int, kind: Kind) -> int:
     """The row as the lanes that DPP names have it. Lanes that get nothing are taken out of the instruction's guard."""
     parsed = wave.parsed
     sources = _dpp_sources(parsed, wave.lanes)
@@ -89,7 +86,7 @@ def data_parallel(wave: Wave, row: int, kind: Kind) -> int:
     return made
 
 
-def _permute(wave: Wave) -> None:
+def _permute(wave: Any) -> None:
     """ds_bpermute_b32: each lane names the lane that it reads, in bytes; ds_permute_b32: the one that it writes to."""
     parsed = wave.parsed
     d = wave.result(parsed.operands[0])
@@ -128,7 +125,7 @@ def swizzled(offset: str, lane: int) -> int:
     return (lane & bits & 31 | bits >> 5 & 31) ^ bits >> 10 & 31 | lane & 32
 
 
-def _swizzle(wave: Wave) -> None:
+def _swizzle(wave: Any) -> None:
     parsed = wave.parsed
     offset = parsed.modifiers.get("offset", "0")
     table = wave.out.lane_table(tuple(swizzled(offset, lane) for lane in range(wave.lanes)))
@@ -136,7 +133,7 @@ def _swizzle(wave: Wave) -> None:
     wave.emit("PERMUTE_LANES", d=d, a=source, c=table, m=wave.exec, x=1)
 
 
-def _permute_row(wave: Wave) -> None:
+def _permute_row(wave: Any) -> None:
     """v_permlane16_b32 and v_permlanex16_b32: 16 numbers of 4 bits name lanes of this row of 16, or of its neighbour."""
     lanes = range(wave.lanes)
     low, high, choice = wave.source(2).row, wave.source(3).row, wave.temporary()
@@ -151,14 +148,14 @@ def _permute_row(wave: Wave) -> None:
     wave.emit("PERMUTE_LANES", d=d, a=wave.source(1).row, c=choice, m=wave.exec, x=1)
 
 
-def _swap_halves(wave: Wave) -> None:
+def _swap_halves(wave: Any) -> None:
     """v_permlane64_b32: the two halves of 64 lanes change places."""
     table = wave.out.lane_table(tuple((lane ^ 32) % wave.lanes for lane in range(wave.lanes)))
     d = wave.result(wave.operand(0))
     wave.emit("PERMUTE_LANES", d=d, a=wave.source(1).row, c=table, m=wave.exec, x=1)
 
 
-def _lower_lanes(wave: Wave) -> None:
+def _lower_lanes(wave: Any) -> None:
     """v_mbcnt: how many lower lanes a mask has among its lanes 0 to 31, or 32 to 63, plus a number."""
     first = 32 if "_hi_" in wave.parsed.opcode else 0
     lower = tuple(((1 << lane) - 1) >> first & 0xFFFFFFFF for lane in range(wave.lanes))
@@ -170,7 +167,7 @@ def _lower_lanes(wave: Wave) -> None:
     wave.emit("ADD3", d=d, a=found, b=added)
 
 
-LANES: dict[str, Callable[[Wave], None]] = {
+LANES: dict[str, Callable[[Any], None]] = {
     "ds_bpermute_b32": _permute,
     "ds_permute_b32": _permute,
     "ds_swizzle_b32": _swizzle,

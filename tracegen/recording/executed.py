@@ -19,7 +19,7 @@ from tracegen.compiled.counting.work import KINDS
 from tracegen.execution.code import Code
 from tracegen.execution.run import Execution, Fault, Recorded
 from tracegen.execution.slicing import sliced
-from tracegen.machine_code.binding import BoundKernel
+from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
 from tracegen.recording import snapshot
 from tracegen.recording.executed_faults import sentence

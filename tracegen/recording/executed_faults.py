@@ -9,7 +9,7 @@ from tracegen.execution import state as s
 from tracegen.execution.code import Code
 from tracegen.execution.operations import OPERATIONS
 from tracegen.execution.run import Fault
-from tracegen.machine_code.binding import BoundKernel
+from tracegen.machine_code.bound import BoundKernel
 from tracegen.recording.executed_sites import access_text
 
 _DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}

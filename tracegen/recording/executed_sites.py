@@ -17,7 +17,7 @@ from tracegen.execution import operations as o
 from tracegen.execution.code import Code
 from tracegen.execution.operations import OPERATIONS
 from tracegen.execution.slicing import address_loads
-from tracegen.machine_code.binding import BoundKernel, KnownAccess
+from tracegen.machine_code.bound import BoundKernel, KnownAccess
 from tracegen.recording.sites import unique
 
 PRIVATE_MEMORY = "private memory"

@@ -12,8 +12,9 @@ import pytest
 from memsim.errors import KernelError
 from tests.support.compilers import needs_amd, needs_nvidia
 from tracegen import CudaWorkload, OpenCLWorkload
-from tracegen.machine_code.binding import BoundKernel, bind
+from tracegen.machine_code.binding import bind
 from tracegen.machine_code.binding_cubin import read_cubin
+from tracegen.machine_code.bound import BoundKernel
 
 NVIDIA = [
     pytest.param(target, marks=needs_nvidia) for target in ("sm_75", "sm_80", "sm_90", "sm_100")

@@ -12,7 +12,7 @@ from memsim.trace import ArrayExtent, SourceLocation
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode
 from tracegen.execution import operations as o
 from tracegen.execution.code import Assembler, Code
-from tracegen.machine_code.binding import KnownAccess
+from tracegen.machine_code.bound import KnownAccess
 from tracegen.recording.executed_sites import PRIVATE_MEMORY, Sites, access_text, code_table
 
 WORD = 4 << o.BYTES
