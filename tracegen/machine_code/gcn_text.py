@@ -95,7 +95,7 @@ def number(text: str, kind: Kind) -> int | None:
     except ValueError:
         return None
     if kind[0] != "f":
-        kind = "f32"
+        kind = "f64" if kind in ("b64", "i64") else "f32"
     if f"{real:.7f}" == "0.1591549":
         return _INVERSE_TURN[kind]
     code = {"f16": "e", "f32": "f", "f64": "d"}[kind]

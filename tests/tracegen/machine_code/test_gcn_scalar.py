@@ -44,6 +44,7 @@ SCALARS = [
     ("s_abs_i32 s20, s13\ns_not_b32 s21, s12", (2, 0xFFFFFFFA)),
     ("s_mov_b64 vcc, s[12:13]\ns_lshl_b64 vcc, vcc, 1\ns_mov_b32 s20, vcc_lo\ns_mov_b32 s21, vcc_hi", (10, 0xFFFFFFFC)),
     ("s_mov_b64 vcc, s[12:13]\ns_mov_b32 vcc_hi, 7\ns_xor_b64 s[20:21], vcc, s[12:13]", (0, 0xFFFFFFF9)),
+    ("s_mov_b64 s[20:21], 1.0", (0, 0x3FF00000)),
     ("s_mov_b64 s[20:21], exec", (WORD, WORD)),
     ("s_mov_b64 s[20:21], src_shared_base", (0, o.LOCAL_WINDOW >> 32)),
     ("s_wqm_b64 s[20:21], s[12:13]", (0xF, WORD)),
