@@ -235,15 +235,17 @@ def _scaled_add(e: Emitter, s: Sass) -> None:
     carried = [e.mask(one) for one in sources if one.is_predicate] if s.has("X") else []
     a, b, *others = [one for one in sources if not one.is_predicate]
     distance = others[-1]
-    row = e.temporary()
+    row, (source, negated) = e.temporary(), e.signed(a)
+    if negated and s.has("HI"):
+        raise UnknownInstruction
     if not s.has("HI"):
-        e.emit("SHIFT_LEFT", d=row, a=e.whole(a), b=e.whole(distance))
+        e.emit("SHIFT_LEFT", d=row, a=source, b=e.whole(distance))
     elif s.has("SX32"):
-        e.emit("SHIFT_RIGHT_S", d=row, a=e.whole(a), b=e.constant(32 - distance.number))
+        e.emit("SHIFT_RIGHT_S", d=row, a=source, b=e.constant(32 - distance.number))
     else:
-        fields = {"a": e.whole(a), "b": e.whole(distance), "c": e.whole(others[0])}
+        fields = {"a": source, "b": e.whole(distance), "c": e.whole(others[0])}
         e.emit("FUNNEL_LEFT", d=row, x=o.WRAP, **fields)
-    add(e, masks, e.result(d), [(row, False), e.signed(b)], carried)
+    add(e, masks, e.result(d), [(row, negated), e.signed(b)], carried)
 
 
 @lowers("IDP", "4A 2A LO HI U8 S8 U16 S16")

@@ -54,13 +54,13 @@ def _lowered(e: Emitter, instruction: Instruction, sass: Sass, slots: int) -> bo
         return True
     if any(instruction.waits >> slot & 1 for slot in e.copy_slots):
         e.assembler.emit("WAIT_COPIES", guard=ALWAYS)
-    before = len(e.assembler.operations)
     base = sass.base if sass.base in HANDLERS else sass.base.removeprefix("U")
     handler, modifiers = HANDLERS.get(base, (None, frozenset()))
+    e.begin(instruction, sass)
+    before = len(e.assembler.operations)
     try:
         if handler is None or not modifiers.issuperset(sass.parts):
             raise UnknownInstruction
-        e.begin(instruction, sass)
         handler(e, sass)
     except (UnknownInstruction, ValueError, KeyError, IndexError, StopIteration):
         del e.assembler.operations[before:]

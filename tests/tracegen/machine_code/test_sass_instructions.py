@@ -136,6 +136,9 @@ INTEGERS: dict[str, Rule] = {
     "{.reg .u32 q; mad.lo.cc.u32 q,%1,%2,%3; madc.hi.u32 %0,%1,%2,%3;}": lambda a, b, c: (
         (a * b >> 32) + c + ((a * b & WORD) + c >> 32)
     ),
+    "{.reg .u64 x; .reg .u32 l; mov.b64 x,{%1,%2}; shl.b64 x,x,3; neg.s64 x,x; mov.b64 {l,%0},x;}": (
+        lambda a, b, c: -((b << 32 | a) << 3) >> 32
+    ),
     "cvt.sat.u8.s32 %0,%1;": lambda a, b, c: clamped(signed(a), 0, 255),
     "cvt.sat.s16.s32 %0,%1;": lambda a, b, c: clamped(signed(a), -32768, 32767),
     "cvt.pack.sat.s8.s32.b32 %0,%1,%2,%3;": lambda a, b, c: (
