@@ -289,8 +289,14 @@ def _without(code: Code, uses: list[_Use], needed: list[bool], needed_spaces: se
 
 
 def address_loads(code: Code) -> list[frozenset[int]]:
-    """Of each access of the code, the loads from whose values its address may derive; both by their number among the accesses."""
+    """Of each access of the code, the loads from whose values its address may derive; both by their number among the accesses.
+
+    Which lanes work, as guards and AMD's exec say, is no part of an address, and lanes that work read what such lanes wrote.
+    """
     uses = list(_uses(code))
+    executing = next(iter(code.masks), -1)
+    guards = [int(guard) >> 1 for guard in code.table[:, 1]]
+    lanes = [1 << code.n_rows + guard | 1 << code.n_rows + max(executing, 0) for guard in guards]
     number_of: dict[int, int] = {}
     for k, use in enumerate(uses):
         if use.space >= 0:
@@ -308,13 +314,16 @@ def address_loads(code: Code) -> list[frozenset[int]]:
         while True:
             use = uses[k]
             read = 0
-            for variable in _bits(use.reads):
+            for variable in _bits(use.reads & ~lanes[k]):
                 read |= here.get(variable, 0)
             if k in number_of:
                 found[number_of[k]] |= read
                 read = 1 << number_of[k] if use.name != "STORE" else 0
+            half = use.name == "LOAD" and code.table[k, _X] & (o.HIGH_HALF | o.KEEP_HALF)
+            merges = half or use.name in _PARTIAL
+            kills = use.writes if guards[k] == executing and not merges else use.kills
             for variable in _bits(use.writes):
-                before = 0 if use.kills >> variable & 1 else here.get(variable, 0)
+                before = 0 if kills >> variable & 1 else here.get(variable, 0)
                 here[variable] = before | read
             if use.successors != (k + 1,) or k + 1 in starts:
                 break

@@ -12,6 +12,7 @@ from memsim.trace import ArrayExtent, SourceLocation
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode
 from tracegen.execution import operations as o
 from tracegen.execution.code import Assembler, Code
+from tracegen.execution.slicing import address_loads
 from tracegen.machine_code.bound import KnownAccess
 from tracegen.recording.executed_sites import PRIVATE_MEMORY, Sites, access_text, code_table
 
@@ -57,7 +58,7 @@ def numbers(sites: Sites, *found: str) -> list[int]:
         place, array = one.split() if one else ("", "")
         region = ARRAYS.index(array) if array in ARRAYS else len(ARRAYS)
         access.append((len(ARRAYS) + 1) * PLACES.index(place) + region if one else -1)
-    return sites.numbers(np.array(access, np.int32)).tolist()
+    return [int(number) for number in sites.numbers(np.array(access, np.int32))]
 
 
 def nothing_met(*known: KnownAccess) -> Sites:
@@ -100,6 +101,29 @@ def test_sites_are_lines_and_arrays() -> None:
     listed = code_table(sites.bound.code, sites)
     assert listed["site"] == [0, 0, 1, 2, 3, 4, 5]
     assert listed["line"] == [1, 1, 1, 2, 2, 1, 3]
+
+
+def test_a_predicate_is_no_part_of_an_address() -> None:
+    """a decides whether b is loaded; the place in b that is loaded next has been selected by that."""
+    text = Assembler()
+    text.block()
+    value, index, other, mask = (
+        text.rows("v", 1),
+        text.rows("i", 2),
+        text.rows("j", 2),
+        text.mask("p"),
+    )
+    given: tuple[tuple[str, dict[str, int]], ...] = (
+        ("LOAD", {"d": value, "a": index, "x": WORD}),
+        ("COMPARE_U", {"d": mask, "a": value, "b": text.constant(7), "x": o.LESS}),
+        ("LOAD", {"d": value, "a": index, "x": WORD, "guard": 2 * mask}),
+        ("SELECT", {"d": other, "a": index, "b": text.constant(9), "m": 2 * mask}),
+        ("LOAD", {"d": value, "a": other, "x": WORD}),
+    )
+    for number, (name, fields) in enumerate(given):
+        text.instruction(number, 16 * number)
+        text.emit(name, **fields)  # type: ignore[arg-type]
+    assert address_loads(text.finish()) == [set(), set(), {0}]
 
 
 def test_later_accesses_add_sites_behind_the_others() -> None:
