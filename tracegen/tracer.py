@@ -33,7 +33,7 @@ def traces_of_one(
     """
     machine = load_machine(machine) if isinstance(machine, str) else machine
     if options.tracer == "machine":
-        from tracegen.execute import executed_one
+        from tracegen.executed.launches import executed_one
 
         return executed_one(workload, machine, options, n_snapshots, groups_of)
     prepared, run = _chosen(workload, machine, options, context, every_launch=False)
@@ -46,7 +46,7 @@ def traces_of_all(
     """One snapshot of every launch, launch by launch."""
     machine = load_machine(machine) if isinstance(machine, str) else machine
     if options.tracer == "machine":
-        from tracegen.execute import executed_all
+        from tracegen.executed.launches import executed_all
 
         return executed_all(workload, machine, options)
     prepared, run = _chosen(workload, machine, options, context, every_launch=True)

@@ -185,10 +185,10 @@ def trace_launches(
 def check_values(
     kernel: KernelSpec, machine: Machine, options: TraceOptions, limits: Limits
 ) -> str:
-    """What the results of a kernel's machine code were held against; see tracegen.execute.checked."""
+    """What the results of a kernel's machine code were held against; see tracegen.executed.launches.checked."""
 
     def work() -> str:
-        from tracegen.execute import checked
+        from tracegen.executed.launches import checked
 
         return checked(kernel.load(), machine, options)
 

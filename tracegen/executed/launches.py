@@ -10,12 +10,12 @@ import numpy as np
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.trace import Trace
+from tracegen.executed.run import ExecutedRun
 from tracegen.execution.code import Code
 from tracegen.machine_code.binding import bind
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
 from tracegen.record import AnyWorkload, instrumented
-from tracegen.recording.executed import ExecutedRun
 from tracegen.recording.traces import GroupsOf
 from tracegen.workloads.cuda import CudaWorkload
 

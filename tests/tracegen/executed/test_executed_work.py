@@ -9,7 +9,7 @@ import numpy as np
 
 from tracegen.compiled.counting.work import KINDS
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
-from tracegen.recording.executed_work import instruction_counts, work_of
+from tracegen.executed.work import instruction_counts, work_of
 
 
 def counted(measured: list[list[int]], *instructions: Instruction) -> list[dict[str, float]]:

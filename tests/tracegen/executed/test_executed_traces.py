@@ -13,9 +13,9 @@ from experiments.kernels import common_kernels, stencil, transpose
 from memsim.errors import KernelError
 from memsim.trace import Trace
 from tests.support.compilers import needs_nvidia
-from tracegen.execute import checked
+from tracegen.executed.launches import checked
+from tracegen.executed.run import sequence_starts
 from tracegen.options import TraceOptions
-from tracegen.recording.executed import sequence_starts
 
 MACHINE = TraceOptions(tracer="machine")
 

@@ -16,15 +16,15 @@ from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.trace import AccessSite, ArrayExtent
 from tracegen.compiled.counting.work import KINDS
+from tracegen.executed.faults import sentence
+from tracegen.executed.sites import PRIVATE_MEMORY, Sites, code_table
+from tracegen.executed.work import instruction_counts, work_of
 from tracegen.execution.code import Code
 from tracegen.execution.run import Execution, Fault, Recorded
 from tracegen.execution.slicing import sliced
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
 from tracegen.recording import snapshot
-from tracegen.recording.executed_faults import sentence
-from tracegen.recording.executed_sites import PRIVATE_MEMORY, Sites, code_table
-from tracegen.recording.executed_work import instruction_counts, work_of
 from tracegen.recording.sites import BASE_ALIGNMENT_BYTES
 from tracegen.recording.traces import Content, LaunchTraces
 

@@ -10,11 +10,11 @@ import pytest
 
 from memsim.trace import ArrayExtent, SourceLocation
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode
+from tracegen.executed.sites import PRIVATE_MEMORY, Sites, access_text, code_table
 from tracegen.execution import operations as o
 from tracegen.execution.code import Assembler, Code
 from tracegen.execution.slicing import address_loads
 from tracegen.machine_code.bound import KnownAccess
-from tracegen.recording.executed_sites import PRIVATE_MEMORY, Sites, access_text, code_table
 
 WORD = 4 << o.BYTES
 TEXT = """float v = a[i] + b[a[i]];

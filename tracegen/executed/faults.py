@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from memsim.errors import KernelError
+from tracegen.executed.sites import access_text
 from tracegen.execution import state as s
 from tracegen.execution.code import Code
 from tracegen.execution.operations import OPERATIONS
 from tracegen.execution.run import Fault
 from tracegen.machine_code.bound import BoundKernel
-from tracegen.recording.executed_sites import access_text
 
 _DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}
 MOST_WAITING = 4

@@ -1,0 +1,1 @@
+"""Traces of launches whose machine code is run."""
