@@ -1,0 +1,84 @@
+"""The speed of running machine code on one core, warm, beside that of the other tracer on the same kernels.
+
+Run alone, pinned to one core: `taskset -c 0 pytest -m bench -s tests/bench/test_execution_speed.py`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegen
+from experiments.kernels import common_kernels, matmul_steps
+from tracegen.executed.launches import lowered
+from tracegen.execution.run import Execution
+from tracegen.execution.slicing import sliced
+from tracegen.machine_code.binding import bind
+
+pytestmark = pytest.mark.bench
+
+LANE_ACCESSES_PER_SECOND = 300e6
+LANE_ACCESSES_OF_GATHERS_PER_SECOND = 60e6
+SUBGROUP_INSTRUCTIONS_PER_SECOND = 40e6
+"""Goals: addresses of stencils, products and transposes; of kernels whose addresses depend on data; all values."""
+REPEATS = 5
+
+_COMMON: dict[str, dict[str, Any]] = {
+    "vadd1": {"n": 1 << 21},
+    "transpose_tiled": {"n": 1024},
+    "jacobi7": {"nx": 128, "ny": 128, "nz": 64},
+    "spmv_scalar": {"rows": 1 << 15},
+    "gather_small": {"n": 1 << 20},
+    "softmax_row": {"rows": 512, "columns": 2048},
+}
+KERNELS: dict[str, Callable[[], tracegen.CudaWorkload]] = {
+    name: (lambda name=name, sizes=sizes: common_kernels.KERNELS[name](**sizes))  # type: ignore[misc]
+    for name, sizes in _COMMON.items()
+}
+KERNELS["matmul_coalesced"] = lambda: matmul_steps.product(step="coalesced", n=256)
+
+
+def _median_seconds(run: Callable[[], Any]) -> float:
+    run()
+    seconds = []
+    for _ in range(REPEATS):
+        begin = time.thread_time()
+        run()
+        seconds.append(time.thread_time() - begin)
+    return statistics.median(seconds)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_execution_speed(kernel: str) -> None:
+    (bound,) = bind(KERNELS[kernel](), "sm_80")
+    code, groups = lowered(bound), np.arange(int(np.prod(bound.grid)))
+    counts = [len(block.instructions) for block in bound.code.blocks]
+    addresses, values = Execution(sliced(code), bound.launch), Execution(code, bound.launch)
+    recorded = addresses.run(groups)
+    seconds = _median_seconds(lambda: addresses.run(groups))
+    print(
+        f"\n{kernel}: addresses {recorded.lane_accesses / seconds / 1e6:.0f} M lane-accesses/s"
+        f" ({recorded.lane_accesses} of them)",
+        end="",
+    )
+    run = values.run(groups, record=False)
+    issued = sum(
+        int(n) * (segment.end - segment.first)
+        for n, segment in zip(run.segment_count, code.segments, strict=True)
+    )
+    seconds = _median_seconds(lambda: values.run(groups, record=False))
+    print(f"; values {issued / seconds / 1e6:.1f} M sub-group instructions/s", end="")
+    begin = time.perf_counter()
+    tracegen.trace(KERNELS[kernel](), "a100", tracer="auto", groups=groups.tolist())
+    begin, before = time.perf_counter(), begin
+    tracegen.trace(KERNELS[kernel](), "a100", tracer="machine", groups=groups.tolist())
+    print(
+        f"; whole trace {time.perf_counter() - begin:.2f} s, with the other tracer {begin - before:.2f} s"
+        f" ({sum(counts)} instructions)"
+    )
+    assert recorded.lane_accesses > 0
