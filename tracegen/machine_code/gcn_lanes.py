@@ -65,8 +65,9 @@ def data_parallel(wave: Any, row: int, kind: Kind) -> int:
     written = tuple(
         -(rows >> lane // _ROW & banks >> lane % _ROW // 4 & 1) for lane in range(wave.lanes)
     )
-    table, words = wave.out.lane_table(sources), 2 if kind.endswith("64") else 1
-    made = wave.temporary(words)
+    table: int = wave.out.lane_table(sources)
+    words = 2 if kind.endswith("64") else 1
+    made: int = wave.temporary(words)
     for word in range(words):
         wave.emit(
             "PERMUTE_LANES", guard=wave.exec, d=made + word, a=row + word, c=table, m=wave.exec, x=1
