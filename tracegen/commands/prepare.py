@@ -51,12 +51,14 @@ def prepare(name: str) -> None:
     Raises MemsimError where kernels cannot be traced or replayed at all.
     """
     import memsim
+    import tracegen.execution.prepare
     from memsim.commands import progress_bar, timed
     from memsim.report import summarise
     from tracegen.commands.kernel import trace_snapshots
     from tracegen.options import TraceOptions
     from tracegen.own_process import Limits
 
+    tracegen.execution.prepare.prepare()
     machine = memsim.load_machine(name)
     trace_snapshots(_spec(shift), machine, TraceOptions(start=True), 3, Limits())
     traces = trace_snapshots(_spec(gather), machine, TraceOptions(start=True), 3, Limits())

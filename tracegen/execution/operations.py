@@ -103,7 +103,7 @@ SOURCE_PART = 16
 """Bit position of two bits: which byte of the row an 8-bit source is, or which half a 16-bit one is."""
 
 RECIPROCAL, ROOT, RECIPROCAL_ROOT, EXP2, LOG2, SINE, COSINE, TANH = range(8)
-"""Of SPECIAL, in y. SINE and COSINE take radians for NVIDIA; with TURNS in x, turns (AMD's v_sin_f32)."""
+"""Of SPECIAL, in y. SINE and COSINE take radians or, with TURNS in x, turns: of NVIDIA's code, which has divided by 2 pi, and AMD's."""
 TURNS = 1 << 11
 
 SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY = range(4)

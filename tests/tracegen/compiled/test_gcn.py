@@ -174,9 +174,14 @@ def test_resources() -> None:
         local_memory_bytes=0,
         spill_bytes=0,
         parameters=(
-            Parameter("", 0, 8, True), Parameter("", 8, 8, True), Parameter("", 16, 4, False)
+            Parameter("", 0, 8, True, "global_buffer"),
+            Parameter("", 8, 8, True, "global_buffer"),
+            Parameter("", 16, 4, False, "by_value"),
         ),
-    )  # fmt: skip
+        hidden=(),
+        argument_bytes=20,
+        most_items=256,
+    )
     assert read_resources(SMALL, "reversed").local_memory_bytes == 256
     spilled = SMALL.replace(".vgpr_spill_count: 0", ".vgpr_spill_count: 3")
     assert read_resources(spilled, "row_sums").spill_bytes == 12

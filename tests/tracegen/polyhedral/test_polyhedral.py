@@ -292,7 +292,7 @@ def test_auto_runs_nothing_else(context: Any) -> None:
     given_context = tracegen.trace(kernels.copy(64), context=context)
     assert given_context.provenance["tracer"] == "instrumented run"
     with pytest.raises(
-        KernelError, match="tracer must be one of auto, polyhedral, instrumented, got 'x'"
+        KernelError, match="tracer must be one of auto, polyhedral, instrumented, machine, got 'x'"
     ):
         tracegen.trace(kernels.copy(64), tracer="x")  # type: ignore[arg-type]
 

@@ -73,7 +73,8 @@ def _resources(entry: str) -> Resources:
     def number(key: str) -> int:
         return int(_value(entry, "    ", key) or 0)
 
-    arguments = [_parameter(argument) for argument in _ARGUMENT.findall(entry)]
+    # Other lists of an entry, such as that of the language's version, have no kinds of values.
+    arguments = [one for one in map(_parameter, _ARGUMENT.findall(entry)) if one.kind]
     return Resources(
         registers_per_item=number("vgpr_count"),
         scalar_registers=number("sgpr_count"),
@@ -95,7 +96,7 @@ def _parameter(argument: str) -> Parameter:
         offset=int(_value(argument, "        ", "offset") or 0),
         n_bytes=int(_value(argument, "        ", "size") or 0),
         is_array=space in ("global", "constant"),
-        kind=_value(argument, "        ", "value_kind") or "hidden",
+        kind=_value(argument, "        ", "value_kind") or "",
     )
 
 
