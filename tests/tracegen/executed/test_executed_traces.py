@@ -100,6 +100,20 @@ def test_values_that_another_group_of_the_launch_stored_are_loaded():
 
 
 @needs_nvidia
+def test_lanes_of_one_load_may_meet_several_arrays():
+    text = """__global__ void k(const float *a, const float *b, float *out) {
+      const float *p = threadIdx.x & 1 ? a : b;
+      out[threadIdx.x] = p[threadIdx.x];
+    }"""
+    a, b, out = (np.zeros(64, np.float32) for _ in range(3))
+    trace = executed(cuda(text, a=a, b=b, out=out))
+    loads = [k for k, site in enumerate(trace.sites) if site.direction == "load"]
+    at = np.flatnonzero(np.isin(trace.site, loads))
+    assert trace.lanes[at].tolist() == [32, 32]
+    assert np.diff(trace.granule_offset)[at].tolist() == [8, 8]
+
+
+@needs_nvidia
 def test_bank_conflicts_are_counted_where_they_happen():
     text = """__global__ void k(float *out) {
       __shared__ float s[64 * 33];
