@@ -124,11 +124,14 @@ def _check_single(
 def _bound(
     workload: AnyWorkload, machine: Machine | None, options: TraceOptions
 ) -> Iterator[BoundKernel]:
-    if machine is None or not machine.compiler_target:
-        what = "a machine is named" if machine is None else f"{machine.name} has a compiler_target"
-        raise KernelError(f"the machine code of a kernel is run where {what}")
+    if machine is None:
+        raise KernelError("tracer 'machine' needs a machine, whose machine code it runs")
+    if not machine.compiler_target:
+        raise KernelError(
+            f"{machine.name} has no compiler_target, so there is no machine code to run"
+        )
     if options.compiler == "none":
-        raise KernelError("the machine code of a kernel is run where compiler is not 'none'")
+        raise KernelError("with compiler 'none' there is no machine code to run")
     return bind(workload, machine.compiler_target, options.compiler)
 
 
