@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memsim.machine import Machine
 
 Tracer = Literal["auto", "polyhedral", "instrumented", "machine"]
-Compiler = Literal["auto", "nvrtc", "nvvm", "clang", "none"]
+Compiler = Literal["auto", "nvrtc", "nvvm", "clang"]
 COMPILERS: tuple[Compiler, ...] = get_args(Compiler)
 MEMORY_BYTES = 1 << 30
 DEFAULT_SUBGROUP_SIZE = 32
@@ -51,20 +51,19 @@ class TraceOptions(Options):
     )
     tracer: Tracer = option(
         "auto",
-        "'instrumented' runs a copy of the kernel with probes on an OpenCL device, 'polyhedral' derives"
-        " the addresses from Loopy's schedule and runs nothing. 'auto' chooses 'polyhedral' where every"
-        " access allows it and no OpenCL context is given. The traces are equal. 'machine' runs the machine code"
-        " that the compilers make for the machine's GPU, instruction by instruction, on this computer's processor.",
+        "'machine' runs the machine code that the compilers make for the machine's GPU, instruction by instruction, on"
+        " this computer's processor. Loopy kernels can be traced in the order of their source, too: 'instrumented'"
+        " runs a copy with probes on an OpenCL device, 'polyhedral' derives the addresses from Loopy's schedule and runs"
+        " nothing. 'auto' is 'machine'; for a Loopy kernel without a machine, with an OpenCL context or without"
+        " compilers it is 'polyhedral', or 'instrumented' where addresses depend on data.",
         formerly={"opencl": "instrumented"},
         recorded=False,
     )
     compiler: Compiler = option(
         "auto",
-        "'auto' compiles the kernel for the machine's GPU, where the compilers are installed: the"
-        " machine code gives registers, and which accesses are performed in which order. For NVIDIA's"
-        " GPUs it translates CUDA C++ and OpenCL C with NVIDIA's compiler libraries where these are"
-        " installed and take the text ('nvrtc', 'nvvm': nothing else will do), and all else with clang"
-        " ('clang': everything). 'none' takes the accesses in the order of the source.",
+        "What translates the kernel. For NVIDIA's GPUs 'auto' takes NVIDIA's compiler libraries for CUDA C++ and OpenCL C"
+        " where these are installed and take the text ('nvrtc', 'nvvm': nothing else will do), and clang for all else"
+        " ('clang': for everything).",
     )
     subgroup_size: int | None = option(
         None,

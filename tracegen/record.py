@@ -9,7 +9,6 @@ from typing import Any
 from memsim.errors import KernelError, PathsWarning
 from memsim.machine import Machine
 from memsim.trace import Trace
-from tracegen.compiled.launch import compiled_launch
 from tracegen.options import TraceOptions
 from tracegen.recording.launch import BoundLaunch, Prepared
 from tracegen.recording.passes import LaunchRun
@@ -23,7 +22,10 @@ AnyWorkload = Workload | OpenCLWorkload | CudaWorkload
 
 @dataclass
 class _Recording:
-    """An observer that traces one launch, or every launch, and runs the others as they are needed."""
+    """An observer that traces one launch, or every launch, and runs the others as they are needed.
+
+    missing : why the machine code is not run, where it would have been
+    """
 
     prepared: Prepared
     machine: Machine | None
@@ -32,6 +34,7 @@ class _Recording:
     tracer: type[LaunchRun]
     n_snapshots: int = 1
     groups_of: GroupsOf | None = None
+    missing: str = ""
     traces: list[list[Trace]] = field(default_factory=list)
 
     def __call__(self, launch: BoundLaunch) -> None:
@@ -42,12 +45,7 @@ class _Recording:
             if chosen is not None and launch.index > chosen:
                 return
         traced = self.every_launch or chosen in (None, launch.index)
-        compiled = (
-            compiled_launch(self.prepared, launch, self.machine, self.options.compiler)
-            if traced
-            else ""
-        )
-        run = self.tracer(self.prepared, launch, self.options, self.machine, compiled)
+        run = self.tracer(self.prepared, launch, self.options, self.machine, self.missing)
         if not traced:
             run.whole()
             return
@@ -61,9 +59,10 @@ def trace_all(
     options: TraceOptions,
     tracer: type[LaunchRun],
     machine: Machine | None = None,
+    missing: str = "",
 ) -> list[list[Trace]]:
     """One snapshot of every launch, launch by launch."""
-    recording = _Recording(prepared, machine, options, True, tracer)
+    recording = _Recording(prepared, machine, options, True, tracer, missing=missing)
     prepared.run(recording)
     _warn_of_chance(recording.traces)
     return recording.traces
@@ -76,12 +75,15 @@ def trace_one(
     machine: Machine | None = None,
     n_snapshots: int = 1,
     groups_of: GroupsOf | None = None,
+    missing: str = "",
 ) -> list[Trace]:
     """The snapshots of one launch. Raises KernelError where there are several and none is named."""
     names = prepared.launch_names
     if options.launch is None and len(names) > 1:
         raise _several(prepared)
-    recording = _Recording(prepared, machine, options, False, tracer, n_snapshots, groups_of)
+    recording = _Recording(
+        prepared, machine, options, False, tracer, n_snapshots, groups_of, missing
+    )
     prepared.run(recording)
     if not recording.traces:
         raise KernelError(

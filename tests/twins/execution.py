@@ -67,7 +67,8 @@ class Warp:
     def __init__(self, group: Group, number: int) -> None:
         code, self.group, self.number = group.code, group, number
         items = int(np.prod(group.launch.group_size))
-        self.exists = number * code.lanes + np.arange(code.lanes) < items
+        lane = np.arange(code.lanes)
+        self.exists = (number * code.width + lane < items) & (lane < code.width)
         self.rows = np.zeros((code.n_rows, code.lanes), np.uint32)
         self.masks = np.zeros((code.n_masks, code.lanes), bool)
         self.masks[o.TRUE_MASK] = True
@@ -121,13 +122,14 @@ class Warp:
 def special(name: str, warp: Warp) -> Any:
     """(lanes,) object array: what the driver fills a row with."""
     launch, lane = warp.group.launch, np.arange(len(warp.exists), dtype=object)
-    item = warp.number * len(lane) + lane
+    first = warp.number * warp.group.code.width
+    item = first + lane
     size = launch.group_size
     x, y, z = item % size[0], item // size[0] % size[1], item // (size[0] * size[1])
     below = (1 << lane) - 1
     values = {
         "lane": lane, "item_x": x, "item_y": y, "item_z": z, "packed_items": x | y << 10 | z << 20,
-        "subgroup": lane * 0 + warp.number, "first_item": lane * 0 + warp.number * len(lane),
+        "subgroup": lane * 0 + warp.number, "first_item": lane * 0 + first,
         "lanes_below": below, "lanes_up_to": below | 1 << lane, "lanes_above": ~(below | 1 << lane),
         "lanes_from": ~below, "this_lane": 1 << lane,
         **{f"group_{axis}": lane * 0 + place for axis, place in zip("xyz", warp.group.place, strict=True)},
@@ -146,13 +148,12 @@ class Group:
         self.code, self.launch, self.place, self.memory = code, launch, place, memory
         items = int(np.prod(launch.group_size))
         self.local = np.zeros(memory.local_bytes, np.uint8)
-        self.private = np.zeros(
-            (-(-items // code.lanes) * code.lanes, memory.private_bytes), np.uint8
-        )
+        n_warp = -(-items // code.width)
+        self.private = np.zeros((n_warp * code.lanes, memory.private_bytes), np.uint8)
         self.executed = 0
         self.segments = np.zeros(len(code.segments), int)
         self.arrived: dict[int, list[Warp]] = {}
-        self.warps = [Warp(self, number) for number in range(-(-items // code.lanes))]
+        self.warps = [Warp(self, number) for number in range(n_warp)]
 
     def constant(self, bank: int, offset: int, size: int) -> Bytes:
         """Bytes of a constant bank, which is zero beyond its end."""

@@ -46,7 +46,7 @@ def sentence(bound: BoundKernel, code: Code, fault: Fault) -> KernelError:
     if fault.kind == s.ENDLESS:
         return KernelError(
             f"group {fault.group} does not end, or waits for a group that runs later: it has executed"
-            f" 2^32 basic blocks (sub-group {fault.item // code.lanes})"
+            f" 2^32 basic blocks (sub-group {fault.item // code.width})"
         )
     if fault.kind in (s.TRAPPED, s.ASSERTED):
         what = "an assertion failed" if fault.kind == s.ASSERTED else "__trap was called"

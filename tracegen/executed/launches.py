@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.executed.run import ExecutedRun
-from tracegen.execution.code import Code
+from tracegen.executed.targets import lowered, target_of
 from tracegen.machine_code.binding import bind
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
@@ -124,21 +125,18 @@ def _check_single(
 def _bound(
     workload: AnyWorkload, machine: Machine | None, options: TraceOptions
 ) -> Iterator[BoundKernel]:
-    if machine is None:
-        raise KernelError("tracer 'machine' needs a machine, whose machine code it runs")
-    if not machine.compiler_target:
-        raise KernelError(
-            f"{machine.name} has no compiler_target, so there is no machine code to run"
-        )
-    if options.compiler == "none":
-        raise KernelError("with compiler 'none' there is no machine code to run")
-    return bind(workload, machine.compiler_target, options.compiler)
+    target = target_of(machine, options)
+    for bound in bind(workload, target.name, options.compiler):
+        if target.note:
+            notes = (target.note, *bound.code.notes)
+            bound = dataclasses.replace(bound, code=dataclasses.replace(bound.code, notes=notes))
+        yield bound
 
 
 def _run(
     bound: BoundKernel, workload: AnyWorkload, machine: Machine | None, options: TraceOptions
 ) -> ExecutedRun:
-    code = lowered(bound)
+    code = lowered(bound.code, options.lanes(machine))
     if code.unknown:
         number, text = next(iter(sorted(code.unknown.items())))
         instructions = [one for block in bound.code.blocks for one in block.instructions]
@@ -146,14 +144,3 @@ def _run(
         where = f"{bound.place(location.line)}: " if location is not None else ""
         raise KernelError(f"{where}kernel {bound.name}: instruction {text!r} is not known")
     return ExecutedRun(bound, code, options, machine, workload.registers_per_item)
-
-
-def lowered(bound: BoundKernel) -> Code:
-    """The micro-operations of a launch's machine code."""
-    if bound.code.target.startswith("sm_"):
-        from tracegen.machine_code.sass_lower import lower as lower_sass
-
-        return lower_sass(bound.code)
-    from tracegen.machine_code.gcn_lowering import lower as lower_gcn
-
-    return lower_gcn(bound.code)

@@ -46,7 +46,7 @@ class ExecutedRun(LaunchTraces):
     ) -> None:
         """registers_per_item : where the user states it"""
         self.bound, self.code, self.stated_registers = bound, code, registers_per_item
-        self.n_subgroup = -(-math.prod(bound.group_shape) // code.lanes)
+        self.n_subgroup = -(-math.prod(bound.group_shape) // code.width)
         self.executions = [Execution(sliced(code), bound.launch)]
         self.sites = Sites(bound, code, self.executions[0].places)
         super().__init__(_Shape(bound), options, machine)

@@ -59,7 +59,8 @@ class Segment:
 class Code:
     """A kernel as micro-operations.
 
-    lanes : of a sub-group, 32 or 64
+    lanes : of a register, 32 or 64
+    width : lanes of a sub-group; further lanes of registers never work
     table : (n, 12) int32, the fields of MicroOperation
     n_rows, n_masks : that the table uses
     constants : row -> the 32 bits of all its lanes
@@ -74,6 +75,7 @@ class Code:
     """
 
     lanes: int
+    width: int
     table: npt.NDArray[np.int32]
     n_rows: int
     n_masks: int
@@ -97,6 +99,7 @@ class Assembler:
     """
 
     lanes: int = 32
+    width: int | None = None
     operations: list[MicroOperation] = field(default_factory=list)
     _rows: dict[object, int] = field(default_factory=dict)
     _masks: dict[object, int] = field(default_factory=dict)
@@ -248,6 +251,7 @@ class Assembler:
             table[at, MicroOperation._fields.index("y")] = self._labels[label]
         return Code(
             lanes=self.lanes,
+            width=self.width or self.lanes,
             table=table,
             n_rows=self._next_row,
             n_masks=FIRST_MASK + len(self._masks),

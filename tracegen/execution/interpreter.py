@@ -609,7 +609,7 @@ def begin_group(listed):
     state = opened(listed)
     sizes, counters = state.sizes, state.counters
     group = state.groups[counters[Counter.POSITION]]
-    n, lanes = sizes[Size.N_SUBGROUP], sizes[Size.LANES]
+    n, width = sizes[Size.N_SUBGROUP], sizes[Size.WIDTH]
     x, y = group % state.grid[0], group // state.grid[0]
     at = (x, y % state.grid[1], y // state.grid[1])
     state.masks[:] = 0
@@ -617,11 +617,11 @@ def begin_group(listed):
     state.slots[:] = -1
     state.barrier_arrived[:] = 0
     state.barrier_votes[:] = 0
-    whole = _ALL if lanes == 64 else np.int64(_WORD)
+    whole = _ALL if width == 64 else (np.int64(1) << width) - 1
     for subgroup in range(n):
         warp = state.subgroups[subgroup]
         warp[:] = 0
-        last = subgroup == n - 1 and sizes[Size.LAST_LANES] < lanes
+        last = subgroup == n - 1 and sizes[Size.LAST_LANES] < width
         own = (np.int64(1) << sizes[Size.LAST_LANES]) - 1 if last else whole
         live = whole if sizes[Size.UNIFORM] else own
         warp[Warp.ACTIVE] = warp[Warp.LIVE] = live
@@ -633,7 +633,7 @@ def begin_group(listed):
             if state.group_rows[axis] >= 0:
                 row = state.rows[subgroup] + state.group_rows[axis]
                 both = at[axis] | at[axis] << 32
-                for pair in range(lanes >> 1):
+                for pair in range(sizes[Size.LANES] >> 1):
                     poke64(row + 8 * pair, both)
     counters[Counter.SUBGROUP] = 0
     counters[Counter.RUNNING] = 1

@@ -150,7 +150,7 @@ class Execution:
         is_access = np.isin(code.table[:, 0], _ACCESSES)
         self.places = [int(z) & 0xFFFFF for z in code.table[is_access, fields.index("z")]]
         self.n_items = int(np.prod(np.array(launch.group_shape, np.int64)))
-        self.n_subgroup = -(-self.n_items // code.lanes)
+        self.n_subgroup = -(-self.n_items // code.width)
         self.kept: list[Any] = []
         self.state = self._state(is_access)
 
@@ -233,7 +233,7 @@ class Execution:
             int(counters[Counter.FAULT]),
             int(counters[Counter.FAULT_INSTRUCTION]),
             int(state.groups[counters[Counter.POSITION]]),
-            subgroup * self.code.lanes + int(counters[Counter.FAULT_LANE]),
+            subgroup * self.code.width + int(counters[Counter.FAULT_LANE]),
             int(counters[Counter.FAULT_ADDRESS]),
             waiting,
         )
@@ -261,7 +261,8 @@ class Execution:
             Size.PRIVATE_WORDS: private_words,
             Size.N_REGION: len(regions),
             Size.ITEMS: self.n_items,
-            Size.LAST_LANES: self.n_items - (n - 1) * lanes,
+            Size.WIDTH: code.width,
+            Size.LAST_LANES: self.n_items - (n - 1) * code.width,
             Size.UNIFORM: bool(code.masks),
         }.items():
             sizes[name] = value
@@ -350,7 +351,7 @@ class Execution:
             content = launch.banks.get(bank, np.zeros(0, np.uint8))[offset : offset + 4]
             rows[:, row] = int.from_bytes(content.tobytes().ljust(4, b"\0"), "little")
         lane = np.arange(code.lanes, dtype=np.uint32)
-        item = np.arange(self.n_subgroup * code.lanes, dtype=np.uint32).reshape(-1, code.lanes)
+        item = np.arange(self.n_subgroup, dtype=np.uint32)[:, None] * np.uint32(code.width) + lane
         x, y = (int(n) for n in (*launch.group_shape, 1, 1)[:2])
         at = {"x": item % x, "y": item // x % y, "z": item // (x * y)}
         bit = np.uint64(1) << lane.astype(np.uint64)

@@ -193,6 +193,8 @@ class Size(IntEnum):
     """Lanes of a group's last sub-group."""
     UNIFORM = 10
     """Whether control flow is explicit: all lanes always run, as AMD's code has it."""
+    WIDTH = 11
+    """Lanes of a sub-group; rows may have more."""
 
 
 @inner

@@ -21,10 +21,12 @@ _RECORDED = ("global", "private")
 def lower(code: MachineCode, lanes: int = 32) -> Code:
     """The micro-operations of a kernel for NVIDIA's GPUs from Turing on. Instructions are numbered in the order of the
     blocks; those that are not known are in `Code.unknown`.
+
+    lanes : of a sub-group: 8, 16, 32 or 64
     """
     instructions = [one for block in code.blocks for one in block.instructions]
     read_ones = [_sass(one) for one in instructions]
-    assembler = Assembler(lanes=lanes)
+    assembler = Assembler(lanes=max(lanes, 32), width=lanes)
     slots, copies = _slots(instructions, read_ones)
     emitter = Emitter(assembler, _sizes(instructions), copy_slots=copies)
     number = 0

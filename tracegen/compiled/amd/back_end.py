@@ -129,13 +129,15 @@ def is_wide(target: str) -> bool:
 
 
 def _architecture(target: str, folder: Path) -> str:
-    """The constant for this target, or for the latest one before it of the same generation."""
+    """The constant for this target, or for the latest one before it, which its instructions include."""
     wanted = target.removeprefix("gfx")
     known = [match[1] for entry in folder.iterdir() if (match := _VERSION.fullmatch(entry.name))]
-    same = [name for name in known if name[:-2] == wanted[:-2] and int(name, 16) <= int(wanted, 16)]
-    if not same:
+    before = [
+        name for name in known if len(name) == len(wanted) and int(name, 16) <= int(wanted, 16)
+    ]
+    if not before:
         raise CompilerMissing(f"AMD's device libraries do not know {target}")
-    return f"oclc_isa_version_{max(same, key=lambda name: int(name, 16))}.bc"
+    return f"oclc_isa_version_{max(before, key=lambda name: int(name, 16))}.bc"
 
 
 def _read(request: Request, tools: AmdTools, listing: str) -> MachineCode:
