@@ -14,8 +14,8 @@ from tracegen.compiled.ordering.rearrange import CompiledLaunch
 from tracegen.compiled.programs import include_options
 from tracegen.compiled.request import LocalMemoryError
 from tracegen.cuda import CudaLaunch, PreparedCuda
+from tracegen.execution.banks import Conflicts
 from tracegen.local_memory.accesses import local_accesses
-from tracegen.local_memory.banks import Conflicts
 from tracegen.options import Compiler
 from tracegen.recording.launch import BoundLaunch, Prepared
 

@@ -63,7 +63,7 @@ class MemoryOperation(msgspec.Struct, frozen=True, kw_only=True, gc=False, array
     spill : True where the compiler moved a register's value to private memory or back
     conflict_passes : of an access to local memory, how many passes of its banks conflicts add, each of 4
         bytes a work-item; the mean over sub-groups with an active lane, 0 where it is not known, and negative where
-        lanes are paired (see tracegen.local_memory.banks)
+        lanes are paired (see tracegen.execution.banks)
     active_share : of an access to local memory: of a group's sub-groups with an active lane, at the times at which
         some have one
     """

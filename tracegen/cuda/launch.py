@@ -23,7 +23,7 @@ from tracegen.cuda.program import CudaProgram
 from tracegen.cuda.quiet_loops import Position, Turns
 from tracegen.cuda.shared_memory import Notes, conflicts_at_one_address
 from tracegen.cuda.variables import Variable
-from tracegen.local_memory.banks import Conflicts
+from tracegen.execution.banks import Conflicts
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording.launch import BoundLaunch, Layout
 from tracegen.recording.sites import FIRST_BASE_BYTES, StaticAccess, allocate, site_map, tables

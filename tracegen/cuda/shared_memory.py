@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tracegen.cuda.ir import Place
 from tracegen.cuda.library import shared
-from tracegen.local_memory.banks import (
+from tracegen.execution.banks import (
     BANKS,
     Conflicts,
     added_passes,

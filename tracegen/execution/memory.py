@@ -6,6 +6,7 @@ import numpy as np
 
 from memsim.compile import hot, inner
 from tracegen.execution import operations as o
+from tracegen.execution.banks import added_passes
 from tracegen.execution.granules import record, record_private
 from tracegen.execution.lanes import (
     addresses_of_pair,
@@ -42,7 +43,6 @@ from tracegen.execution.words import (
     poke32,
     poke64,
 )
-from tracegen.local_memory.banks import added_passes
 
 _D, _E, _A, _B, _C, _PLACE, _N, _X, _Y, _Z = range(2, 12)
 """Columns of the interpreter's table; m of an access is the number of its place among the accesses of the code."""

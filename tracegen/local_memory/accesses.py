@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracegen.c_source.expressions import Unreadable
-from tracegen.local_memory.banks import Conflicts
+from tracegen.execution.banks import Conflicts
 from tracegen.local_memory.evaluation import TooLong
 from tracegen.local_memory.executions import Executions
 from tracegen.local_memory.text import Text

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tracegen.c_source.statements import Span
-from tracegen.local_memory.banks import (
+from tracegen.execution.banks import (
     BANKS,
     WORD_BYTES,
     Conflicts,

@@ -19,7 +19,7 @@ from tracegen.compiled import program_of
 from tracegen.compiled.counting.conflicts import with_conflicts
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode, MemoryOperation
 from tracegen.cuda.host_code import device_code, without_built_in
-from tracegen.local_memory.banks import Conflicts
+from tracegen.execution.banks import Conflicts
 from tracegen.options import TraceOptions
 from tracegen.tools import precompiled, process
 from tracegen.tools.toolchain import find_library

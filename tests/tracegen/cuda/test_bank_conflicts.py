@@ -15,7 +15,7 @@ from calib.prediction import blocks_from_trace
 from calib.prediction.machine_pipes import load_store_cycles
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import needs_clang, workload
-from tracegen.local_memory.banks import BANKS, added_passes, words_a_lane
+from tracegen.execution.banks import BANKS, added_passes, words_a_lane
 
 pytestmark = needs_clang
 MACHINES = [pytest.param("a100", marks=needs_nvidia), "mi250x"]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import structs
 
 from tracegen.compiled.model import Instruction, Location, MachineCode
+from tracegen.execution.banks import Conflicts
 from tracegen.local_memory.accesses import LocalAccess
-from tracegen.local_memory.banks import Conflicts
 
 _TWO_PLACES = re.compile(r"ds_(?:read|write)2(?:st64)?_|ds_(?:load|store)_2addr_")
 """AMD's instructions that access two places of local memory."""

@@ -31,7 +31,7 @@ KINDS: tuple[str, ...] = (
 
 access : global and private memory, whose further costs a replay gives;  constant : constant memory
 local_32, local_64, local_128 : local memory, by the bits that each work-item accesses
-paired_64, paired_128 : the same where lanes are paired, which takes half as long (see tracegen.local_memory.banks)
+paired_64, paired_128 : the same where lanes are paired, which takes half as long (see tracegen.execution.banks)
 exchange : other instructions of the load/store unit, such as `SHFL`
 conflict : no instructions, but further passes of local memory's banks, which conflicts cause
 stalled : no instructions, but cycles until the next one of a sub-group that has a core to itself

@@ -45,7 +45,7 @@ from tracegen.compiled.ordering.stations import (
     private_accesses,
     stations,
 )
-from tracegen.local_memory.banks import Conflicts
+from tracegen.execution.banks import Conflicts
 from tracegen.probes.program import Probe
 from tracegen.recording.machine_order import Rearranged
 from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, SiteMap
