@@ -104,16 +104,12 @@ def _warn_of_chance(traces: list[list[Trace]]) -> None:
 
 
 def instrumented(workload: AnyWorkload, context: Any) -> Prepared:
-    """A workload whose kernel has probes, on a context. Raises KernelError for CUDA C++ and HIP."""
-    if isinstance(workload, CudaWorkload):
+    """A Loopy workload whose kernel has probes, on a context. Raises KernelError for other languages."""
+    if not isinstance(workload, Workload):
         raise KernelError(
-            "the basic blocks of CUDA C++ and HIP are not counted: their texts are not divided into blocks;"
-            " 'memsim compile' lists the blocks of the machine code, 'memsim predict' counts their instructions"
+            "the basic blocks of CUDA C++, HIP and OpenCL C are not counted: their texts are not divided into"
+            " blocks; 'memsim compile' lists the blocks of the machine code, 'memsim predict' counts their instructions"
         )
-    if isinstance(workload, OpenCLWorkload):
-        from tracegen.opencl_c import run
-
-        return run.prepare(workload, chosen_context(context))
     from tracegen.instrumented.host import prepare
 
     return prepare(workload, chosen_context(context))

@@ -10,20 +10,14 @@ from dataclasses import dataclass
 from memsim.errors import KernelError
 from tracegen.compiled.compile import compile_cuda, compile_kernel
 from tracegen.compiled.model import MachineCode
+from tracegen.compiled.opencl_arguments import bound, shape
+from tracegen.compiled.opencl_program import read_program
 from tracegen.compiled.request import CompileError
 from tracegen.compiled.signature import read_signature
 from tracegen.cuda import CudaProgram
 from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
-
-# What GPUs of both vendors report; a program may ask for it with #ifdef.
-EXTENSIONS = (
-    *("cl_khr_byte_addressable_store", "cl_khr_fp64", "cl_khr_global_int32_base_atomics"),
-    *("cl_khr_global_int32_extended_atomics", "cl_khr_local_int32_base_atomics"),
-    *("cl_khr_local_int32_extended_atomics", "cl_khr_int64_base_atomics"),
-    "cl_khr_int64_extended_atomics",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,23 +103,16 @@ def include_options() -> list[str]:
 
 
 def _of_opencl(workload: OpenCLWorkload) -> Program:
-    from tracegen.opencl_c.arguments import bound
-    from tracegen.opencl_c.parse import parse
-    from tracegen.opencl_c.preprocess import preprocess
-    from tracegen.opencl_c.run import axes, source_of
-
-    source, name = source_of(workload)
-    text = preprocess(source, name, workload.build_options, EXTENSIONS)
-    kernel = parse(text).named(workload.kernel)
-    arguments, _ = bound(kernel, workload.arguments)
-    local = [argument.value for argument in arguments if argument.kind == "local"]
+    program = read_program(workload)
+    kernel = program.named(workload.kernel)
+    local = [one.value for one in bound(kernel, workload.arguments) if one.kind == "local"]
     return Program(
-        text=text.text,
-        kernels=(kernel.spelling,),
-        build_options=text.options,
-        group_shape=axes(workload.local_size),
-        local_argument_bytes=int(sum(local)),
-        place=lambda line: str(text.place(line)),
+        text=program.text,
+        kernels=(kernel.name,),
+        build_options=program.options,
+        group_shape=shape(workload, kernel)[1],
+        local_argument_bytes=sum(local),
+        place=lambda line: str(program.place(line)),
     )
 
 

@@ -16,9 +16,11 @@ from tracegen.executed.targets import lowered, target_of
 from tracegen.machine_code.binding import bind
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
-from tracegen.record import AnyWorkload, instrumented
+from tracegen.record import AnyWorkload, chosen_context
 from tracegen.recording.traces import GroupsOf
 from tracegen.workloads.cuda import CudaWorkload
+from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.workload import Workload
 
 
 def executed_one(
@@ -87,10 +89,16 @@ def checked(workload: AnyWorkload, machine: Machine | None, options: TraceOption
     return "a run through OpenCL"
 
 
-def _from_device(workload: AnyWorkload, options: TraceOptions) -> dict[str, Any]:
+def _from_device(workload: Workload | OpenCLWorkload, options: TraceOptions) -> dict[str, Any]:
+    context = chosen_context(None)
+    if isinstance(workload, OpenCLWorkload):
+        from tracegen.executed.on_device import device_outputs
+
+        return device_outputs(workload, context)
+    from tracegen.instrumented.host import prepare
     from tracegen.recording.device_run import DeviceRun
 
-    prepared = instrumented(workload, None)
+    prepared = prepare(workload, context)
     return prepared.run(lambda launch: DeviceRun(prepared, launch, options).whole())
 
 

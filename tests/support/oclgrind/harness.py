@@ -12,7 +12,6 @@ import importlib.metadata
 import json
 import os
 import pickle
-import shlex
 import shutil
 import subprocess
 import sys
@@ -22,10 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from tracegen.opencl_c import run
-from tracegen.opencl_c.arguments import bound
-from tracegen.opencl_c.parse import parse
-from tracegen.opencl_c.preprocess import preprocess
+from tracegen.compiled.opencl_arguments import bound, shape
+from tracegen.compiled.opencl_program import read_program
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
 
@@ -142,22 +139,21 @@ class Oclgrind:
 
 
 def _request(workload: Workload | OpenCLWorkload) -> tuple[Any, Any]:
-    """The request for the child; OpenCL C is sent unchanged."""
+    """The request for the child; OpenCL C is sent without its directives."""
     if isinstance(workload, Workload):
         return workload.kernel, dict(workload.arguments)
-    text, name = run.source_of(workload)
-    prepared = preprocess(text, name, workload.build_options)
-    kernel = parse(prepared).named(workload.kernel)
-    arguments, _ = bound(kernel, workload.arguments)
-    options = workload.build_options
-    program = {
-        "text": text,
-        "name": kernel.spelling,
-        "options": shlex.split(options) if isinstance(options, str) else list(options),
-        "global_size": run.axes(workload.global_size),
-        "local_size": run.axes(workload.local_size),
+    program = read_program(workload)
+    kernel = program.named(workload.kernel)
+    arguments = bound(kernel, workload.arguments)
+    grid, group = shape(workload, kernel)
+    request = {
+        "text": program.text,
+        "name": kernel.name,
+        "options": list(program.options),
+        "global_size": tuple(a * b for a, b in zip(grid, group, strict=True)),
+        "local_size": group,
     }
-    return program, [(a.name, a.kind, a.value) for a in arguments]
+    return request, [(a.name, a.kind, a.value) for a in arguments]
 
 
 def project_atomics(accesses: list[Access]) -> list[Access]:

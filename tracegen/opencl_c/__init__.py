@@ -1,1 +1,0 @@
-"""Kernels written in OpenCL C: their source is instrumented at every access to global memory."""
