@@ -1,0 +1,113 @@
+"""Machines whose code cannot be read: another target's instructions, in sub-groups of the machine's width."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tracegen
+from experiments.kernels import stencil, transpose
+from memsim.errors import KernelError
+from memsim.machine import load_machine
+from tests.support.compilers import needs_amd, needs_nvidia
+from tracegen.executed.launches import checked
+from tracegen.options import TraceOptions
+
+REVERSE = """
+__global__ void reverse(const int *x, int *y, int n)
+{
+  __shared__ int held[96];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  held[threadIdx.x] = x[i] + n;
+  __syncthreads();
+  if (threadIdx.x % 3) y[i] = held[blockDim.x - 1 - threadIdx.x];
+}
+"""
+SHUFFLE = """
+__global__ void first(const int *x, int *y)
+{
+  y[threadIdx.x] = __shfl_sync(0xffffffff, x[threadIdx.x], 0);
+}
+"""
+
+
+def reverse(block: int) -> tracegen.CudaWorkload:
+    x = np.arange(4 * block, dtype=np.int32)
+    expected = np.where(
+        np.arange(4 * block) % block % 3 != 0, (x + 5).reshape(4, -1)[:, ::-1].ravel(), 0
+    )
+
+    def check(outputs):
+        np.testing.assert_array_equal(outputs["y"], expected)
+
+    arguments = {"x": x, "y": np.zeros_like(x), "n": 5}
+    return tracegen.CudaWorkload(
+        source=REVERSE, arguments=arguments, grid=4, block=block, check=check
+    )
+
+
+@needs_nvidia
+@pytest.mark.parametrize("block", [96, 83])
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+def test_sub_groups_of_any_width_compute_the_same(width, block):
+    options = TraceOptions(subgroup_size=width)
+    assert checked(reverse(block), load_machine("a100"), options) == "the workload's own check"
+    trace = tracegen.trace(reverse(block), "a100", subgroup_size=width)
+    n_subgroup = -(-block // width)
+    assert trace.n_subgroup == 4 * n_subgroup
+    loads = trace.site == next(k for k, one in enumerate(trace.sites) if one.direction == "load")
+    assert loads.sum() == 4 * n_subgroup
+    assert trace.lanes[loads].sum() == 4 * block
+    last = trace.lanes[loads].reshape(4, n_subgroup)[:, -1]
+    assert (last == block - (n_subgroup - 1) * width).all()
+
+
+@needs_nvidia
+def test_instructions_of_a_whole_warp_need_its_width():
+    arguments = {"x": np.zeros(32, np.int32), "y": np.zeros(32, np.int32)}
+    workload = tracegen.CudaWorkload(source=SHUFFLE, arguments=arguments, grid=1, block=32)
+    assert tracegen.trace(workload, "a100").n_subgroup == 1
+    with pytest.raises(KernelError, match=r"SHFL.*works on the 32 lanes of a warp, but .* have 16"):
+        tracegen.trace(workload, "arc_b580")
+
+
+@needs_nvidia
+@pytest.mark.parametrize(
+    ("machine", "width", "why"),
+    [("cpu-pocl", 8, "there is no compiler for it"), ("c1060", 32, "do not know sm_13")],
+)
+def test_what_stands_in_is_named(machine, width, why):
+    trace = tracegen.trace(reverse(96), machine)
+    (note,) = trace.provenance["compiler"]["notes"]
+    assert note.startswith(f"The instructions are those of sm_75, in sub-groups of {width} lanes")
+    assert why in note
+
+
+@needs_amd
+def test_a_target_that_clang_does_not_know_has_its_predecessor():
+    trace = tracegen.trace(reverse(96), "mi355x")
+    assert trace.subgroup_size == 64
+    assert "gfx942" in trace.provenance["compiler"]["notes"][0]
+    with pytest.raises(KernelError, match="in sub-groups of 64 lanes, not of 32"):
+        tracegen.trace(reverse(96), "mi355x", subgroup_size=32)
+
+
+@needs_nvidia
+@pytest.mark.parametrize("make", [stencil.stencil7, transpose.tiled])
+def test_affine_kernels_access_the_same_in_narrow_sub_groups(make):
+    """Loads by granule and sub-group are those that the polyhedral tracer derives for 16 lanes."""
+    ours = tracegen.trace(make(), "arc_b580", groups=4)
+    theirs = tracegen.trace(make(), "arc_b580", tracer="polyhedral", groups=4)
+    for trace in (ours, theirs):
+        assert trace.subgroup_size == 16
+    count = {}
+    for trace in (ours, theirs):
+        lengths = np.diff(trace.granule_offset)
+        is_access = trace.site >= 0
+        count[trace is ours] = sorted(
+            (trace.sites[site].direction, trace.sites[site].array, length)
+            for site, length in zip(
+                trace.site[is_access].tolist(), lengths[is_access].tolist(), strict=True
+            )
+        )
+    assert count[True] == count[False]
