@@ -207,11 +207,9 @@ def _import_shared() -> None:
 
 def _import_compilers() -> None:
     """Imports, before the fork, what traces CUDA C++ and reads machine code: all without OpenCL."""
-    import tracegen.compiled.launch
-    import tracegen.cuda.run
     import tracegen.tracer
 
-    _ = tracegen.compiled.launch, tracegen.cuda.run, tracegen.tracer
+    _ = tracegen.tracer
 
 
 def _import_replay() -> None:

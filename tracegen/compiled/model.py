@@ -61,11 +61,6 @@ class MemoryOperation(msgspec.Struct, frozen=True, kw_only=True, gc=False, array
     bytes_per_item : bytes that each active work-item accesses
     array : name of the kernel's parameter that the address derives from, if that is known
     spill : True where the compiler moved a register's value to private memory or back
-    conflict_passes : of an access to local memory, how many passes of its banks conflicts add, each of 4
-        bytes a work-item; the mean over sub-groups with an active lane, 0 where it is not known, and negative where
-        lanes are paired (see tracegen.execution.banks)
-    active_share : of an access to local memory: of a group's sub-groups with an active lane, at the times at which
-        some have one
     """
 
     space: Space
@@ -73,8 +68,6 @@ class MemoryOperation(msgspec.Struct, frozen=True, kw_only=True, gc=False, array
     bytes_per_item: int
     array: str | None = None
     spill: bool = False
-    conflict_passes: float = 0.0
-    active_share: float = 1.0
 
 
 class Instruction(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):

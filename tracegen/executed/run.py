@@ -15,10 +15,9 @@ from memsim.compile import compiled
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.trace import AccessSite, ArrayExtent
-from tracegen.compiled.counting.work import KINDS
 from tracegen.executed.faults import sentence
 from tracegen.executed.sites import PRIVATE_MEMORY, Sites, code_table
-from tracegen.executed.work import instruction_counts, work_of
+from tracegen.executed.work import KINDS, instruction_counts, work_of
 from tracegen.execution.code import Code
 from tracegen.execution.run import Execution, Fault, Recorded
 from tracegen.execution.slicing import sliced

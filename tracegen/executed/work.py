@@ -1,16 +1,52 @@
-"""What executed sub-groups issue between their accesses, by the unit that executes it."""
+"""What executed sub-groups issue between their accesses, counted by the unit that executes it."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import structs
 from scipy import sparse
 
-from tracegen.compiled.counting.work import KINDS, counted
-from tracegen.compiled.model import MachineCode
+from tracegen.compiled.model import PIPES, Instruction, MachineCode
 from tracegen.execution.code import Code
 from tracegen.execution.run import Recorded
+
+_ACCESS, _CONSTANT = "access", "constant"
+_LOCAL_BITS = (32, 64, 128)
+KINDS: tuple[str, ...] = (
+    *(pipe for pipe in PIPES if pipe != "load_store"),
+    _ACCESS,
+    _CONSTANT,
+    *(f"local_{bits}" for bits in _LOCAL_BITS),
+    *(f"paired_{bits}" for bits in _LOCAL_BITS[1:]),
+    "exchange",
+    "conflict",
+    "stalled",
+    "operands",
+)
+"""The pipes (`tracegen.compiled.model.PIPES`), with `load_store` divided by what is accessed:
+
+access : global and private memory, whose further costs a replay gives;  constant : constant memory
+local_32, local_64, local_128 : local memory, by the bits that each work-item accesses
+paired_64, paired_128 : the same where lanes are paired, which takes half as long (see tracegen.execution.banks)
+exchange : other instructions of the load/store unit, such as `SHFL`
+conflict : no instructions, but further passes of local memory's banks, which conflicts cause
+stalled : no instructions, but cycles until the next one of a sub-group that has a core to itself
+operands : no instructions, but further cycles in which operands are read, and nothing is issued
+"""
+_NUMBER = {kind: number for number, kind in enumerate(KINDS)}
+
+
+def kind_of(instruction: Instruction) -> str:
+    """The kind under which an instruction is counted."""
+    if instruction.pipe != "load_store":
+        return instruction.pipe
+    memory = instruction.memory
+    if memory is None:
+        return "exchange"
+    if memory.space == "local":
+        bits = 8 * memory.bytes_per_item
+        return f"local_{next((width for width in _LOCAL_BITS if bits <= width), 128)}"
+    return _CONSTANT if memory.space == "constant" else _ACCESS
 
 
 def instruction_counts(
@@ -23,14 +59,24 @@ def instruction_counts(
 
     local_counts : as of Recorded
     """
-    rows = []
-    for number, one in enumerate(item for block in code.blocks for item in block.instructions):
-        if number < len(local_counts) and local_counts[number, 0] and one.memory is not None:
-            executed, _, passes = local_counts[number].tolist()
-            memory = structs.replace(one.memory, conflict_passes=passes / executed)
-            one = structs.replace(one, memory=memory)
-        rows.append(counted([one]))
-    return np.array(rows).reshape(-1, len(KINDS))
+    instructions = [one for block in code.blocks for one in block.instructions]
+    counts = np.zeros((len(instructions), len(KINDS)))
+    executed, _, passes = local_counts[: len(instructions)].T
+    added = np.zeros(len(instructions))
+    np.divide(passes, executed, out=added[: len(passes)], where=executed > 0)
+    for row, one, conflicts in zip(counts, instructions, added.tolist(), strict=True):
+        kind = kind_of(one)
+        row[_NUMBER[kind]] += 1
+        row[_NUMBER["stalled"]] += one.stall_cycles
+        row[_NUMBER["operands"]] += one.read_cycles - 1
+        if one.memory is not None:
+            row[_NUMBER["conflict"]] += max(conflicts, 0.0)
+            if conflicts < 0:  # where lanes are paired, half of the passes are saved
+                bits = kind.removeprefix("local_")
+                share = -conflicts / (int(bits) / 64)
+                row[_NUMBER[kind]] -= share
+                row[_NUMBER[f"paired_{bits}"]] += share
+    return counts
 
 
 def work_of(

@@ -11,7 +11,6 @@ from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.amd.gcn_metadata import Parameter, Resources, read_resources
 from tracegen.compiled.loops import loops
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode
-from tracegen.compiled.waits import awaited
 
 SMALL = (Path(__file__).parent / "listings" / "small.gfx90a.s").read_text()
 
@@ -145,25 +144,6 @@ def test_waits_for_counts() -> None:
         None,
     ]
     assert {instruction.pipe for instruction in result[:-1]} == {"wait"}
-
-
-@pytest.mark.parametrize("kernel", ["row_sums", "reversed"])
-def test_the_compilers_waits_cover_what_registers_need(kernel: str) -> None:
-    """In each block, a load has left the queue of accesses before its register is needed."""
-    blocks, _ = read_gcn(SMALL, kernel)
-    code = MachineCode(kernel=kernel, target="gfx90a", blocks=blocks, registers_per_item=8)
-    number = n_needed = 0
-    for block, rows in zip(blocks, awaited(code), strict=True):
-        under_way: list[int] = []
-        for instruction, loads in zip(block.instructions, rows, strict=True):
-            n_needed += len(loads)
-            assert not set(loads) & set(under_way)
-            if instruction.memory is not None and instruction.memory.space == "global":
-                under_way.append(number)
-            if instruction.outstanding is not None:
-                under_way = under_way[max(0, len(under_way) - instruction.outstanding) :]
-            number += 1
-    assert n_needed == 1
 
 
 def test_resources() -> None:

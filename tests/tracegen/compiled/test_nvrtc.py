@@ -16,10 +16,7 @@ from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import floats, needs_clang, workload
 from tracegen import CudaWorkload
 from tracegen.compiled import program_of
-from tracegen.compiled.counting.conflicts import with_conflicts
-from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode, MemoryOperation
 from tracegen.cuda.host_code import device_code, without_built_in
-from tracegen.execution.banks import Conflicts
 from tracegen.options import TraceOptions
 from tracegen.tools import precompiled, process
 from tracegen.tools.toolchain import find_library
@@ -200,28 +197,3 @@ def test_only_host_code_is_taken_out() -> None:
 def test_headers_that_nvrtc_has_built_in(line: str) -> None:
     others = '#include <cuda_runtime.hpp>\n#include "my/cuda_runtime.h"\nint4 f();\n'
     assert without_built_in(f"{line}\n{others}") == f"\n{others}"
-
-
-def test_conflicts_of_a_line() -> None:
-    """Two narrow loads have the mean of the line's places; a wide one was merged from those without conflicts."""
-    loads = [
-        Instruction(
-            opcode="LDS",
-            text="LDS",
-            pipe="load_store",
-            location=Location(3),
-            memory=MemoryOperation(space="local", direction="load", bytes_per_item=size),
-        )
-        for size in (4, 4, 16)
-    ]
-    block = BasicBlock(label="", instructions=tuple(loads), successors=())
-    code = MachineCode(
-        kernel="k", target="t", blocks=(block,), registers_per_item=1, tools={"nvrtc": "12.9"}
-    )
-    passes = {
-        4: {Location(3, 5): Conflicts(0.0), Location(3, 20): Conflicts(3.0, 0.5)},
-        16: {Location(3, 5): Conflicts(0.0), Location(3, 20): Conflicts(28.0)},
-    }
-    found = with_conflicts(code, lambda size: passes[size]).blocks[0].instructions
-    assert [one.memory.conflict_passes for one in found if one.memory] == [1.5, 1.5, 0.0]
-    assert [one.memory.active_share for one in found if one.memory] == [0.75, 0.75, 1.0]

@@ -13,11 +13,10 @@ import pytest
 from tests.support.compilers import needs_nvidia
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.amd.gcn_metadata import read_resources
-from tracegen.compiled.model import BasicBlock, MachineCode
+from tracegen.compiled.model import BasicBlock
 from tracegen.compiled.nvidia.ptx import number_instructions
 from tracegen.compiled.nvidia.sass import read_sass
 from tracegen.compiled.nvidia.spills import mark_spills
-from tracegen.compiled.waits import awaited
 from tracegen.tools.toolchain import find_clang, nvidia_tools
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -151,7 +150,6 @@ def test_amd(target: str, tmp_path: Path) -> None:
         scalar = {f"s{number}" for number in range(20)}
         special = {"vcc_lo", "vcc_hi", "exec_lo", "exec_hi", "v0", "v1", "v2", "v31"}
         check(blocks, notes, entry=scalar | special, ends=("s_endpgm",))
-        check_waits(blocks)
         check_arrays(blocks, kernel)
         highest = max(
             int(name[1:])
@@ -187,28 +185,6 @@ def check(
         for instruction in block.instructions:
             assert set(instruction.reads) <= known, instruction.text
             known |= set(instruction.writes)
-
-
-def check_waits(blocks: tuple[BasicBlock, ...]) -> None:
-    """In each block, a load has left the queue of accesses before its register is needed."""
-    code = MachineCode(kernel="k", target="gfx", blocks=blocks, registers_per_item=1)
-    for block, rows, start in zip(blocks, awaited(code), starts(blocks), strict=True):
-        queue: list[int] = []
-        for number, (instruction, loads) in enumerate(
-            zip(block.instructions, rows, strict=True), start
-        ):
-            assert not set(loads) & set(queue), instruction.text
-            if instruction.memory is not None and instruction.memory.space in ("global", "private"):
-                queue.append(number)
-            if instruction.outstanding is not None:
-                queue = queue[max(0, len(queue) - instruction.outstanding) :]
-
-
-def starts(blocks: tuple[BasicBlock, ...]) -> Iterator[int]:
-    number = 0
-    for block in blocks:
-        yield number
-        number += len(block.instructions)
 
 
 def check_arrays(blocks: tuple[BasicBlock, ...], kernel: str) -> None:

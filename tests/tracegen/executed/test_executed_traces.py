@@ -161,10 +161,20 @@ def test_what_a_kernel_must_not_do_is_one_line(body, reason):
     assert "\n" not in str(caught.value)
 
 
-def test_a_machine_without_a_compiler_target_is_refused():
-    workload = cuda("__global__ void k(float *x) { x[0] = 0; }", x=np.zeros(64, np.float32))
-    with pytest.raises(KernelError, match="compiler_target"):
-        executed(workload, "cpu-pocl")
+@needs_nvidia
+@pytest.mark.parametrize(("machine", "lanes"), [("cpu-pocl", 8), ("c2050", 32), ("v100", 32)])
+def test_where_code_cannot_be_read_that_of_sm_75_runs(machine: str, lanes: int) -> None:
+    """64 work-items store a float each: 8 sub-groups of 8 lanes, or 2 of 32, and 8 granules in all."""
+    text = "__global__ void k(float *x) { x[threadIdx.x] = 0; }"
+    trace = executed(cuda(text, x=np.zeros(64, np.float32)), machine)
+    assert trace.subgroup_size == lanes
+    assert trace.lanes.tolist() == [lanes] * (64 // lanes)
+    assert trace.n_granule == 64 * 4 // 32
+    compiler = trace.provenance["compiler"]
+    assert compiler["target"] == "sm_75"
+    assert compiler["notes"][0].startswith(
+        f"The instructions are those of sm_75, in sub-groups of {lanes} lanes"
+    )
 
 
 @needs_nvidia

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tracegen.compiled.counting.work import KINDS
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
-from tracegen.executed.work import instruction_counts, work_of
+from tracegen.executed.work import KINDS, instruction_counts, work_of
 
 
 def counted(measured: list[list[int]], *instructions: Instruction) -> list[dict[str, float]]:

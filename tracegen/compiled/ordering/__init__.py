@@ -1,1 +1,0 @@
-"""The accesses of a trace in the order of the machine's instructions."""

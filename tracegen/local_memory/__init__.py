@@ -1,1 +1,0 @@
-"""Accesses to local memory, which traces leave out: their bank conflicts."""
