@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memsim.errors import MemsimError
-from tracegen.cuda import host_clang
 from tracegen.devices import choice as opencl
 from tracegen.devices import trial as opencl_trial
 from tracegen.tools import (
     COST,
-    INSTALL_CLANG,
     CompilerMissing,
     amd_tools,
     nvidia_tools,
@@ -48,7 +46,7 @@ class Check:
 
 def examine() -> list[Check]:
     """Every check, in the order of installation."""
-    return [_python(), *_packages(), *_opencl(), *_compilers(), _cuda(), _barvinok(), *_folders()]
+    return [_python(), *_packages(), *_opencl(), *_compilers(), _barvinok(), *_folders()]
 
 
 def is_healthy(checks: list[Check]) -> bool:
@@ -165,16 +163,6 @@ def _compilers() -> Iterator[Check]:
         except CompilerMissing as error:
             found = f"{error.reason}: clang alone compiles {language}, with other registers and orders of loads"
             yield Check(name=name, status="note", found=found, mend=error.mend)
-
-
-def _cuda() -> Check:
-    """What runs kernels in CUDA C++ and HIP."""
-    name = "CUDA C++ and HIP"
-    try:
-        clang = host_clang()
-    except MemsimError as error:
-        return Check(name=name, status="note", found=str(error), mend=INSTALL_CLANG)
-    return Check(name=name, status="ok", found=f"{clang}, on this computer's processor")
 
 
 def _barvinok() -> Check:

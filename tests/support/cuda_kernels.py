@@ -1,36 +1,29 @@
-"""Kernels in CUDA C++ that tests run, and a run of a workload on this computer."""
+"""Kernels in CUDA C++ that tests run: their machine code, on this computer."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
-import pytest
 
-from memsim.errors import KernelError
+from memsim.machine import load_machine
 from memsim.trace import Trace
-from tracegen import CudaWorkload, cuda
-from tracegen.cuda.front_end import host_clang
+from tests.support.compilers import needs_nvidia
+from tracegen import CudaWorkload
+from tracegen.executed.launches import checked
 from tracegen.options import TraceOptions
 
-
-def _is_missing() -> bool:
-    try:
-        host_clang()
-    except KernelError:
-        return True
-    return False
+needs_clang = needs_nvidia
+"""Names and types of parameters are clang's, which is one of the compilers for NVIDIA's GPUs."""
 
 
-needs_clang = pytest.mark.skipif(_is_missing(), reason="CUDA C++ needs clang")
-
-
-def run(workload: CudaWorkload, warp: int = 32) -> dict[str, Any]:
-    """The arrays that a kernel leaves."""
-    prepared = cuda.prepare(workload, warp)
-    return prepared.run(
-        lambda launch: cuda.CudaRun(prepared, launch, TraceOptions(subgroup_size=warp)).whole()
-    )
+def run(workload: CudaWorkload, machine: str = "a100", **options: Any) -> dict[str, Any]:
+    """The arrays and variables that a kernel leaves."""
+    left: dict[str, Any] = {}
+    given = dataclasses.replace(workload, check=left.update)
+    checked(given, load_machine(machine), TraceOptions(**options))
+    return left
 
 
 def workload(source: str, *arguments: Any, **others: Any) -> CudaWorkload:

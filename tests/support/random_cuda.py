@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from memsim.files import temporary_folder
-from tracegen.cuda.front_end import host_clang
+from tracegen.tools.toolchain import nvidia_tools
 
 N_INPUTS = 8
 VARIABLES = {"u": 4, "i": 3, "l": 2, "f": 4, "d": 2}
@@ -34,17 +34,17 @@ _INTEGER = (
     "__float2uint_rn({f}) __float2uint_ru({f}) __double2uint_rz({d}) __popcll({l}) __clzll({l}) (unsigned){i} (({u}>>3)&{k})"
 )
 _SIGNED = (
-    "({i} + {i}) ({i} - {i}) (-{i}) ({i} * {i}) ({i} >> ({u}&31)) ({i} / quotient({i})) ({i} % quotient({i})) ({i} / {k}) "
-    "min({i},{i}) max({i},{i}) abs({i}) __mulhi({i},{i}) (int){u} (short){i} (signed char){i} __float2int_rz({f}) "
-    "__float2int_rn({f}) __float2int_rd({f}) __float2int_ru({f}) __double2int_rz({d}) __double2int_rn({d}) "
-    "__double2int_rd({d}) ({f} == {f} ? {i} : {i}) ({f} != {f} ? {i} : {i}) (int){l} ({i} <= {i} ? {i} : -{i}) "
-    "__sad({i},{i},{u}) __dp4a({i},{i},{i}) ({i}*{i}-{i})"
+    "(int)((unsigned){i} + {i}) (int)((unsigned){i} - {i}) (int)(0u - {i}) (int)((unsigned){i} * {i}) ({i} >> ({u}&31)) "
+    "({i} / quotient({i})) ({i} % quotient({i})) ({i} / {k}) min({i},{i}) max({i},{i}) magnitude({i}) __mulhi({i},{i}) (int){u} "
+    "(short){i} (signed char){i} __float2int_rz({f}) __float2int_rn({f}) __float2int_rd({f}) __float2int_ru({f}) "
+    "__double2int_rz({d}) __double2int_rn({d}) __double2int_rd({d}) ({f} == {f} ? {i} : {i}) ({f} != {f} ? {i} : {i}) (int){l} "
+    "({i} <= {i} ? {i} : (int)(0u - {i})) __sad({i},{i},{u}) __dp4a({i},{i},{i}) (int)((unsigned){i}*{i}-{i})"
 )
 _LONG = (
     "({l} + {l}) ({l} - {l}) ({l} * {l}) ({l} & {l}) ({l} | {l}) ({l} ^ {l}) (~{l}) ({l} << ({u}&63)) ({l} >> ({u}&63)) "
     "(unsigned long long)((long long){l} >> ({u}&63)) ({l} / ({l}|1ull)) ({l} % ({l}|1ull)) __umul64hi({l},{l}) "
     "min({l},{l}) max({l},{l}) ((long long){l} < (long long){l} ? {l} : {l}) ({l} >= {l} ? {l} : {l}) "
-    "((unsigned long long){u} * {u} + {l}) (unsigned long long)((long long){i} * {i} + (long long){l}) (unsigned long long){i} "
+    "((unsigned long long){u} * {u} + {l}) ((unsigned long long)((long long){i} * {i}) + {l}) (unsigned long long){i} "
     "(unsigned long long){u} __float2ull_rz({f}) (unsigned long long)__double2ll_rz({d}) __brevll({l}) "
     "(unsigned long long)((long long){l} / (long long)({u}|1u)) ({l} == {l} ? {l} : {l}) (({l} << 3) + {l})"
 )
@@ -203,6 +203,7 @@ _COMMON = (
 DEVICE unsigned bits_of(float x) { return x != x ? 0x7fffffffu : __float_as_uint(x); }
 DEVICE unsigned long long bits_of(double x) { return x != x ? ~0ull >> 1 : (unsigned long long)__double_as_longlong(x); }
 DEVICE int quotient(int x) { return x == 0 || x == -1 ? 3 : x; }
+DEVICE int magnitude(int x) { return abs(x == (int)0x80000000 ? 1 : x); }
 DEVICE float float_in(unsigned x) { return x & 1 ? __uint_as_float(x) : (float)(int)x * (1.0f / 65536.0f); }
 DEVICE void init(S &s, unsigned t, const unsigned *in) {
   const unsigned *p = in + 8 * t;
@@ -300,10 +301,10 @@ def host_results(kernels: list[Kernel], given: Any) -> dict[str, Any]:
     with temporary_folder() as folder:
         (folder / "k.cpp").write_text(host_text(kernels), encoding="utf-8")
         command = [
-            str(host_clang().path),
+            str(nvidia_tools().clang.path),
             "-x",
             "c++",
-            "-O1",
+            "-O0",
             "-w",
             "-ffp-contract=off",
             "-fwrapv",

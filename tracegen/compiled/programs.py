@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 from memsim.errors import KernelError
 from tracegen.compiled.compile import compile_cuda, compile_kernel
+from tracegen.compiled.cuda_signature import described
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.opencl_arguments import bound, shape
 from tracegen.compiled.opencl_program import read_program
 from tracegen.compiled.request import CompileError
 from tracegen.compiled.signature import read_signature
-from tracegen.cuda import CudaProgram
+from tracegen.cuda import CudaProgram, launch_shape
+from tracegen.cuda import read_program as read_cuda
 from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
@@ -59,17 +61,14 @@ class Program:
 
 @dataclass(frozen=True, kw_only=True)
 class _InCuda(Program):
-    """A program in CUDA C++ or HIP, which nothing but its launch gives the shape of a group.
-
-    symbol, pointers : see `compile_cuda`
-    """
+    """A program in CUDA C++ or HIP, which nothing but its launch gives the shape of a group."""
 
     program: CudaProgram
-    symbol: str
-    pointers: tuple[str, ...]
 
     def compiled(self, kernel: str, target: str, registers_limit: int | None = None) -> MachineCode:
-        return compile_cuda(self.program, self.symbol, self.pointers, target, registers_limit)
+        found = described(self.program, target)
+        pointers = [one.name if one.kind == "p" else "" for one in found.parameters]
+        return compile_cuda(found.program, found.symbol, pointers, target, registers_limit)
 
     def shape_of(self, kernel: str) -> tuple[int, ...] | None:
         return self.group_shape
@@ -117,17 +116,12 @@ def _of_opencl(workload: OpenCLWorkload) -> Program:
 
 
 def _of_cuda(workload: CudaWorkload) -> Program:
-    from tracegen.cuda import parsed
-
-    found = parsed(workload)
-    pointers = (one.name if one.kind == "p" else "" for one in found.parameters)
+    program = read_cuda(workload)
     return _InCuda(
-        text=found.program.text,
-        kernels=(found.program.kernel,),
-        group_shape=found.shape[1],
+        text=program.text,
+        kernels=(program.kernel,),
+        group_shape=launch_shape(workload, program.kernel)[1],
         local_argument_bytes=workload.shared_bytes,
-        place=lambda line: f"{found.program.file}:{line}",
-        program=found.program,
-        symbol=found.symbol,
-        pointers=tuple(pointers),
+        place=lambda line: f"{program.file}:{line}",
+        program=program,
     )

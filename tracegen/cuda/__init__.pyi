@@ -1,11 +1,7 @@
-from .front_end import host_clang as host_clang
 from .host_code import device_code as device_code
 from .host_code import without_built_in as without_built_in
-from .launch import CudaLaunch as CudaLaunch
 from .program import COMPILED as COMPILED
 from .program import FIRST as FIRST
 from .program import CudaProgram as CudaProgram
-from .run import CudaRun as CudaRun
-from .run import PreparedCuda as PreparedCuda
-from .run import parsed as parsed
-from .run import prepare as prepare
+from .program import launch_shape as launch_shape
+from .program import read_program as read_program

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,18 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import KernelError
-from tracegen.cuda.ir import Module
-from tracegen.cuda.variables import Variable
 from tracegen.workloads.checks import by_name, check_array, check_gaps, number, record
 
 MOST_ARRAYS = 60
-_ROW = re.compile(r"\{ i64 (\d+), i8 (\d+), i8 (\d+), i8 (\d+), i64 (\d+) \}")
 _NUMBERS = "iufb"
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter as `headers/memsim/launch.h` describes it."""
+    """A parameter as `headers/memsim/signature.h` describes it."""
 
     name: str
     size_bytes: int
@@ -106,27 +102,6 @@ class Arguments:
         self.values.append(name)
 
 
-def parameters_of(module: Module, kernel: str) -> list[Parameter]:
-    """The parameters of the kernel that `memsim_parameters` describes."""
-    line = next(one for one in module.lines if one.startswith("@memsim_parameters ="))
-    rows = [tuple(map(int, row)) for row in _ROW.findall(line)]
-    names = module.parameters(kernel)
-    parameters = []
-    for position, (size, kind, element, constant, element_bytes) in enumerate(rows):
-        name = names[position] if position < len(names) and names[position] else f"#{position}"
-        parameters.append(
-            Parameter(
-                name,
-                size,
-                chr(kind),
-                chr(element) if element else "",
-                bool(constant),
-                element_bytes,
-            )
-        )
-    return parameters
-
-
 def bound(kernel: str, parameters: Sequence[Parameter], given: Any) -> Arguments:
     """The arguments of a launch. Raises KernelError that names the parameter and the rule."""
     values = by_name(kernel, [parameter.name for parameter in parameters], given)
@@ -134,18 +109,6 @@ def bound(kernel: str, parameters: Sequence[Parameter], given: Any) -> Arguments
     for parameter in parameters:
         arguments.add(parameter, kernel, values[parameter.name])
     return arguments
-
-
-def values_of(symbols: Mapping[str, Any], variables: Iterable[Variable]) -> dict[str, Any]:
-    """The values of variables; an array of numbers, or None, for a pointer is what it points to."""
-    pointers = {variable.name for variable in variables if variable.number == "p"}
-    made = dict(symbols)
-    for name in pointers & set(made):
-        value = made[name]
-        if value is None or (isinstance(value, np.ndarray) and not value.dtype.hasobject):
-            made[name] = np.empty((), object)
-            made[name][()] = value
-    return made
 
 
 def pointers_in(array: npt.NDArray[Any]) -> list[tuple[str, Any]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from memsim.errors import KernelError
-from tracegen.cuda.ir import Place
 from tracegen.cuda.options import BuildOptions, read_options
 from tracegen.workloads.cuda import CudaWorkload
 
@@ -16,6 +19,7 @@ HEADERS = Path(__file__).parent / "headers"
 FIRST = HEADERS / "memsim" / "kernel.h"
 """The header that comes before every program."""
 HIP_SUFFIXES = (".hip",)
+MOST_THREADS = 1024
 LAUNCH = "memsim launch"
 """The name that the compiler gives to the line behind the program, which names the kernel."""
 COMPILED = "program.memsim.cu"
@@ -58,10 +62,6 @@ class CudaProgram:
     @property
     def is_hip(self) -> bool:
         return self.file.endswith(HIP_SUFFIXES) or "hip/hip_runtime.h" in self.text
-
-    def place(self, chain: Sequence[Place]) -> Place | None:
-        """Of an instruction's positions the innermost one in the program's own file."""
-        return next((place for place in chain if place.file == self.file), None)
 
     def compiled_text(self, behind: str) -> str:
         """The text as it is compiled, with a line behind it."""
@@ -134,6 +134,27 @@ def read_program(workload: CudaWorkload) -> CudaProgram:
     return CudaProgram(
         text, _plain(str(path)), name, read_options(workload.build_options), path.resolve().parent
     )
+
+
+def launch_shape(workload: CudaWorkload, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Blocks along each axis, and threads along each axis of a block; as many axes each."""
+    grid, block = _axes(workload.grid), _axes(workload.block)
+    n_axes = max(len(grid), len(block))
+    for what, extents in (("grid", grid), ("block", block)):
+        if not 1 <= len(extents) <= 3 or min(extents) < 1:
+            raise KernelError(
+                f"{what} of kernel {name} must have one to three axes of at least 1, got {extents}"
+            )
+    if math.prod(block) > MOST_THREADS:
+        raise KernelError(
+            f"block of kernel {name} may have {MOST_THREADS} threads, got {math.prod(block)}"
+        )
+    return (*grid, *[1] * (n_axes - len(grid))), (*block, *[1] * (n_axes - len(block)))
+
+
+def _axes(size: Any) -> tuple[int, ...]:
+    listed = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
+    return tuple(int(extent) for extent in listed)
 
 
 def _plain(name: str) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from memsim.trace import BARRIER_SITE, AccessSite, SourceLocation
 from tracegen.compiled.model import Instruction, MachineCode
-from tracegen.cuda.labels import label
+from tracegen.executed.labels import label
 from tracegen.execution import operations as o
 from tracegen.execution.code import Code
 from tracegen.execution.operations import OPERATIONS

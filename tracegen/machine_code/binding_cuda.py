@@ -17,7 +17,7 @@ from tracegen.compiled.cuda_signature import Described, DeviceVariable, describe
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.request import CompileError
 from tracegen.cuda.arguments import Arguments, bound
-from tracegen.cuda.program import read_program
+from tracegen.cuda.program import launch_shape, read_program
 from tracegen.machine_code.binding_makers import code_of
 from tracegen.machine_code.binding_memory import Bytes, Memory, content
 from tracegen.machine_code.bound import BoundKernel
@@ -25,7 +25,6 @@ from tracegen.options import Compiler
 from tracegen.workloads.checks import check_array, number
 from tracegen.workloads.cuda import CudaWorkload
 
-MOST_THREADS = 1024
 _REFUSED = {
     "texture": "a texture",
     "surface": "a surface",
@@ -44,7 +43,7 @@ def bind_cuda(
     workload: CudaWorkload, target: str, compiler: Compiler, registers: int | None
 ) -> BoundKernel:
     program = read_program(workload)
-    grid, block = _shape(workload, program.kernel)
+    grid, block = launch_shape(workload, program.kernel)
     found = described(program, target)
     program = found.program
     arguments = bound(program.kernel, found.parameters, workload.arguments)
@@ -110,27 +109,6 @@ def _compiled(
     if mark is not None and mark[1] in _REFUSED:
         raise KernelError(f"{program.file}: {_REFUSED[mark[1]]} cannot be traced")
     return dataclasses.replace(code, kernel=found.symbol)
-
-
-def _shape(workload: CudaWorkload, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Blocks along each axis, and threads along each axis of a block; as many axes each."""
-    grid, block = _axes(workload.grid), _axes(workload.block)
-    n_axes = max(len(grid), len(block))
-    for what, extents in (("grid", grid), ("block", block)):
-        if not 1 <= len(extents) <= 3 or min(extents) < 1:
-            raise KernelError(
-                f"{what} of kernel {name} must have one to three axes of at least 1, got {extents}"
-            )
-    if math.prod(block) > MOST_THREADS:
-        raise KernelError(
-            f"block of kernel {name} may have {MOST_THREADS} threads, got {math.prod(block)}"
-        )
-    return (*grid, *[1] * (n_axes - len(grid))), (*block, *[1] * (n_axes - len(block)))
-
-
-def _axes(size: Any) -> tuple[int, ...]:
-    listed = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
-    return tuple(int(extent) for extent in listed)
 
 
 def _check_threads(kernel: str, block: tuple[int, ...], most: int | None) -> None:

@@ -78,6 +78,7 @@ class Emitter:
 
     sizes : register file -> how many registers the code uses
     guard : of the instruction, as a source mask
+    asserts : whether the function that a failed assertion calls is the only one outside the code
     """
 
     assembler: Assembler
@@ -89,6 +90,7 @@ class Emitter:
     scratch: dict[int, int] = field(default_factory=dict)
     copy_slots: frozenset[int] = frozenset()
     """The scoreboards of groups of copies to local memory."""
+    asserts: bool = False
 
     def begin(self, instruction: Instruction, sass: Sass) -> None:
         self.instruction = instruction

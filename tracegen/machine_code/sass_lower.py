@@ -15,6 +15,7 @@ from tracegen.machine_code.sass_text import Sass, read
 _REGISTER = re.compile(r"(?<![\w$.@])(UR|R|UP|P|B)(\d+)(?![\w$])")
 _SPARE = 8
 """Rows behind the last register that an instruction names, for the widest group that begins there."""
+_FUNCTION = re.compile(r"^\s*\.type\s+(\w+),@function", re.MULTILINE)
 _RECORDED = ("global", "private")
 
 
@@ -28,7 +29,13 @@ def lower(code: MachineCode, lanes: int = 32) -> Code:
     read_ones = [_sass(one) for one in instructions]
     assembler = Assembler(lanes=max(lanes, 32), width=lanes)
     slots, copies = _slots(instructions, read_ones)
-    emitter = Emitter(assembler, _sizes(instructions), copy_slots=copies)
+    outside = set(_FUNCTION.findall(code.listing)) - {code.kernel}
+    emitter = Emitter(
+        assembler,
+        _sizes(instructions),
+        copy_slots=copies,
+        asserts=outside == {"__assertfail"},
+    )
     number = 0
     for block in code.blocks:
         assembler.block([f"{block.instructions[0].address:x}"])

@@ -268,7 +268,9 @@ def _call(e: Emitter, s: Sass) -> None:
     """The address to return to is in registers already."""
     if e.instruction.targets:
         e.emit("BRANCH", label=f"{e.instruction.targets[0]:x}")
-    elif s.has("ABS"):  # a function outside the kernel's code, as those of assert and printf
+    elif s.has("ABS") and e.asserts:
+        e.emit("TRAP", y=1)
+    elif s.has("ABS"):  # another function outside the kernel's code, as that of malloc
         raise UnknownInstruction
     else:
         _jump(e, s, 0)
@@ -277,9 +279,8 @@ def _call(e: Emitter, s: Sass) -> None:
 @lowers("LEPC")
 def _own_address(e: Emitter, s: Sass) -> None:
     """The address to return to, before a call of a function outside."""
-    if not e.instruction.targets:
-        raise UnknownInstruction
-    e.move(e.result(s.operands[0]), e.constant(e.instruction.targets[0], 0), 2)
+    targets = e.instruction.targets or (e.instruction.address,)
+    e.move(e.result(s.operands[0]), e.constant(targets[0], 0), 2)
 
 
 @lowers("RET", "REL ABS NODEC DEC")

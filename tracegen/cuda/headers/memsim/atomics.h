@@ -1,57 +1,5 @@
-// Atomic operations. Threads of a run on this computer never interrupt each other; memsim_atomic marks
-// the access for the trace, and no other access in this file is traced. On GPUs they are builtins.
+// Atomic operations, by the compiler's builtins.
 #pragma once
-#ifdef MEMSIM_CPU
-extern "C" __device__ void memsim_atomic(const volatile void *address, unsigned long bytes);
-
-template <class T, class F> MEMSIM_DEVICE T memsim_atomically(volatile T *address, F changed) {
-  memsim_atomic(address, sizeof(T));
-  T *place = const_cast<T *>(address);
-  T old = *place;
-  *place = changed(old);
-  return old;
-}
-#define MEMSIM_ATOMIC(name, expression)                                                              \
-  template <class T> MEMSIM_DEVICE T name(T *address, typename memsim_same<T>::type v) {             \
-    return memsim_atomically(address, [=](T old) -> T { return expression; });                       \
-  }                                                                                                  \
-  template <class T> MEMSIM_DEVICE T name(volatile T *address, typename memsim_same<T>::type v) {    \
-    return memsim_atomically(address, [=](T old) -> T { return expression; });                       \
-  }
-#define MEMSIM_ATOMICS(name, expression)                                                             \
-  MEMSIM_ATOMIC(name, expression)                                                                    \
-  MEMSIM_ATOMIC(name##_block, expression)                                                            \
-  MEMSIM_ATOMIC(name##_system, expression)
-MEMSIM_ATOMICS(atomicAdd, old + v)
-MEMSIM_ATOMICS(atomicSub, old - v)
-MEMSIM_ATOMICS(atomicExch, v)
-MEMSIM_ATOMICS(atomicMin, v < old ? v : old)
-MEMSIM_ATOMICS(atomicMax, old < v ? v : old)
-MEMSIM_ATOMICS(atomicAnd, old & v)
-MEMSIM_ATOMICS(atomicOr, old | v)
-MEMSIM_ATOMICS(atomicXor, old ^ v)
-MEMSIM_ATOMICS(atomicInc, old >= v ? 0 : old + 1)
-MEMSIM_ATOMICS(atomicDec, old == 0 || old > v ? v : old - 1)
-MEMSIM_ATOMIC(unsafeAtomicAdd, old + v)
-MEMSIM_ATOMIC(atomicAddNoRet, old + v)
-#undef MEMSIM_ATOMICS
-#undef MEMSIM_ATOMIC
-#define MEMSIM_SWAP(name)                                                                            \
-  template <class T>                                                                                 \
-  MEMSIM_DEVICE T name(T *address, typename memsim_same<T>::type expected,                           \
-                       typename memsim_same<T>::type v) {                                            \
-    return memsim_atomically(address, [=](T old) -> T { return old == expected ? v : old; });        \
-  }                                                                                                  \
-  template <class T>                                                                                 \
-  MEMSIM_DEVICE T name(volatile T *address, typename memsim_same<T>::type expected,                  \
-                       typename memsim_same<T>::type v) {                                            \
-    return memsim_atomically(address, [=](T old) -> T { return old == expected ? v : old; });        \
-  }
-MEMSIM_SWAP(atomicCAS)
-MEMSIM_SWAP(atomicCAS_block)
-MEMSIM_SWAP(atomicCAS_system)
-#undef MEMSIM_SWAP
-#else
 #ifdef MEMSIM_AMD
 #define MEMSIM_FETCH(operation) __hip_atomic_##operation(address, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
 #else
@@ -104,17 +52,6 @@ MEMSIM_ATOMIC(atomicAddNoRet, MEMSIM_FETCH(fetch_add))
 MEMSIM_SWAP(atomicCAS)
 MEMSIM_SWAP(atomicCAS_block)
 MEMSIM_SWAP(atomicCAS_system)
-#endif
-#ifdef MEMSIM_CPU
-MEMSIM_DEVICE float2 atomicAdd(float2 *address, float2 v) {
-  return memsim_atomically(address, [=](float2 old) { return make_float2(old.x + v.x, old.y + v.y); });
-}
-MEMSIM_DEVICE float4 atomicAdd(float4 *address, float4 v) {
-  return memsim_atomically(address, [=](float4 old) {
-    return make_float4(old.x + v.x, old.y + v.y, old.z + v.z, old.w + v.w);
-  });
-}
-#else // each part is added by itself, as the vector is: nothing is said about several at once
 MEMSIM_DEVICE float2 atomicAdd(float2 *address, float2 v) {
   return make_float2(atomicAdd(&address->x, v.x), atomicAdd(&address->y, v.y));
 }
@@ -122,4 +59,3 @@ MEMSIM_DEVICE float4 atomicAdd(float4 *address, float4 v) {
   return make_float4(atomicAdd(&address->x, v.x), atomicAdd(&address->y, v.y), atomicAdd(&address->z, v.z),
                      atomicAdd(&address->w, v.w));
 }
-#endif

@@ -1,4 +1,4 @@
-// Asynchronous copies from global to shared memory: here a load and a store, which are done at once. NVIDIA's
+// Asynchronous copies from global to shared memory: a load and a store, which are done at once. NVIDIA's
 // targets from sm_80 on have an instruction for copies of 4, 8 and 16 bytes.
 #pragma once
 template <class Word> MEMSIM_DEVICE void memsim_copy(void *to, const void *from) {

@@ -186,7 +186,6 @@ MEMSIM_BOTH unsigned short __half_as_ushort(__half v) { return memsim_reinterpre
 MEMSIM_BOTH short __half_as_short(__half v) { return memsim_reinterpret<short>(v); }
 MEMSIM_BOTH __nv_bfloat16 __ushort_as_bfloat16(unsigned short v) { return memsim_reinterpret<__nv_bfloat16>(v); }
 MEMSIM_BOTH unsigned short __bfloat16_as_ushort(__nv_bfloat16 v) { return v.bits; }
-#ifndef MEMSIM_CPU
 MEMSIM_DEVICE __half atomicAdd(__half *address, __half v) { return atomicAdd(&address->value, v.value); }
 MEMSIM_DEVICE __half2 atomicAdd(__half2 *address, __half2 v) {
 #ifdef MEMSIM_NVIDIA
@@ -201,7 +200,6 @@ MEMSIM_DEVICE __half2 atomicAdd(__half2 *address, __half2 v) {
 #endif
   return memsim_reinterpret<__half2>(old);
 }
-#endif
 #ifdef MEMSIM_NVIDIA // other types have one already
 #define MEMSIM_READ_ONLY(T, bits)                                                                    \
   MEMSIM_DEVICE T __ldg(const T *address) { return memsim_reinterpret<T>(__ldg((const bits *)address)); }

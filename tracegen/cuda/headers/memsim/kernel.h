@@ -13,11 +13,9 @@
 #ifdef MEMSIM_AMD
 #include "amd.h"
 #endif
-#include "indices.h"
 #include "bits.h"
 #include "arithmetic.h"
-#include "synchronise.h"
-#include "warps.h"
+#include "stops.h"
 #include "atomics.h"
 #include "loads.h"
 #include "copies.h"
@@ -25,7 +23,4 @@
 #include "host.h"
 #ifdef MEMSIM_DESCRIBED
 #include "signature.h"
-#endif
-#ifdef MEMSIM_CPU
-#include "launch.h" // probes.h comes after this file: see front_end.py
 #endif

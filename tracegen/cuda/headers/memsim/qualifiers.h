@@ -1,4 +1,4 @@
-// Where functions run and where variables lie. The section tells constants apart in the compiled program.
+// Where functions run and where variables lie.
 #pragma once
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
@@ -6,22 +6,15 @@
 #define __global__ __attribute__((global))
 #endif
 #define __shared__ __attribute__((shared))
-#ifdef MEMSIM_CPU
-#define __constant__ __attribute__((constant, used, section("memsim_constant")))
-#else
 #define __constant__ __attribute__((constant, used)) // or a static one, which the host sets, would count as 0
-#endif
 #define __managed__ __attribute__((device))
 #define __grid_constant__
 #define __forceinline__ __inline__ __attribute__((always_inline))
-#define __noinline__ // accesses are traced where they are called from, so all functions are inlined
+#define __noinline__ __attribute__((noinline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define memsim_(bytes) __attribute__((aligned(bytes))) // see tracegen/cuda/program.py
 #define __builtin_align__(bytes) __attribute__((aligned(bytes)))
-#ifdef MEMSIM_CPU // for the check of a launch
-#define __launch_bounds__(...)                                                                     \
-  __attribute__((launch_bounds(__VA_ARGS__), annotate("memsim_launch_bounds", __VA_ARGS__)))
-#elif defined(MEMSIM_AMD) // as HIP's own header has it
+#ifdef MEMSIM_AMD // as HIP's own header has it
 #define MEMSIM_BOUND_1(threads, groups) __attribute__((amdgpu_flat_work_group_size(1, threads)))
 #define MEMSIM_BOUND_2(threads, groups)                                                              \
   __attribute__((amdgpu_flat_work_group_size(1, threads), amdgpu_waves_per_eu(groups)))
@@ -35,9 +28,9 @@
 #define __maxnreg__(...)
 #define CUDART_CB
 
-#define MEMSIM_BOTH static __host__ __device__ __inline__ __attribute__((always_inline))
-#define MEMSIM_DEVICE static __device__ __inline__ __attribute__((always_inline))
-#define MEMSIM_INLINE __device__ __inline__ __attribute__((always_inline))
+#define MEMSIM_BOTH static __host__ __device__ __inline__ __attribute__((always_inline, nodebug))
+#define MEMSIM_DEVICE static __device__ __inline__ __attribute__((always_inline, nodebug))
+#define MEMSIM_INLINE __device__ __inline__ __attribute__((always_inline, nodebug))
 
 template <class T> struct memsim_same {
   typedef T type;

@@ -1,18 +1,5 @@
 // What cannot be traced: a kernel that calls it is refused, with its line. Others of its file are not.
 #pragma once
-#ifdef MEMSIM_CPU
-extern "C" {
-__device__ void memsim_refused_texture();
-__device__ void memsim_refused_surface();
-__device__ void memsim_refused_matrix();
-__device__ void memsim_refused_bulk();
-__device__ void memsim_refused_arrival();
-__device__ void memsim_refused_roles();
-__device__ void memsim_refused_grid();
-__device__ void memsim_refused_cluster();
-}
-#define MEMSIM_REFUSED(what) memsim_refused_##what()
-#else // a comment in the assembly, which tracegen/machine_code/binding_cuda.py looks for
 #ifdef MEMSIM_AMD
 #define MEMSIM_COMMENT ";"
 #else
@@ -23,7 +10,6 @@ __device__ void memsim_refused_cluster();
     asm volatile(MEMSIM_COMMENT " memsim_refused_" #what);                                           \
     __builtin_trap();                                                                                \
   } while (0)
-#endif
 extern "C" __host__ __device__ void memsim_left_out(); // see tracegen/cuda/host_code.py
 #define cudaTextureType1D 1
 #define cudaTextureType2D 2

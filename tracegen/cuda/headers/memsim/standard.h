@@ -7,9 +7,6 @@
 #if __has_include(<bits/stl_algobase.h>)
 #include <bits/stl_algobase.h>
 #endif
-#ifdef MEMSIM_CPU
-#pragma clang force_cuda_host_device begin
-#endif
 #include <climits>
 #include <cfloat>
 #include <cmath>
@@ -19,10 +16,6 @@
 #include <cstring>
 #if __has_include(<malloc.h>)
 #include <malloc.h>
-#endif
-#ifdef MEMSIM_CPU
-#define __MM_MALLOC_H // clang's, which declares posix_memalign again, for the host alone
-#pragma clang force_cuda_host_device end
 #endif
 #include <cstdio>
 #include <ctime>
