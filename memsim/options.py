@@ -21,7 +21,7 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -202,21 +202,29 @@ def _broken_number(kind: type, rule: Declared, value: Any) -> str:
     return "" if kept else f"must be {' and '.join(filter(None, (low, high)))}, got {shown(value)}"
 
 
-def command_options(family: type[Options], parameter: str = "options") -> Decorator:
-    """Adds a family's options to a click command, which gets them as one object named `parameter`."""
+def command_options(
+    family: type[Options], parameter: str = "options", only: Collection[str] = ()
+) -> Decorator:
+    """Adds a family's options to a click command, which gets them as one object named `parameter`.
+
+    only : the names of those that the command has; all if empty
+    """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        names = [f.name for f in dataclasses.fields(family) if declared(f).flags != ()]
+        fields = [
+            field
+            for field in dataclasses.fields(family)
+            if declared(field).flags != () and (not only or field.name in only)
+        ]
 
         @functools.wraps(command)
         def with_options(**arguments: Any) -> Any:
-            own = {name: arguments.pop(name) for name in names}
+            own = {field.name: arguments.pop(field.name) for field in fields}
             return command(**{parameter: family(**own)}, **arguments)
 
         decorated: Callable[..., Any] = with_options
-        for field in reversed(dataclasses.fields(family)):
-            if declared(field).flags != ():
-                decorated = _click_option(family, field)(decorated)
+        for field in reversed(fields):
+            decorated = _click_option(family, field)(decorated)
         return decorated
 
     return decorate

@@ -20,20 +20,21 @@ from memsim.errors import MemsimError
 from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen import Workload, trace_snapshots
+from tracegen.options import TraceOptions
 
 LINE_BYTES = 128
 STRIPS = (4, 8)
 
 
 def launch_changes(
-    workload: Any, prediction: Prediction, traces: Sequence[Trace]
+    workload: Any, prediction: Prediction, traces: Sequence[Trace], tracing: TraceOptions
 ) -> Iterator[Change]:
     """Everything that can be changed about the launch of a kernel."""
     yield from occupancy(prediction)
     yield from cache_split(prediction)
     yield from alignment(traces[0])
     if not isinstance(workload, Workload):  # of Loopy kernels the tags of inames are changed
-        yield from group_order(workload, prediction.machine, traces[0])
+        yield from group_order(workload, prediction.machine, traces[0], tracing)
 
 
 def occupancy(prediction: Prediction) -> Iterator[Change]:
@@ -84,7 +85,9 @@ def alignment(trace: Trace) -> Iterator[Change]:
             )
 
 
-def group_order(workload: Any, machine: Machine, trace: Trace) -> Iterator[Change]:
+def group_order(
+    workload: Any, machine: Machine, trace: Trace, tracing: TraceOptions
+) -> Iterator[Change]:
     """Groups of a grid with two axes in another order; groups that run together are then others."""
     grid = [extent for extent in trace.launch.grid if extent > 1]
     if len(grid) != 2 or math.prod(grid) != trace.launch.n_groups:
@@ -101,22 +104,29 @@ def group_order(workload: Any, machine: Machine, trace: Trace) -> Iterator[Chang
                 blocks.ravel()
             )
     for what, order in orders.items():
+        retraced = partial(_retraced, workload=workload, machine=machine, tracing=tracing)
         yield Change(
             what=what,
             remedy="group order",
-            alter=partial(_retraced, workload=workload, machine=machine, order=order),
+            alter=partial(retraced, order=order),
             code=("# derive the group's place from its linear id in this order",),
         )
 
 
 def _retraced(
-    start: Changed, *, workload: Any, machine: Machine, order: np.ndarray[Any, Any]
+    start: Changed,
+    *,
+    workload: Any,
+    machine: Machine,
+    tracing: TraceOptions,
+    order: np.ndarray[Any, Any],
 ) -> Changed:
     """Traces the groups that run together in another order. order : group ids in the order of starting"""
     n = start.traces[0].n_groups
     first = (len(order) - n) // 2
     chosen = sorted(int(one) for one in order[first : first + n])
-    (trace,) = trace_snapshots(workload, machine, snapshots=1, groups=chosen)
+    tracing = tracing.replace(groups=chosen)
+    (trace,) = trace_snapshots(workload, machine, snapshots=1, options=tracing)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     return replace(start, traces=[reordered(trace, place[np.unique(trace.workgroup)])])

@@ -34,6 +34,7 @@ from calib.prediction import Prediction, PredictOptions
 from memsim.errors import MemsimError
 from memsim.machine import Machine
 from memsim.trace import Trace
+from tracegen.options import TraceOptions
 
 T = TypeVar("T")
 Apart = Callable[[Callable[[], T], float], T]
@@ -68,6 +69,7 @@ class Search:
     progress: Progress = lambda *_: None
     settings: Mapping[str, str] = field(default_factory=dict)
     reload: Reload | None = None
+    tracing: TraceOptions = field(default_factory=TraceOptions)
     tried: list[Tried] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
     base: dict[int, Measured] = field(default_factory=dict)
@@ -122,7 +124,7 @@ class Search:
         final = self._predict_options(self.options.trials)
         begin = time.monotonic()
         prediction, traces = self.apart(
-            lambda: predicted(self.workload, self.machine, final), math.inf
+            lambda: predicted(self.workload, self.machine, final, self.tracing), math.inf
         )
         self.start = time.monotonic()
         self.final_s = self.start - begin
@@ -156,10 +158,14 @@ class Search:
         for what, other in shapes(self.workload, self.settings, self.reload):
             if not self._is_late():
                 one = Tried(what=what, remedies=("group shape",), kind="launch")
-                self._record(one, functools.partial(try_workload, other, self.machine, few))
+                look = functools.partial(try_workload, other, self.machine, few, self.tracing)
+                self._record(one, look)
         start = Changed(traces=traces, options=few)
         changes: list[tuple[Kind, Change]] = [
-            *(("launch", one) for one in launch_changes(self.workload, prediction, traces)),
+            *(
+                ("launch", one)
+                for one in launch_changes(self.workload, prediction, traces, self.tracing)
+            ),
             *(("upper bound", one) for one in upper_bounds(prediction, traces)),
         ]
         for k, (kind, change) in enumerate(changes):
@@ -168,9 +174,7 @@ class Search:
                 self.untried += [other.what for _, other in changes[k:]]
                 return
             self.progress(len(self.tried), len(self.tried) + len(changes) - k, change.what)
-            self._record(
-                one, functools.partial(try_change, self.workload, prediction, change.alter, start)
-            )
+            self._record(one, functools.partial(try_change, prediction, change.alter, start))
 
     def _is_late(self) -> bool:
         """Whether the time that is left is needed for the final predictions."""
@@ -242,7 +246,9 @@ class Search:
         self.variants[len(self.tried)] = variant
         self._record(
             dataclasses.replace(one, code=variant.code, kind=kind),
-            functools.partial(try_variant, variant, self.reference, self.machine, few),
+            functools.partial(
+                try_variant, variant, self.reference, self.machine, few, self.tracing
+            ),
         )
 
     def _confirm(self) -> None:
@@ -258,9 +264,8 @@ class Search:
                 return
             self.progress(len(self.tried), len(self.tried), f"again: {one.what}")
             try:
-                prediction, traces = self.apart(
-                    functools.partial(predicted, workload, self.machine, options), self._left_s()
-                )
+                look = functools.partial(predicted, workload, self.machine, options, self.tracing)
+                prediction, traces = self.apart(look, self._left_s())
             except MemsimError:  # the budget ended: the first look stays
                 return
             assert one.measured is not None
@@ -276,18 +281,25 @@ class Search:
 
 
 def advise(
-    workload: Any, machine: Machine, options: AdviseOptions | None = None, **changes: Any
+    workload: Any,
+    machine: Machine,
+    options: AdviseOptions | None = None,
+    *,
+    tracing: TraceOptions | None = None,
+    **changes: Any,
 ) -> Advice:
     """What would make a workload faster on a machine, tried in simulation.
 
     workload : a tracegen.Workload, OpenCLWorkload or CudaWorkload
     options, changes : fields of AdviseOptions; changes replace those of `options`
+    tracing : by which tracer and compiler its accesses are found
 
     Everything runs in this process; `memsim advise` runs kernels in processes of their own. Raises
     KernelError where the workload itself cannot be run or traced.
     """
     options = (options or AdviseOptions()).replace(**changes)
-    return Search(workload, machine, options, lambda work, _: work()).run()
+    tracing = tracing or TraceOptions()
+    return Search(workload, machine, options, lambda work, _: work(), tracing=tracing).run()
 
 
 def _proposed(proposals: Iterable[Proposal]) -> Sequence[Proposal]:

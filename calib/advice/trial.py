@@ -17,6 +17,7 @@ from memsim.machine import Machine
 from memsim.montecarlo import Replay
 from memsim.trace import Trace
 from tracegen import trace_snapshots
+from tracegen.options import TraceOptions
 
 Kind = Literal["kernel", "layout", "launch", "upper bound"]
 ROUNDINGS = 1000
@@ -56,16 +57,18 @@ def measured(prediction: Prediction, trace: Trace, difference: float | None = No
 
 
 def predicted(
-    workload: Any, machine: Machine, options: PredictOptions
+    workload: Any, machine: Machine, options: PredictOptions, tracing: TraceOptions | None = None
 ) -> tuple[Prediction, list[Trace]]:
     """As `memsim predict` predicts, with the snapshot that it replays."""
-    traces = trace_snapshots(workload, machine, snapshots=1)
-    return predict(workload, traces, machine, options), traces
+    traces = trace_snapshots(workload, machine, snapshots=1, options=tracing)
+    return predict(traces, machine, options), traces
 
 
-def try_workload(workload: Any, machine: Machine, options: PredictOptions) -> Measured:
+def try_workload(
+    workload: Any, machine: Machine, options: PredictOptions, tracing: TraceOptions
+) -> Measured:
     """Another workload, predicted."""
-    prediction, traces = predicted(workload, machine, options)
+    prediction, traces = predicted(workload, machine, options, tracing)
     return measured(prediction, traces[0])
 
 
@@ -127,10 +130,11 @@ def try_variant(
     reference: Mapping[str, Any],
     machine: Machine,
     options: PredictOptions,
+    tracing: TraceOptions,
 ) -> Measured:
     """A transformed kernel: run, compared and predicted. Raises KernelError or what Loopy raises."""
     off = difference(outputs_of(variant), reference)
-    prediction, traces = predicted(variant.workload, machine, options)
+    prediction, traces = predicted(variant.workload, machine, options, tracing)
     return measured(prediction, traces[0], off)
 
 
@@ -148,9 +152,7 @@ class Changed:
     replay: Replay | None = None
 
 
-def try_change(
-    workload: Any, base: Prediction, alter: Callable[[Changed], Changed], start: Changed
-) -> Measured:
+def try_change(base: Prediction, alter: Callable[[Changed], Changed], start: Changed) -> Measured:
     """A change of the launch, the machine or the trace, predicted. Raises MemsimError where it is impossible.
 
     base : of the kernel as it is
@@ -167,5 +169,5 @@ def try_change(
         changes = parse(changed.what_if, base.machine)
         prediction = predict_changed(base, changed.traces, changed.options, changes)
     else:
-        prediction = predict(workload, changed.traces, base.machine, changed.options)
+        prediction = predict(changed.traces, base.machine, changed.options)
     return measured(prediction, changed.traces[0])

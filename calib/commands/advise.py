@@ -28,6 +28,7 @@ from memsim.commands import (
 from memsim.files import write_text
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, kernel_options
+from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
@@ -50,10 +51,16 @@ class AdviseFiles(Options):
 @kernel_options
 @machine_option
 @command_options(AdviseOptions)
+@command_options(TraceOptions, "tracing", only=("tracer", "compiler"))
 @command_options(Limits, "limits")
 @command_options(AdviseFiles, "files")
 def advise(
-    kernel: KernelSpec, machine: str, options: AdviseOptions, limits: Limits, files: AdviseFiles
+    kernel: KernelSpec,
+    machine: str,
+    options: AdviseOptions,
+    tracing: TraceOptions,
+    limits: Limits,
+    files: AdviseFiles,
 ) -> int:
     """Try what may make a kernel faster on a machine, and rank it by predicted gain.
 
@@ -68,12 +75,14 @@ def advise(
       memsim advise my_kernel.py:knl -m a100 --budget 60 --html advice.html
     """
     check_outputs({"--html": files.html, "--json": files.json})
-    advice = _search(kernel, machine, options, limits)
+    advice = _search(kernel, machine, options, tracing, limits)
     _write(advice, files)
     return EXIT_INTERRUPTED if advice.interrupted else 0
 
 
-def _search(kernel: KernelSpec, machine: str, options: AdviseOptions, limits: Limits) -> Advice:
+def _search(
+    kernel: KernelSpec, machine: str, options: AdviseOptions, tracing: TraceOptions, limits: Limits
+) -> Advice:
     fresh = "pyopencl" not in sys.modules  # then no OpenCL driver runs here, and a fork is safe
     from memsim.machine import load_machine
 
@@ -95,6 +104,7 @@ def _search(kernel: KernelSpec, machine: str, options: AdviseOptions, limits: Li
             workload=workload,
             machine=model,
             options=options,
+            tracing=tracing,
             apart=apart,
             progress=lambda done, total, _: progress(done, total),
             settings=settings,

@@ -29,7 +29,7 @@ from memsim.errors import MemsimError
 from memsim.files import write_text, write_whole
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, replay_grown, trace_snapshots, variants_of
-from tracegen.options import COMPILERS, Compiler, TraceOptions
+from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
@@ -88,12 +88,7 @@ class PredictFiles(Options):
     " no-latency, registers=40, dram=2x, fp32_fma=2x. Repeat for other sets of changes.",
 )
 @command_options(PredictOptions)
-@click.option(
-    "--groups", type=click.IntRange(min=1), metavar="N", help="Trace this number of work-groups."
-)
-@click.option(
-    "--launch", type=click.IntRange(min=0), metavar="I", help="Which launch of the kernel, from 0."
-)
+@command_options(TraceOptions, "tracing")
 @click.option(
     "--follow",
     metavar="NAME=LOW:HIGH",
@@ -106,15 +101,6 @@ class PredictFiles(Options):
     metavar="FILE",
     help="Predict with this model, fitted by 'memsim calibrate', instead of a machine.",
 )
-@click.option(
-    "--compiler",
-    type=click.Choice(COMPILERS),
-    default="auto",
-    show_default=True,
-    help="'auto' counts the instructions of the compiled kernel, where a compiler for the machine is"
-    " installed; 'nvrtc' and 'nvvm' do so with NVIDIA's libraries for CUDA C++ and OpenCL C; 'none' counts the operations"
-    " of the source.",
-)
 @command_options(Limits, "limits")
 @command_options(PredictFiles, "files")
 def predict(
@@ -124,19 +110,17 @@ def predict(
     settings: list[dict[str, str]],
     options: PredictOptions,
     what_if: tuple[str, ...],
-    groups: int | None,
-    launch: int | None,
+    tracing: TraceOptions,
     follow: str | None,
     model: Path | None,
-    compiler: Compiler,
     limits: Limits,
     files: PredictFiles,
 ) -> int:
     """Predict how long a kernel takes on a machine, and what limits it.
 
     KERNEL is FILE.py:NAME, PACKAGE.MODULE:NAME, FILE.cl:NAME, FILE.cu:NAME, FILE.hip:NAME or
-    FILE.floopy:SUBROUTINE, as for 'memsim profile'. No GPU and no calibration are needed: basic blocks come
-    from the compiled kernel, hit ratios and bytes from a replay, throughputs from the machine's file.
+    FILE.floopy:SUBROUTINE, as for 'memsim profile'. No GPU and no calibration are needed: basic blocks are
+    those of the machine code, hit ratios and bytes from a replay, throughputs from the machine's file.
 
     With several machines, or several values of a setting, every combination is a row of one table.
 
@@ -168,8 +152,7 @@ def predict(
 
         chosen = _only(settings, "--follow")
         machine = _only(machines, "--follow")
-        return predict_followed(spec, chosen, machine, options, follow, files.json)
-    tracing = TraceOptions(groups=groups, launch=launch, compiler=compiler)
+        return predict_followed(spec, chosen, machine, options, tracing, follow, files.json)
     kernels = [KernelSpec(spec, one, arguments) for one in settings]
     variants = variants_of(machines, kernels)
     if len(variants) > 1:
@@ -222,9 +205,8 @@ def predict_one(
         traces = trace_snapshots(kernel, machine, tracing, 1, limits)
     else:
         replay = replay_grown(kernel, machine, tracing, limits, replay_all, None)
-    workload = kernel.load()
     with working("predicting"):
-        base = prediction.predict(workload, traces, machine, options, replay=replay)
+        base = prediction.predict(traces, machine, options, replay=replay)
         changed = [(c.text, prediction.predict_changed(base, traces, options, c)) for c in changes]
     return base, changed
 

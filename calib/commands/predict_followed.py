@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calib.block_counts.followed_time import FollowedTime, SmallSize
     from calib.prediction.options import PredictOptions
     from memsim.machine import Machine
+    from tracegen.options import TraceOptions
 
 Settings = Mapping[str, str]
 
@@ -29,6 +30,7 @@ def predict_followed(
     settings: dict[str, str],
     machine_name: str,
     options: PredictOptions,
+    tracing: TraceOptions,
     follow: str,
     json_out: Path | None,
 ) -> int:
@@ -42,7 +44,7 @@ def predict_followed(
     setting, values, rows = _sizes(settings, follow)
     machine = load_machine(machine_name)
     busy = _busy_cycles(spec, rows, machine, f"{setting}={values[-1]}")
-    kernel, small, unfilled = _predict_small(spec, rows, values, busy, machine, options)
+    kernel, small, unfilled = _predict_small(spec, rows, values, busy, machine, options, tracing)
     _require_enough(follow, machine_name, small, unfilled)
     followed = followed_time(small, values[-1], busy[-1])
     document = {
@@ -107,6 +109,7 @@ def _predict_small(
     busy: Sequence[float],
     machine: Machine,
     options: PredictOptions,
+    tracing: TraceOptions,
 ) -> tuple[str, list[SmallSize], list[int]]:
     """The kernel's name, the small sizes with their predicted times, and those left out."""
     from calib.block_counts.followed_time import SmallSize
@@ -119,10 +122,10 @@ def _predict_small(
     with working("tracing and replaying small sizes"):
         for k, value in enumerate(values[:-1]):
             workload = load_kernel(spec, rows[k])
-            traces = trace_snapshots(workload, machine, snapshots=1)
+            traces = trace_snapshots(workload, machine, snapshots=1, options=tracing)
             launch = traces[0].launch
             kernel = launch.kernel
-            prediction = predict(workload, traces, machine, options)
+            prediction = predict(traces, machine, options)
             if launch.n_groups < prediction.occupancy.groups_per_core * machine.n_cores:
                 unfilled.append(value)
                 continue

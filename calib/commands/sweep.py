@@ -26,7 +26,7 @@ from memsim.commands import (
 from memsim.errors import MemsimError
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, kernel_options
-from tracegen.options import COMPILERS, Compiler
+from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
@@ -45,20 +45,14 @@ class SweepFiles(Options):
 @click.command()
 @kernel_options
 @machines_option()
-@click.option(
-    "--compiler",
-    type=click.Choice(COMPILERS),
-    default="auto",
-    show_default=True,
-    help="As for 'memsim predict'.",
-)
+@command_options(TraceOptions, "tracing", only=("tracer", "compiler"))
 @command_options(TuneOptions)
 @command_options(Limits, "limits")
 @command_options(SweepFiles, "files")
 def sweep(
     kernel: KernelSpec,
     machines: tuple[str, ...],
-    compiler: Compiler,
+    tracing: TraceOptions,
     options: TuneOptions,
     limits: Limits,
     files: SweepFiles,
@@ -88,7 +82,7 @@ def sweep(
             "a sweep needs a setting with several sizes: --set NAME=LOW:HIGH or NAME=A,B,C"
         )
     subject = Subject(
-        kernel=replace(kernel, settings={}), limits=limits, compiler=compiler, seed=options.seed
+        kernel=replace(kernel, settings={}), limits=limits, tracing=tracing, seed=options.seed
     )
     with display():
         result = swept_by(subject, sizes, machines, options, progress=report)

@@ -26,7 +26,7 @@ from memsim.commands import (
 from memsim.errors import MemsimError
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, kernel_options
-from tracegen.options import COMPILERS, Compiler
+from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
@@ -96,13 +96,7 @@ class TuneFiles(Options):
     metavar="FILE",
     help="Keep every prediction in a file; a later run goes on from it.",
 )
-@click.option(
-    "--compiler",
-    type=click.Choice(COMPILERS),
-    default="auto",
-    show_default=True,
-    help="As for 'memsim predict'.",
-)
+@command_options(TraceOptions, "tracing", only=("tracer", "compiler"))
 @command_options(TuneOptions)
 @command_options(Limits, "limits")
 @command_options(TuneFiles, "files")
@@ -112,7 +106,7 @@ def tune(
     over: tuple[str, ...],
     where: tuple[str, ...],
     store: Path | None,
-    compiler: Compiler,
+    tracing: TraceOptions,
     options: TuneOptions,
     limits: Limits,
     files: TuneFiles,
@@ -140,7 +134,7 @@ def tune(
     for name in space.names:
         if name in kernel.settings:
             raise MemsimError(f"{name} is in both --set and --over")
-    subject = Subject(kernel=kernel, limits=limits, compiler=compiler, seed=options.seed)
+    subject = Subject(kernel=kernel, limits=limits, tracing=tracing, seed=options.seed)
     with Store(store, subject) as kept, display():
         result = tuned_by(subject, space, machines, kept, options, report)
         _check(result, kept)

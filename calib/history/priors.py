@@ -67,7 +67,7 @@ def uncalibrated(
         from calib.prediction.prediction import predict
 
         traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
-        time_s = float(predict(workload, traces, machine).timing.estimate.mean)
+        time_s = float(predict(traces, machine).timing.estimate.mean)
         kind = f"uncalibrated model of {machine.name}"
         return Prior(time_s=time_s, deviation=deviation, kind=kind, calibrated=False)
 

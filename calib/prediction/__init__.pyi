@@ -1,6 +1,6 @@
 from .basic_blocks import Program as Program
-from .basic_blocks_kernel import blocks_from_kernel as blocks_from_kernel
-from .basic_blocks_kernel import site_name as site_name
+from .basic_blocks import Repeat as Repeat
+from .basic_blocks_trace import PerLoad as PerLoad
 from .basic_blocks_trace import blocks_from_trace as blocks_from_trace
 from .costs import AccessCosts as AccessCosts
 from .costs import access_costs as access_costs

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from memsim.errors import MemsimError
-
-Count = Any
-"""A number of repeats: an int, a float, or a QuasiPolynomial in the kernel's sizes."""
 
 
 class BlockError(MemsimError):
@@ -55,7 +52,7 @@ class Repeat:
     """Steps that are executed `count` times in sequence."""
 
     steps: tuple[Step, ...]
-    count: Count
+    count: float
 
 
 Step = int | Repeat
@@ -77,23 +74,16 @@ class Program:
     paths: tuple[tuple[int, ...], ...] = ()
 
     @property
-    def n_blocks(self) -> Count:
-        """NBB, the number of blocks that one sub-group executes; a formula where sizes are not given."""
+    def n_blocks(self) -> float:
+        """NBB, the number of blocks that one sub-group executes."""
         if self.paths:
             return sum(map(len, self.paths)) / len(self.paths)
         return _length(self.steps)
 
-    def at(self, **sizes: float) -> Program:
-        """The program with numbers in place of the sizes that its repeat counts depend on.
-
-        Raises BlockError where a size is missing (the message names it) or where a count is negative.
-        """
-        return replace(self, steps=_settled(self.steps, sizes))
-
     def pairs(self) -> dict[tuple[int, int], float]:
         """(a, b) -> how often block b follows block a; the first block follows the last one.
 
-        All repeat counts must be numbers. The values add up to n_blocks.
+        The values add up to n_blocks.
         """
         if self.paths:
             ends: Counter[tuple[int, int]] = Counter()
@@ -201,34 +191,10 @@ def _folded(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     return tuple(folded)
 
 
-def _length(steps: tuple[Step, ...]) -> Count:
-    total: Count = 0
-    for step in steps:
-        total = total + (_length(step.steps) * step.count if isinstance(step, Repeat) else 1)
-    return total
-
-
-def _settled(steps: tuple[Step, ...], sizes: Mapping[str, float]) -> tuple[Step, ...]:
-    return tuple(
-        Repeat(_settled(step.steps, sizes), settled_count(step.count, sizes))
-        if isinstance(step, Repeat)
-        else step
-        for step in steps
+def _length(steps: tuple[Step, ...]) -> float:
+    return sum(
+        _length(step.steps) * step.count if isinstance(step, Repeat) else 1 for step in steps
     )
-
-
-def settled_count(count: Count, sizes: Mapping[str, float]) -> float:
-    """A repeat count as a number, at these sizes."""
-    names = getattr(count, "names", None)
-    if names is None:
-        return float(count)
-    unknown = sorted(names - sizes.keys())
-    if unknown:
-        raise BlockError(f"how often a loop runs depends on {', '.join(unknown)}: give it a value")
-    value = float(count.evaluate(sizes))
-    if value < 0:
-        raise BlockError(f"a loop would run {count} = {value:g} times: these sizes are too small")
-    return value
 
 
 def _pairs(
@@ -240,7 +206,7 @@ def _pairs(
     last: int | None = None
     for step in steps:
         if isinstance(step, Repeat):
-            if float(step.count) == 0:
+            if step.count == 0:
                 continue
             inner, begin, end = _pairs(step.steps)
             if begin is None or end is None:
@@ -268,7 +234,7 @@ def _unroll(
         if not isinstance(step, Repeat):
             order.append(step)
             continue
-        whole = round(float(step.count))
+        whole = round(step.count)
         turns = min(whole, most)
         for k in range(turns):
             # The iterations that the last turn omits inside are omitted by the cut turns as well.

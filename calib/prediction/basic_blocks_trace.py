@@ -1,8 +1,8 @@
-"""Basic blocks from a trace alone: a block is a bulk sequence with loads, and the stores before it.
+"""Basic blocks from a trace: a block is a bulk sequence with loads, and the stores before it.
 
 A trace records which loads are issued together (`starts_sequence`) and where barriers are. A trace of
-compiled code also records the machine instructions before each access (`work`); they are operations
-of the block with the access. Of other traces the caller may specify operations per loaded value.
+machine code also records the instructions before each access (`work`); they are operations
+of the block with the access. Of other traces the caller may specify what each loaded value is used in.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import numpy as np
 
 from calib.prediction.basic_blocks import Block, BlockError, Program, Repeat, Step, make_program
 from calib.prediction.machine_pipes import PREFIX
-from memsim.trace import BARRIER_SITE, Trace
+from memsim.trace import BARRIER_SITE, AccessSite, Trace
 
+PerLoad = Callable[[AccessSite], Sequence[Mapping[str, float]]]
+"""Site of a load -> for each of the next blocks, operation -> how many use a value that is loaded."""
 SUBGROUPS = 256
 """Sub-groups whose programs are examined, evenly spread over the trace."""
 GROUPS = 8
@@ -30,7 +32,7 @@ LONGEST_PERIOD = 64
 def blocks_from_trace(
     trace: Trace,
     *,
-    per_load: Mapping[str, float] | None = None,
+    per_load: PerLoad = lambda _: (),
     ends_with_barrier: bool = True,
     subgroups: int = SUBGROUPS,
 ) -> Program:
@@ -40,7 +42,7 @@ def blocks_from_trace(
     Loops are recognised as repeated sequences. Where sub-groups differ only in how often they iterate (the
     length of a row, the neighbours of a particle), the repeat counts are their means.
 
-    per_load : operations that use each loaded value, counted in the block after its load
+    per_load : the operations of a trace in the source's order
     ends_with_barrier : whether a group's resources are freed only when all its sub-groups have ended
 
     Raises BlockError where the trace has no access.
@@ -59,7 +61,7 @@ def blocks_from_trace(
         content = _content(trace, subgroup)
         if content not in known:
             order = []
-            for block in _blocks_of(trace, subgroup, per_load or {}, ends_with_barrier):
+            for block in _blocks_of(trace, subgroup, per_load, ends_with_barrier):
                 if block.key not in kinds:
                     kinds[block.key] = len(blocks)
                     blocks.append(block)
@@ -141,21 +143,21 @@ def _content(trace: Trace, subgroup: int) -> bytes:
 
 
 def _blocks_of(
-    trace: Trace, subgroup: int, per_load: Mapping[str, float], ends_with_barrier: bool
+    trace: Trace, subgroup: int, per_load: PerLoad, ends_with_barrier: bool
 ) -> list[Block]:
     begin, end = (int(trace.subgroup_offset[subgroup + k]) for k in (0, 1))
     blocks: list[Block] = []
     accesses: list[str] = []
     loads: list[str] = []
     work: list[int] = []
-    arrived = 0  # values that the previous block loaded
+    uses: list[Counter[str]] = []  # of loaded values, in this block and those after it
     first = 0  # index of the block's first access within the sub-group
     sizes = {site.name: float(site.itemsize_bytes) for site in trace.sites}
     rows = None if trace.work is None else trace.work[begin:end].tolist()
 
     def close(barrier: bool, *, end: bool = False) -> None:
-        nonlocal accesses, loads, work, arrived
-        operations = {name: count * arrived for name, count in per_load.items() if arrived}
+        nonlocal accesses, loads, work
+        operations: dict[str, float] = dict(uses.pop(0)) if uses else {}
         if barrier and rows is None and not end:  # no instruction ends a group
             operations["barrier"] = 1
         blocks.append(
@@ -167,7 +169,6 @@ def _blocks_of(
                 barrier=barrier,
             )
         )
-        arrived = len(loads)
         accesses, loads, work = [], [], []
 
     columns = (trace.site, trace.starts_sequence, trace.waits)
@@ -189,6 +190,9 @@ def _blocks_of(
         work += [] if rows is None else [rows[k]]
         if site.direction == "load":
             loads.append(site.name)
+            for later, used in enumerate(per_load(site), 1):
+                uses += [Counter() for _ in range(len(uses), later + 1)]
+                uses[later].update(used)
     if loads:  # the last loaded values are used before the end
         close(barrier=False)
     if accesses or ends_with_barrier or not blocks:

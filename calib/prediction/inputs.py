@@ -23,6 +23,7 @@ from calib.prediction.basic_blocks import Block, Program
 from calib.prediction.costs import BELOW, DRAM, N_QUANTILES, AccessCosts
 from calib.prediction.machine_pipes import (
     READS,
+    SLOTS_UNIT,
     is_issued,
     load_store_cycles,
     stalled_cycles,
@@ -195,7 +196,7 @@ def simulated_inputs(
         loads=tuple(loads),
         waits=tuple(is_awaited),
         barrier=_barriers(started),
-        stalled_cycles=_stalled(program),
+        stalled_cycles=(0.0, *(stalled_cycles(machine, one.operations) for one in program.blocks)),
         schedulers=machine.n_schedulers if _is_compiled(program) else 0,
         idle_during_l1=machine.dram_idle_during_l1_percent / 100,
     )
@@ -204,7 +205,8 @@ def simulated_inputs(
 def paper_inputs(
     program: Program, machine: Machine, *, local_latency_cycles: float = 0.0
 ) -> Inputs:
-    """The cycles of blocks as in the paper: one latency and one bandwidth for all global accesses.
+    """The cycles of blocks as in the paper: one latency and one bandwidth for all global accesses, and ILP_i the sum
+    over all instructions.
 
     DataSize_i is the bytes that the block's accesses request for a whole sub-group. The latency is that
     of DRAM; hits are ignored.
@@ -214,17 +216,19 @@ def paper_inputs(
     _require(machine, program, *(["global_load"] if _executes_accesses(program) else []))
     latency = machine.dram.latency_cycles + machine.dram.row_conflict_cycles
     bandwidth = machine.dram.bandwidth_bytes_per_cycle / machine.n_cores
-    arithmetic, pipe, waits, moved = [0.0], [0.0], [0.0], [0.0]
+    units, occupied, local_pipe = _issue(program, machine)
+    added = [k for k, name in enumerate(units) if name not in (SLOTS_UNIT, READS)]
+    arithmetic = occupied[:, added].sum(axis=1) + local_pipe
+    pipe, waits, moved = [0.0], [0.0], [0.0]
     for block in program.blocks:
         local = any("local" in name for name in block.operations)
-        arithmetic.append(issue_cycles(machine, block.operations))
         pipe.append(len(block.accesses) * cycles_of(machine, "global_load"))
         waits.append(latency if block.accesses else local_latency_cycles if local else 0.0)
         moved.append(block.bytes_per_item * machine.subgroup_size / bandwidth)
     started = program.with_first(Block())
     return Inputs(
         program=started,
-        unit_cycles=np.array(arithmetic)[:, None],
+        unit_cycles=arithmetic[:, None],
         pipe_cycles=np.array(pipe),
         latency_cycles=np.array([waits]),
         channel_cycles=np.array(moved)[None, :, None],
@@ -319,12 +323,8 @@ def _issue(program: Program, machine: Machine) -> tuple[tuple[str, ...], Floats,
     local = [0.0, *(load_store_cycles(machine, block.operations) for block in program.blocks)]
     units = tuple(dict.fromkeys(name for row in rows for name in row))
     if READS in units:  # blocks that read no operand twice are issued all the same
-        rows = [{READS: row.get("slots", 0.0)} | row for row in rows]
+        rows = [{READS: row.get(SLOTS_UNIT, 0.0)} | row for row in rows]
     return units, np.array([[row.get(n, 0.0) for n in units] for row in rows]), np.array(local)
-
-
-def _stalled(program: Program) -> tuple[float, ...]:
-    return (0.0, *(stalled_cycles(block.operations) for block in program.blocks))
 
 
 def _require(machine: Machine, program: Program, *others: str) -> None:

@@ -26,6 +26,7 @@ PREFIX = "issued_"
 """Marks an operation that is a count of machine instructions: `issued_fma`."""
 SLOTS = "instructions"
 """The throughput that limits all instructions together, in lanes: instructions a cycle times lanes."""
+SLOTS_UNIT = "slots"
 READS = "reads of operands"
 """A unit that is no lower bound: how instructions share the banks of registers was fitted."""
 _FIRST_SPLIT = 70
@@ -66,7 +67,7 @@ def throughputs_of(operations: Iterable[str]) -> list[str]:
 
 
 def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, float]:
-    """Unit -> cycles that a block's instructions occupy it; `slots` for the issue slots, READS for these and those
+    """Unit -> cycles that a block's instructions occupy it; SLOTS_UNIT for the issue slots, READS for these and those
     that pass while operands are read.
 
     Raises ThroughputError where the machine lacks a throughput.
@@ -74,8 +75,8 @@ def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, 
     counts = _counts(operations)
     cycles_only = (_CONFLICT, _STALLED, _OPERANDS)
     issued = sum(n for kind, n in counts.items() if kind not in cycles_only)
-    cycles: dict[str, float] = {"slots": issued * _slot_cycles(machine)}
-    if counts.get(_OPERANDS):
+    cycles: dict[str, float] = {SLOTS_UNIT: issued * _slot_cycles(machine)}
+    if counts.get(_OPERANDS) and _is_split(machine):
         cycles[READS] = (issued + counts[_OPERANDS]) * _slot_cycles(machine)
     unit_of = _shared_units(machine)
     for kind, throughput in _THROUGHPUT.items():
@@ -86,10 +87,11 @@ def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, 
     return cycles
 
 
-def stalled_cycles(operations: Mapping[str, float]) -> float:
+def stalled_cycles(machine: Machine, operations: Mapping[str, float]) -> float:
     """Cycles in which a sub-group issues a block, if nothing else delays it: results that follow instructions need
-    take a fixed time to arrive, which the compiler has counted. 0 where no compiler has."""
-    return _counts(operations).get(_STALLED, 0.0)
+    take a fixed time to arrive, which the compiler has counted. 0 where no compiler has: the instructions of an older
+    GPU are those of a later one."""
+    return _counts(operations).get(_STALLED, 0.0) if _is_split(machine) else 0.0
 
 
 def load_store_cycles(machine: Machine, operations: Mapping[str, float]) -> float:
@@ -113,9 +115,12 @@ def _slot_cycles(machine: Machine) -> float:
 
 def _shared_units(machine: Machine) -> dict[str, str]:
     """Kind -> the unit that it shares with others."""
-    target = machine.compiler_target
-    if target.startswith("gfx"):
+    if machine.compiler_target.startswith("gfx"):
         return dict.fromkeys(_VECTOR, "vector")
-    if target.startswith("sm_") and int(target[3:].rstrip("af")) >= _FIRST_SPLIT:
-        return {}
-    return {"fma": "arithmetic", "alu": "arithmetic"}
+    return {} if _is_split(machine) else {"fma": "arithmetic", "alu": "arithmetic"}
+
+
+def _is_split(machine: Machine) -> bool:
+    """Whether it is one of NVIDIA's GPUs since Volta."""
+    target = machine.compiler_target
+    return target.startswith("sm_") and int(target[3:].rstrip("af")) >= _FIRST_SPLIT

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from calib.counting.options import parse_trips
 from memsim.options import MOST_JOBS, MOST_SEED, Options, option
 
 Mode = Literal["simulated", "paper"]
@@ -51,13 +49,4 @@ class PredictOptions(Options):
     )
     groups_per_core: int | None = option(
         None, "Resident groups per core, in place of those that the occupancy allows.", least=1
-    )
-    trips: Mapping[str, float] = option(
-        factory=dict,
-        help="Iterations of a loop whose bounds are read from memory. Repeat for several loops. Basic"
-        " blocks then come from the Loopy kernel rather than its machine code. By default iterations"
-        " are counted in the trace.",
-        metavar="LOOP=N",
-        default_text="as in the trace",
-        parse=parse_trips,
     )

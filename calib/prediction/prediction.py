@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calib.prediction.basic_blocks import BlockError, Program
+from calib.prediction.basic_blocks import Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace
 from calib.prediction.costs import DRAM, AccessCosts, access_costs, pipe_half_width, trace_costs
 from calib.prediction.inputs import Inputs, mean_of_trials, paper_inputs, simulated_inputs
@@ -55,7 +53,6 @@ class Prediction:
 
 
 def predict(
-    workload: Any,
     traces: Sequence[Trace],
     machine: Machine,
     options: PredictOptions | None = None,
@@ -63,35 +60,30 @@ def predict(
     replay: Replay | None = None,
     **changes: Any,
 ) -> Prediction:
-    """The predicted time of a traced workload on a machine.
+    """The predicted time of a traced kernel on a machine.
 
-    workload : a tracegen.Workload whose kernel gives the basic blocks; where it is None or not a Loopy
-        kernel, they are cut from the trace
-    traces : snapshots of the launch, as tracegen.trace_snapshots makes them
+    traces : snapshots of the launch, as tracegen.trace_snapshots makes them; those of machine code have its
+        instructions, without which arithmetic is not counted
     options, changes : fields of PredictOptions; changes replace those of `options`
     replay : of the traces with these options, where there is one already
 
-    Raises BlockError, ThroughputError or ReplayError where kernel, machine and options do not fit.
+    Raises BlockError, ThroughputError or ReplayError where traces, machine and options do not fit.
     """
     options = (options or PredictOptions()).replace(**changes)
-    traces = [_with_registers(trace, options.registers) for trace in traces]
-    program, notes = program_of(workload, traces, machine, options)
+    program, notes = program_of(traces, machine, options.mode)
     return _prediction(program, notes, traces, machine, options, replay=replay)
 
 
 def predict_replayed(traces: Sequence[Trace], replay: Replay, machine: Machine) -> Prediction:
     """The prediction for traces that were replayed on the machine, from the trials of that replay.
 
-    The basic blocks are those of the traces' machine code; without it, they are the bulk sequences of the
-    trace, and arithmetic is not counted. Raises as `predict` does.
+    Raises as `predict` does.
     """
     given = json.loads(replay.attrs.get("options_json") or "{}")
     options = PredictOptions(
         registers=given.get("registers"), groups_per_core=given.get("groups_per_core")
     )
-    traces = [_with_registers(trace, options.registers) for trace in traces]
-    program, notes = program_of(None, traces, machine, options)
-    return _prediction(program, notes, traces, machine, options, replay=replay)
+    return predict(traces, machine, options, replay=replay)
 
 
 def predict_changed(
@@ -102,7 +94,6 @@ def predict_changed(
         registers=changes.registers or options.registers,
         groups_per_core=changes.groups_per_core or options.groups_per_core,
     )
-    traces = [_with_registers(trace, options.registers) for trace in traces]
     program = base.program if changes.barriers else without_barriers(base.program)
     return _prediction(
         program,
@@ -116,85 +107,23 @@ def predict_changed(
 
 
 def program_of(
-    workload: Any, traces: Sequence[Trace], machine: Machine, options: PredictOptions
+    traces: Sequence[Trace], machine: Machine, mode: Mode = "simulated"
 ) -> tuple[Program, list[str]]:
-    """The program of a sub-group and notes about it: from the machine code where the trace has it, else
-    from the kernel, else from the accesses alone.
+    """The program of a sub-group in the most typical of the traces, and notes about it.
 
-    Raises BlockError, which names a loop whose iterations the trace does not determine.
+    The end of a group is a barrier, because its resources are freed when all of it has ended. The paper has that
+    only for devices up to compute capability 1.3, which allocate registers to whole groups (section 2.5).
     """
     typical = min(traces, key=lambda one: abs(math.log(one.launch_work)))
-    if traces[0].work is not None and options.mode != "paper" and not options.trips:
-        return blocks_from_trace(typical), _compiler_notes(typical)
-    if workload is None or not _is_loopy(workload):
-        return blocks_from_trace(typical), [
-            "the basic blocks are the bulk sequences of the trace; arithmetic is not counted"
-        ]
-    from calib.counting.kernel_arguments import sizes_of
-    from calib.prediction.basic_blocks_kernel import blocks_from_kernel
-    from tracegen.instrumented import prepare
-
-    sizes = sizes_of(workload)
-    prepared = prepare(workload, None)
-    kernel = prepared.kernel
-    program = blocks_from_kernel(
-        kernel,
-        prepared.executor.scheduled.callables_table,
-        machine=machine,
-        sizes=sizes,
-        name_of=_named_as(traces[0]),
-        ends_with_barrier=_ends_with_barrier(machine, options.mode),
-        launch=_launch(kernel, traces[0]),
+    program = blocks_from_trace(
+        typical,
+        ends_with_barrier=mode != "paper" or machine.residency.register_allocation == "group",
     )
-    trips = {**trips_from_trace(program, traces[0], options.trips), **options.trips}
-    notes = [
-        f"loop {name} runs {value:.4g} iterations, as in the trace"
-        for name, value in sorted(trips.items())
-        if name not in options.trips
-    ]
-    return program.at(**{**sizes, **trips}), notes
-
-
-def _compiler_notes(trace: Trace) -> list[str]:
-    """What the trace says of its machine code."""
-    compiler = trace.provenance.get("compiler", {})
+    if typical.work is None:
+        return program, ["the trace has no machine code: arithmetic is not counted"]
+    compiler = typical.provenance.get("compiler", {})
     notes = compiler.get("notes", ()) if isinstance(compiler, Mapping) else ()
-    return [str(note) for note in notes]
-
-
-def trips_from_trace(
-    program: Program, trace: Trace, known: Mapping[str, float]
-) -> dict[str, float]:
-    """Iterations of the loops whose counts are unknown, from how often their accesses occur in the trace.
-
-    Raises BlockError, which names a loop without an access that depends on it alone.
-    """
-    unknown = sorted(_open_names(program.steps) - known.keys())
-    if not unknown:
-        return {}
-    n = max(trace.n_subgroup, 1)
-    traced = {name: float((trace.site == k).sum()) / n for k, name in enumerate(trace.site_names)}
-    trips: dict[str, float] = {}
-    for name in unknown:
-        sizes = {**known, **dict.fromkeys(unknown, 1.0), **trips}
-        at_one = _executions(program.at(**sizes))
-        at_two = _executions(program.at(**{**sizes, name: 2.0}))
-        others = [
-            _executions(program.at(**{**sizes, other: 2.0}))
-            for other in unknown
-            if other != name and other not in trips
-        ]
-        for site, once in at_one.items():
-            slope = at_two.get(site, 0.0) - once
-            if slope > 0 and all(other.get(site, 0.0) == once for other in others):
-                trips[name] = max(1.0, 1 + (traced.get(site, once) - once) / slope)
-                break
-        else:
-            raise BlockError(
-                f"the bounds of loop {name} are read from memory, and no access depends on this loop"
-                f" alone: specify its iterations with --trips {name}=N"
-            )
-    return trips
+    return program, [str(note) for note in notes]
 
 
 def _prediction(
@@ -207,6 +136,7 @@ def _prediction(
     replay: Replay | None = None,
     with_latency: bool = True,
 ) -> Prediction:
+    traces = [_with_registers(trace, options.registers) for trace in traces]
     launch = traces[0].launch
     occupancy = resident_groups(machine, launch, groups_per_core=options.groups_per_core)
     costs, places, past_s, l1_half_width = None, ONE_PLACE, (0.0, 0.0), 0.0
@@ -333,68 +263,6 @@ def _needs_replay(machine: Machine, changes: Changes) -> bool:
         for level in changes.machine.levels
     ]
     return changes.needs_replay or old != new
-
-
-def _executions(program: Program) -> dict[str, float]:
-    """site -> executions by one sub-group."""
-    total: dict[str, float] = {}
-    for number, times in program.occurrences().items():
-        for name in program.blocks[number].accesses:
-            total[name] = total.get(name, 0.0) + times
-    return total
-
-
-def _open_names(steps: Any) -> frozenset[str]:
-    names: frozenset[str] = frozenset()
-    for step in steps:
-        if not isinstance(step, int):
-            names |= getattr(step.count, "names", frozenset()) | _open_names(step.steps)
-    return names
-
-
-def _named_as(trace: Trace) -> Any:
-    """Names accesses as in the trace, where `#2` distinguishes accesses of equal text."""
-    from calib.prediction.basic_blocks_kernel import site_name
-
-    known = {
-        (site.instruction, re.sub(r" #\d+$", "", site.name)): site.name for site in trace.sites
-    }
-
-    def name_of(instruction: str, touch: Any) -> str:
-        text = site_name(instruction, touch)
-        traced = known.get((instruction, text))
-        if traced is None:
-            raise BlockError(
-                f"access {text} of instruction {instruction} is not in the trace of"
-                f" {trace.launch.kernel}"
-            )
-        return traced
-
-    return name_of
-
-
-def _ends_with_barrier(machine: Machine, mode: Mode) -> bool:
-    """Whether the end of a program is a barrier: a group's resources are freed when all of it has ended.
-
-    The paper models only devices up to compute capability 1.3 in this way, because these allocate
-    registers to whole groups (section 2.5).
-    """
-    return mode != "paper" or machine.residency.register_allocation == "group"
-
-
-def _launch(kernel: Any, trace: Trace) -> int:
-    names = [
-        item.kernel_name for item in kernel.linearization if type(item).__name__ == "CallKernel"
-    ]
-    return names.index(trace.launch.kernel) if trace.launch.kernel in names else 0
-
-
-def _is_loopy(workload: Any) -> bool:
-    loopy = sys.modules.get(
-        "loopy"
-    )  # imported by whoever made the kernel, if that is one of Loopy's
-    kernel = getattr(workload, "kernel", None)
-    return loopy is not None and isinstance(kernel, loopy.TranslationUnit)
 
 
 def _with_registers(trace: Trace, registers: int | None) -> Trace:

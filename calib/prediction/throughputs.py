@@ -6,9 +6,8 @@ operations (lanes) that a core completes per cycle.
 
 The name of a throughput is a type (fp16, fp32, fp64, int32, int64) and a kind (add, mul, fma, div,
 special for exp, sin, sqrt and the like, shift, compare). `machine_operation` gives the name for an
-operation of a kernel. The suffix `_local` means that one operand is read directly from local memory.
-Only machines that list such a throughput can do so; on others the operation is a local_load and the
-plain operation. Other operations are global_load, global_store, local_load, local_store and barrier.
+operation of a kernel. The suffix `_local` means that one operand is read directly from local memory, which
+only machines that list such a throughput can do. Other operations are global_load, global_store, local_load, local_store and barrier.
 `load_store_lanes` are lanes whose accesses coalesce; where others are slower, as on AMD's GPUs,
 `scattered_lanes` are theirs (calib.prediction.l1_cycles).
 """
@@ -60,8 +59,6 @@ _PARTS: dict[str, tuple[tuple[str, float], ...]] = {
 }
 """Simpler operations that replace an operation for which a machine lists no throughput. The counts for
 divisions and 64-bit operations are those of typical code, not of a particular compiler."""
-
-LOCAL = "_local"
 
 _KINDS: dict[str, str | None] = {
     "madd": "fma",
@@ -125,19 +122,11 @@ def missing(machine: Machine, operations: Iterable[str]) -> list[str]:
     )
 
 
-def takes_local_operand(machine: Machine, operation: str) -> bool:
-    """Whether an instruction can read one operand from local memory (compute capability 1.x)."""
-    return operation + LOCAL in machine.throughputs
-
-
 def _cycles(machine: Machine, operation: str) -> float | None:
     rate = machine.throughputs.get(operation)
     if rate:
         return machine.subgroup_size / rate
-    if operation.endswith(LOCAL):
-        parts = (("local_load", 1.0), (operation.removesuffix(LOCAL), 1.0))
-    else:
-        parts = _PARTS.get(operation, ())  # type: ignore[assignment]
+    parts = _PARTS.get(operation, ())
     total = 0.0
     for name, count in parts:
         cycles = _cycles(machine, name)
@@ -150,8 +139,7 @@ def _cycles(machine: Machine, operation: str) -> float | None:
 def _lacking(machine: Machine, operation: str) -> list[str]:
     if machine.throughputs.get(operation):
         return []
-    plain = operation.removesuffix(LOCAL)
-    parts = (("local_load", 1.0), (plain, 1.0)) if plain != operation else _PARTS.get(operation)
+    parts = _PARTS.get(operation)
     if parts is None:
         return [operation]
     return [lack for name, _ in parts for lack in _lacking(machine, name)]

@@ -16,7 +16,7 @@ from calib.tuning.space import Configuration
 from memsim.errors import MemsimError, PathsWarning, SnapshotWarning
 from memsim.machine import load_machine
 from tracegen.commands import KernelSpec, trace_sized
-from tracegen.options import Compiler, TraceOptions
+from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 from tracegen.workloads import WrongSetting
 
@@ -25,12 +25,13 @@ from tracegen.workloads import WrongSetting
 class Subject:
     """What is tuned: a kernel with the settings that stay, and how it is looked at.
 
+    tracing : by which tracer and compiler
     folder : where the names of its files are valid
     """
 
     kernel: KernelSpec
     limits: Limits
-    compiler: Compiler = "auto"
+    tracing: TraceOptions = field(default_factory=TraceOptions)
     seed: int = 0
     folder: str = field(default_factory=os.getcwd)
 
@@ -76,11 +77,10 @@ def _predicted(task: Task) -> Outcome:
     machine = load_machine(task.machine)
     base = subject.kernel
     kernel = KernelSpec(base.spec, {**base.settings, **task.configuration}, base.arguments)
-    tracing = TraceOptions(compiler=subject.compiler, earlier=False)
+    tracing = subject.tracing.replace(earlier=False)
     trace = trace_sized(
         kernel, machine, tracing, subject.limits, lambda one: effort.groups(one, machine)
     )
     options = PredictOptions(trials=effort.trials, seed=subject.seed, jobs=1)
-    workload = kernel.load() if trace.work is None else None  # machine code has the blocks
-    prediction = predict(workload, [trace], machine, options)
+    prediction = predict([trace], machine, options)
     return outcome_of(prediction, trace, task.configuration, task.machine, task.effort)

@@ -163,7 +163,8 @@ def fingerprint_of(subject: Subject) -> str:
     kernel = subject.kernel
     parts: list[Any] = [
         __version__,
-        subject.compiler,
+        subject.tracing.tracer,
+        subject.tracing.compiler,
         subject.seed,
         sorted(kernel.settings.items()),
     ]
@@ -177,7 +178,7 @@ def _key(task: Task, *, failed: bool = False) -> str:
     other code."""
     content, target = _content(task.machine)
     parts = [task.machine, content, sorted(task.configuration.items()), task.effort]
-    if target and task.subject.compiler != "none":
+    if target:
         parts.append(versions_for(target))
     limits = [dataclasses.astuple(task.subject.limits)] if failed else []
     return json.dumps([*parts, *limits])

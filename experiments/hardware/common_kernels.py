@@ -63,7 +63,7 @@ def predicted(workload: CudaWorkload, machine: Machine, quick: bool = False) -> 
         replay = replay_all(trace_at(TraceOptions(), 1))
     else:
         replay = replay_grown(trace_at, replay_all, TraceOptions())
-    return predict(workload, traces, machine, options, replay=replay)
+    return predict(traces, machine, options, replay=replay)
 
 
 def common_times(out: Path, quick: bool) -> Figure:

@@ -35,7 +35,7 @@ def predicted_s(step: str, machine: Machine) -> float:
     for depth in depths:
         workload = product(step, SIZE, depth)
         traces = trace_snapshots(workload, machine, snapshots=1)
-        timing = predict(workload, traces, machine, PredictOptions(trials=TRIALS)).timing
+        timing = predict(traces, machine, PredictOptions(trials=TRIALS)).timing
         seconds.append(timing.estimate.mean)
     slope = (seconds[1] - seconds[0]) / (depths[1] - depths[0])
     return seconds[0] + slope * (SIZE - depths[0])

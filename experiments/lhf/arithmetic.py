@@ -33,7 +33,7 @@ def predicted_step_s(machine_name: str, bodies: int, dtype: str) -> float:
     for attracting in SOURCES:
         workload = n_body(bodies, attracting, dtype)  # type: ignore[arg-type]
         traces = trace_snapshots(workload, machine, snapshots=1)
-        timing = predict(workload, traces, machine, PredictOptions(trials=TRIALS)).timing
+        timing = predict(traces, machine, PredictOptions(trials=TRIALS)).timing
         seconds.append(timing.estimate.mean)
     slope = (seconds[1] - seconds[0]) / (SOURCES[1] - SOURCES[0])
     return seconds[0] + slope * (bodies - SOURCES[0])
@@ -60,7 +60,7 @@ def _black_scholes_case() -> Case:
     bandwidth = machine.dram.sustained_bandwidth_bytes_per_cycle
     assert bandwidth is not None
     workload = black_scholes(n=OPTIONS, groups=0)
-    timing = predict(workload, trace_snapshots(workload, machine, snapshots=1), machine).timing
+    timing = predict(trace_snapshots(workload, machine, snapshots=1), machine).timing
     return Case(
         figure="arithmetic",
         case="Black-Scholes, V100, 64 M options",

@@ -38,7 +38,7 @@ def predicted(variant: Variant) -> Timing:
             [POSITION],
             TRIALS,
             SNAPSHOT,
-            per_load=OPERATIONS,
+            per_load=lambda _: [OPERATIONS],
         )
     inputs = simulated_inputs(replayed.program, replayed.costs, machine, replayed.resident)
     return time_of(inputs, replayed.resident, machine)

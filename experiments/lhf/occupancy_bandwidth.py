@@ -75,7 +75,7 @@ def bandwidth_gbs(name: str, machine: Machine, block_size: int, groups_per_core:
         SNAPSHOT,
         groups_per_core=groups_per_core,
         deviation=False,
-        per_load={"fp64_fma": 1.0},
+        per_load=lambda _: [{"fp64_fma": 1.0}],
     )
     inputs = simulated_inputs(replayed.program, replayed.costs, machine, replayed.resident)
     timing = time_of(inputs, replayed.resident, machine)

@@ -45,7 +45,7 @@ def order(out: Path, quick: bool) -> Figure:
     for name, make in VARIANTS.items():
         workload = make(n)
         traces = tracegen.trace_snapshots(workload, machine, snapshots=1, context=context)
-        prediction = predict(workload, traces, machine, PredictOptions(trials=4, jobs=1))
+        prediction = predict(traces, machine, PredictOptions(trials=4, jobs=1))
         cases.append(
             Case(
                 figure="opencl-device",

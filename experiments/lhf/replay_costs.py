@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from calib.prediction import (
     AccessCosts,
+    PerLoad,
     Program,
     Residents,
     access_costs,
@@ -38,13 +39,13 @@ def replay_costs(
     *,
     groups_per_core: int | None = None,
     deviation: bool | None = None,
-    per_load: Mapping[str, float] | None = None,
+    per_load: PerLoad = lambda _: (),
 ) -> ReplayedKernel:
     """Replay snapshots at several positions of the launch; trials are shared among the positions.
 
     trials : at least one is replayed for each position
     deviation : see memsim.ReplayOptions
-    per_load : operations for each loaded value, as calib.prediction.blocks_from_trace takes them
+    per_load : operations that use each loaded value, as calib.prediction.blocks_from_trace takes them
     """
     launch = traced(np.zeros(1, np.int64)).launch
     occupancy = resident_groups(machine, launch, groups_per_core=groups_per_core)

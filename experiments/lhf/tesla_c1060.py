@@ -1,7 +1,9 @@
 """Five matrix products on a Tesla C1060 (Yuan et al. 2010, tables 2 and 3, figures 14 to 16).
 
 The numbers of registers are the compiler's, as given in the paper. Local memory, threads,
-occupancy, basic blocks and times are derived here.
+occupancy, basic blocks and times are derived here. The blocks are cut in the order of the source, as the paper
+cuts them: today's compilers unroll the products, and of the code that sm_75 would run (`memsim predict -m c1060`)
+the naive product's sub-group waits 65 times at a width of 1024, where the paper has 1026.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from loopy.kernel.data import ArrayArg
 import tracegen
 from calib.prediction import (
     AccessCosts,
+    PerLoad,
     Program,
+    Repeat,
     access_costs,
-    blocks_from_kernel,
+    blocks_from_trace,
     paper_inputs,
     residents,
     simulated_inputs,
@@ -34,7 +38,7 @@ from experiments.reproduction import Case, Figure
 from memsim.files import write_picture
 from memsim.machine import Machine, load_machine
 from memsim.montecarlo import replay, resident_groups
-from memsim.trace import Launch
+from memsim.trace import Launch, Trace
 from tracegen.instrumented import prepare
 from tracegen.workloads import Workload
 
@@ -45,8 +49,9 @@ SOURCE = (
 LOCAL_LATENCY_CYCLES = 36.0
 """Latency of an access to shared memory, table 2."""
 POINTER_BYTES = 8
-TRACED = 512
-"""Size of the traced matrices; without caches the costs of an access hardly depend on it."""
+TRACED, SMALLER = 512, 256
+"""Sizes of the traced matrices; without caches the costs of an access hardly depend on them. How often loops run
+lies on the line through both."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +61,7 @@ class Product:
     registers, local_bytes, groups : from table 3; registers are an input, the others are compared
     blocks : NBB of table 3 as a function of the width; None where our text lacks it
     multiple : the width must be a multiple of this
+    uses : the source's instructions that use a loaded value
     """
 
     name: str
@@ -66,6 +72,13 @@ class Product:
     blocks: Callable[[int], float] | None
     multiple: int
     figure: str
+    uses: PerLoad
+
+
+def _terms(*, tile: int) -> PerLoad:
+    """A loaded value is stored to local memory; after a barrier, each term loads one of its two factors from there."""
+    terms = {"local_load": tile / 2, "fp32_fma_local": tile / 2}
+    return lambda _: [{"local_store": 1}, terms]
 
 
 PRODUCTS = (
@@ -78,6 +91,7 @@ PRODUCTS = (
         blocks=lambda n: n + 2,
         multiple=8,
         figure="figure-14",
+        uses=lambda _: [{"fp32_fma": 1 / 2}],
     ),
     Product(
         name="naive 16x16",
@@ -88,6 +102,7 @@ PRODUCTS = (
         blocks=lambda n: n + 2,
         multiple=16,
         figure="figure-14",
+        uses=lambda _: [{"fp32_fma": 1 / 2}],
     ),
     Product(
         name="CUBLAS 1.1 8x8",
@@ -98,6 +113,7 @@ PRODUCTS = (
         blocks=lambda n: 3 * (n / 8) + 1,
         multiple=8,
         figure="figure-15",
+        uses=_terms(tile=8),
     ),
     Product(
         name="CUBLAS 1.1 16x16",
@@ -108,6 +124,7 @@ PRODUCTS = (
         blocks=lambda n: 3 * (n / 16) + 1,
         multiple=16,
         figure="figure-15",
+        uses=_terms(tile=16),
     ),
     Product(
         name="Volkov 16x4",
@@ -118,40 +135,64 @@ PRODUCTS = (
         blocks=None,
         multiple=64,
         figure="figure-16",
+        uses=lambda site: [{"fp32_fma_local": 16} if site.array == "a" else {"local_store": 1}],
     ),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Analysed:
-    """Program of a product for any size, its launch at size TRACED, and the costs of its
+    """The programs of a product at the sizes SMALLER and TRACED, its launch at TRACED, and the costs of its
     accesses."""
 
     product: Product
-    program: Program
+    programs: tuple[Program, Program]
     launch: Launch
     costs: AccessCosts
     local_bytes: int
 
+    def program(self, n: int) -> Program:
+        """For n x n matrices."""
+        small, large = self.programs
+        part = (n - SMALLER) / (TRACED - SMALLER)
+        return dataclasses.replace(large, steps=_between(small.steps, large.steps, part))
+
+
+def _between(small: Sequence[Any], large: Sequence[Any], part: float) -> tuple[Any, ...]:
+    """Steps of two programs that differ only in how often they repeat, on the line through both."""
+    return tuple(
+        Repeat(_between(a.steps, b.steps, part), a.count + part * (b.count - a.count))
+        if isinstance(a, Repeat) and isinstance(b, Repeat)
+        else b
+        for a, b in zip(small, large, strict=True)
+    )
+
 
 @cache
 def analysed(name: str) -> Analysed:
-    """Split one product into basic blocks, trace and replay it."""
+    """Trace one product, split it into basic blocks, and replay it."""
     machine = load_machine("c1060")
     product = next(product for product in PRODUCTS if product.name == name)
+
+    def traced(workload: Workload) -> Trace:
+        groups = 2 * machine.n_cores * 8
+        return tracegen.trace(workload, machine, groups=groups, tracer="polyhedral")
+
     workload = product.make(TRACED)
-    kernel = prepare(workload, None).kernel
-    program = blocks_from_kernel(kernel, machine=machine)
-    trace = tracegen.trace(workload, machine, groups=2 * machine.n_cores * 8)
+    small, trace = traced(product.make(SMALLER)), traced(workload)
+    programs = (
+        blocks_from_trace(small, per_load=product.uses),
+        blocks_from_trace(trace, per_load=product.uses),
+    )
     trace = trace.replace(
         launch=dataclasses.replace(trace.launch, registers_per_item=product.registers)
     )
-    result = replay(trace, machine, trials=4)
+    kernel = prepare(workload, None).kernel
     return Analysed(
         product=product,
-        program=program,
+        programs=programs,
         launch=trace.launch,
-        costs=access_costs(trace, result, machine),
+        costs=access_costs(trace, replay(trace, machine, trials=4), machine),
         local_bytes=trace.launch.local_memory_bytes + argument_bytes(kernel) + reserved(machine),
     )
 
@@ -186,7 +227,7 @@ def gflops(result: Analysed, n: int) -> dict[str, float]:
     """Predicted GFlop/s by mode."""
     machine = load_machine("c1060")
     launch = at_size(result, n)
-    program = result.program.at(n=n)
+    program = result.program(n)
     resident = residents(machine, launch, resident_groups(machine, launch))
     printed = paper_inputs(program, machine, local_latency_cycles=LOCAL_LATENCY_CYCLES)
     seconds = {
@@ -263,8 +304,8 @@ def _characteristics(product: Product, width: int = 1024) -> list[Case]:
             "NBB",
             f"at width {width}",
             nbb,
-            float(result.program.at(n=width).n_blocks),
-            f"{result.program.n_blocks}",
+            result.program(width).n_blocks,
+            "",
         ),
     )
     return [

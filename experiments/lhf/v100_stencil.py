@@ -81,7 +81,7 @@ def _l1_cycles(shape: Triple, machine: Machine) -> float:
 def source_program() -> Program:
     """The program of a sub-group as the paper counts it: 25 additions or products of 64 bits in the source."""
     trace = affine_trace(star_kernel((32, 4, 8)), np.zeros(1, np.int64), 32)
-    return blocks_from_trace(trace, per_load={"fp64_fma": 1.0})
+    return blocks_from_trace(trace, per_load=lambda _: [{"fp64_fma": 1.0}])
 
 
 def replayed_kernel(

@@ -163,7 +163,7 @@ def _measured(workload: Any, machine: Machine, trials: int, seconds: float) -> K
     wave = machine.n_cores * (machine.residency.max_items // BLOCK)
     trace = tracegen.trace(workload, machine, groups=2 * wave)
     settings = PredictOptions(trials=trials, seed=SEED, jobs=usable_cores())
-    predicted = predict(workload, [trace], machine, settings)
+    predicted = predict([trace], machine, settings)
     assert predicted.replay is not None  # it is in every mode but `paper`
     dataset = predicted.replay.dataset
     rows = trace.n_groups * BLOCK

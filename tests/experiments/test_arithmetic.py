@@ -42,7 +42,7 @@ def test_time_is_that_of_the_instructions_counted_by_hand() -> None:
     for sources in (256, 512):
         workload = n_body(80 * 8 * 256, sources)
         traces = trace_snapshots(workload, machine, snapshots=1)
-        timing = predict(workload, traces, machine, PredictOptions(trials=1)).timing
+        timing = predict(traces, machine, PredictOptions(trials=1)).timing
         seconds.append(timing.estimate.mean)
     interactions = 80 * 8 * 256 * 256
     least = 12 * interactions / (64 * 80 * machine.clock_hz)
@@ -50,7 +50,7 @@ def test_time_is_that_of_the_instructions_counted_by_hand() -> None:
     # What is not flushed to zero is scaled before the root and after it: more products.
     scaled = dataclasses.replace(n_body(80 * 8 * 256, 512), build_options="")
     traces = trace_snapshots(scaled, machine, snapshots=1)
-    longer = predict(scaled, traces, machine, PredictOptions(trials=1)).timing
+    longer = predict(traces, machine, PredictOptions(trials=1)).timing
     assert longer.estimate.mean > 1.1 * seconds[1]
 
 

@@ -178,7 +178,7 @@ def test_a_model_of_another_device_is_passed_over(context, store):
     from tracegen import trace_snapshots
 
     traces = trace_snapshots(twice(), machine, snapshots=1)
-    assert found.time_s == pytest.approx(predict(twice(), traces, machine).timing.estimate.mean)
+    assert found.time_s == pytest.approx(predict(traces, machine).timing.estimate.mean)
 
 
 def test_sizes_on_either_side_go_before_an_uncalibrated_model(context, store, monkeypatch):

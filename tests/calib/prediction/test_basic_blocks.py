@@ -1,11 +1,10 @@
-"""Blocks of known kernels against counts by hand; folded programs against their plain lists."""
+"""Blocks of traced kernels against counts by hand; folded programs against their plain lists."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-import loopy as lp
 import numpy as np
 import pytest
 import scipy.sparse
@@ -13,25 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tracegen
-from calib.prediction.basic_blocks import Block, BlockError, Program, Repeat, make_program
-from calib.prediction.basic_blocks_kernel import blocks_from_kernel
+from calib.prediction.basic_blocks import Block, Program, Repeat, make_program
 from calib.prediction.basic_blocks_trace import blocks_from_trace, fold
-from calib.prediction.options import PredictOptions
-from calib.prediction.prediction import program_of, trips_from_trace
+from calib.prediction.machine_pipes import PREFIX
+from calib.prediction.prediction import program_of
 from experiments.kernels import matmul, spmv, stencil, transpose
 from experiments.kernels.matmul_volkov import volkov
 from memsim.machine.file import load_machine
-from memsim.machine.model import Machine
 from memsim.trace import BARRIER_SITE
+from tests.support.compilers import needs_nvidia
 from tests.support.traces import make_trace
-from tracegen.instrumented.host import prepare
 from tracegen.workloads.workload import Workload
 
+V100 = load_machine("v100")
 
-def program(workload: Workload, machine: str = "v100", **options: Any) -> Program:
-    return blocks_from_kernel(
-        prepare(workload, None).kernel, machine=load_machine(machine), **options
-    )
+
+def in_source_order(workload: Workload, **options: Any) -> Program:
+    return blocks_from_trace(tracegen.trace(workload, V100, tracer="polyhedral"), **options)
 
 
 def band() -> Workload:
@@ -44,21 +41,25 @@ def band() -> Workload:
 
 
 def listed(steps: Any) -> list[int]:
-    """The blocks of a program without unknown counts, one by one."""
+    """The blocks of a program, one by one."""
     result: list[int] = []
     for step in steps:
         if isinstance(step, Repeat):
-            result += listed(step.steps) * round(float(step.count))
+            result += listed(step.steps) * round(step.count)
         else:
             result.append(step)
     return result
 
 
+def in_order(program: Program) -> list[Block]:
+    return [program.blocks[number] for number in listed(program.steps)]
+
+
 def test_naive_matmul() -> None:
     """Two loads per iteration; the fma waits for them, and issues with the next iteration's loads."""
-    blocks = program(matmul.naive(n=64))
-    assert str(blocks.n_blocks) == "n + 1"
-    head, turn, last = (blocks.blocks[k] for k in listed(blocks.at(n=2).steps))
+    program = in_source_order(matmul.naive(n=64), per_load=lambda _: [{"fp32_fma": 1 / 2}])
+    assert program.n_blocks == 64 + 1
+    head, turn, *_, last = in_order(program)
     loads = ("a[i, k]", "b[k, j]")
     assert (head.operations, head.accesses, head.waits_for) == ({}, loads, loads)
     assert (turn.operations, turn.accesses, turn.waits_for) == ({"fp32_fma": 1}, loads, loads)
@@ -68,116 +69,91 @@ def test_naive_matmul() -> None:
     assert [block.bytes_per_item for block in (head, turn, last)] == [8, 8, 4]
 
 
-@pytest.mark.parametrize(
-    ("machine", "operations"),
-    [
-        # Compute capability 1.3 multiplies with an operand in local memory: one load a term less.
-        ("c1060", {"fp32_fma_local": 8, "local_load": 8, "barrier": 1}),
-        ("v100", {"fp32_fma": 8, "local_load": 16, "barrier": 1}),
-    ],
-)
-def test_tiled_matmul(machine: str, operations: dict[str, float]) -> None:
-    """A tile of 8: loads, then local stores to a barrier, then 8 terms to a barrier; table 3's NBB."""
-    blocks = program(matmul.tiled(n=64, tile=8), machine)
-    assert str(blocks.n_blocks) == "3*n/8 + 1"
-    order = [blocks.blocks[k] for k in listed(blocks.at(n=16).steps)]
+def test_tiled_matmul() -> None:
+    """A tile of 8: loads, then local stores to a barrier, then 8 terms to a barrier; NBB is 3 n / 8 + 1, as in table 3
+    of the paper."""
+    terms = {"fp32_fma": 4.0, "local_load": 8.0}
+    program = in_source_order(
+        matmul.tiled(n=16, tile=8), per_load=lambda _: [{"local_store": 1}, terms]
+    )
+    order = in_order(program)
     assert [block.barrier for block in order] == [True, False, True, True, False, True, True]
     fetch, store, work = order[1:4]
     assert len(fetch.waits_for) == 2
     assert store.operations == {"local_store": 2, "barrier": 1}
-    assert work.operations == operations
-    assert order[-1].accesses == ("store c[i, j]",)
+    assert work.operations == {"fp32_fma": 8, "local_load": 16, "barrier": 1}
+    assert (order[-1].operations, order[-1].accesses) == (
+        {"fp32_fma": 8, "local_load": 16},
+        ("store c[i, j]",),
+    )
 
 
 def test_volkovs_matmul() -> None:
     """An iteration of ko: four loads of B, their local stores, and 16 iterations that load A."""
-    blocks = program(volkov(n=64), "c1060")
-    assert str(blocks.n_blocks) == "19*n/16 + 1"
-    counted: Counter[str] = Counter()
-    accesses: Counter[str] = Counter()
-    for number, times in blocks.at(n=64).occurrences().items():
-        block = blocks.blocks[number]
-        for name, count in block.operations.items():
-            counted[name] += round(times * count)
-        accesses.update({name: round(times) for name in block.accesses})
-        if len(block.accesses) == 16:
-            assert set(block.accesses) == {"store c[16*bj + j2, 64*bi + 16*y + x]"}
-    assert counted == {"fp32_fma_local": 64 * 16, "local_store": 64 // 4, "barrier": 2 * 4}
-    assert accesses["a[16*ko + ki, 64*bi + 16*y + x]"] == 64
-
-
-def test_a_stencil_waits_once() -> None:
-    seven = program(stencil.stencil7(nx=32, ny=8, nz=4))
-    assert [len(block.waits_for) for block in seven.blocks] == [7, 0]
-    # -6 u + u + u + u + u + u + u: one product that an addition takes along, five more additions.
-    assert seven.blocks[1].operations == {"fp32_fma": 1, "fp32_add": 5}
-    star = program(stencil.star25(nx=64, ny=16, nz=4))
-    assert [len(block.waits_for) for block in star.blocks] == [25, 0]
-    assert sum(block.operations.get("fp64_add", 0) for block in star.blocks) == 24
-    assert sum(block.operations.get("fp64_mul", 0) for block in star.blocks) == 1
-
-
-def test_functions_run_on_the_special_function_unit() -> None:
-    """exp and sqrt do; fmax is a comparison."""
-    kernel = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "y[i] = exp(fmax(x[i], y[i])) + sqrt(x[i]) / 2 - x[i] ** 3",
-        [lp.GlobalArg("x,y", np.float32, shape=lp.auto), "..."],
-        target=lp.PyOpenCLTarget(),
-        lang_version=(2018, 2),
-    )
-    kernel = lp.split_iname(kernel, "i", 32, outer_tag="g.0", inner_tag="l.0")
-    x = np.zeros(64, np.float32)
-    prepared = prepare(Workload(kernel, {"x": x, "y": x.copy(), "n": 64}), None)
-    result = blocks_from_kernel(prepared.kernel, prepared.executor.scheduled.callables_table)
-    counted: Counter[str] = Counter()
-    for block in result.blocks:
-        counted.update(block.operations)
-    # The division by a constant is one multiplication, the cube two.
-    assert counted == {
-        "fp32_special": 2,
-        "fp32_compare": 1,
-        "fp32_mul": 3,
-        "fp32_add": 2,
+    program = in_source_order(volkov(n=64))
+    assert program.n_blocks == 19 * 64 / 16 + 1
+    accesses = Counter(name for block in in_order(program) for name in block.accesses)
+    assert accesses == {
+        "b[16*bj + y + 4*f, 16*ko + x]": 64 // 4,
+        "a[16*ko + ki, 64*bi + 16*y + x]": 64,
+        "store c[16*bj + j2, 64*bi + 16*y + x]": 16,
     }
 
 
+def test_a_stencil_waits_once() -> None:
+    seven = in_source_order(stencil.stencil7(nx=32, ny=8, nz=4))
+    assert [len(block.waits_for) for block in seven.blocks] == [7, 0]
+    star = in_source_order(stencil.star25(nx=64, ny=16, nz=4))
+    assert [len(block.waits_for) for block in star.blocks] == [25, 0]
+
+
 def test_transpose_waits_for_its_load_then_for_its_group() -> None:
-    blocks = program(transpose.tiled(n=64))
-    assert [len(block.waits_for) for block in blocks.blocks] == [1, 0, 0]
-    assert [block.barrier for block in blocks.blocks] == [False, True, True]
-    assert blocks.blocks[2].operations == {"local_load": 1}
+    program = in_source_order(transpose.tiled(n=64))
+    assert [len(block.waits_for) for block in program.blocks] == [1, 0, 0]
+    assert [block.barrier for block in program.blocks] == [False, True, True]
 
 
-def test_what_an_index_loads_is_waited_for_before_what_it_indexes() -> None:
-    blocks = program(band())
-    row, pair, vector, again, last = blocks.blocks
+def test_what_an_index_loads_is_waited_for_before_what_it_indexes(context: Any) -> None:
+    """A sub-group iterates as often as its longest row has entries: 5 times."""
+    program = blocks_from_trace(tracegen.trace(band(), V100, context=context))
+    row, pair, vector, *others, last = in_order(program)
     assert row.waits_for == ("row_start[i]", "row_start[i + 1]")
     assert pair.waits_for == ("values[j]", "indices[j]")
     assert vector.waits_for == ("x[indices[j]]",)
-    assert (again.operations, again.waits_for) == ({"fp32_fma": 1}, pair.waits_for)
+    assert others == 4 * [pair, vector]
     assert last.accesses == ("store y[i]",)
 
 
-def test_a_loop_bounded_by_memory_is_refused_with_its_name() -> None:
-    blocks = program(band())
-    with pytest.raises(BlockError, match="how often a loop runs depends on j: give it a value"):
-        blocks.at()
-    assert blocks.at(j=5).n_blocks == 2 * 5 + 2
+@needs_nvidia
+def test_blocks_of_machine_code_have_all_of_its_instructions() -> None:
+    """All sub-groups of a tiled product run alike, so a sub-group's blocks count the mean of all."""
+    trace = tracegen.trace(matmul.tiled(n=64), V100)
+    counted: Counter[str] = Counter()
+    program, _ = program_of([trace], V100)
+    for number, times in program.occurrences().items():
+        for name, count in program.blocks[number].operations.items():
+            counted[name.removeprefix(PREFIX)] += times * count  # type: ignore[assignment]
+    assert trace.work_table is not None
+    means = trace.work_table[trace.work].sum(axis=0) / trace.n_subgroup
+    expected = dict(zip(trace.work_kinds, means.tolist(), strict=True))
+    assert counted == pytest.approx({kind: mean for kind, mean in expected.items() if mean})
+    assert counted["barrier"] == 2 * 64 / 16
 
 
-def test_iterations_of_such_a_loop_come_from_the_trace(context: Any) -> None:
-    """A sub-group iterates as often as its longest row has entries."""
-    workload = band()
-    trace = tracegen.trace(workload, load_machine("v100"), context=context, compiler="none")
-    assert trips_from_trace(program(workload), trace, {}) == {"j": 5}
-    result, notes = program_of(workload, [trace], load_machine("v100"), PredictOptions())
-    assert result.n_blocks == 12
-    assert notes == ["loop j runs 5 iterations, as in the trace"]
-    given, notes = program_of(
-        workload, [trace], load_machine("v100"), PredictOptions(trips={"j": 7})
-    )
-    assert (given.n_blocks, notes) == (16, [])
+@needs_nvidia
+def test_machine_code_of_a_star_adds_its_points() -> None:
+    """In double precision 24 additions and a product, on units of their own."""
+    program, _ = program_of([tracegen.trace(stencil.star25(nx=64, ny=16, nz=4), V100)], V100)
+    operations = sum((Counter(block.operations) for block in in_order(program)), Counter[str]())
+    assert operations[PREFIX + "fp64"] == 25
+    assert sum(len(block.waits_for) for block in in_order(program)) == 25
+
+
+def test_without_machine_code_arithmetic_is_not_counted() -> None:
+    trace = tracegen.trace(matmul.naive(n=64), V100, tracer="polyhedral")
+    program, notes = program_of([trace], V100)
+    assert not any(block.operations for block in program.blocks)
+    assert notes == ["the trace has no machine code: arithmetic is not counted"]
 
 
 def steps_of(depth: int) -> st.SearchStrategy[list[Any]]:
@@ -229,34 +205,6 @@ def test_what_unrolling_cuts_is_what_is_missing(steps: list[Any], most: int) -> 
         for number in turn:
             total[number] += missing  # type: ignore[assignment]
     assert {k: v for k, v in total.items() if v} == dict(Counter(listed(steps)))
-
-
-def test_a_negative_count_is_refused() -> None:
-    blocks = program(matmul.naive(n=64))
-    with pytest.raises(BlockError, match="these sizes are too small"):
-        blocks.at(n=0)
-
-
-@pytest.mark.parametrize(
-    "workload",
-    [
-        *(matmul.naive(n=64, tile=8), matmul.tiled(n=64, tile=16)),
-        stencil.stencil7(nx=64, ny=8, nz=4),
-    ],
-    ids=["naive", "tiled", "stencil"],
-)
-def test_blocks_from_the_trace_have_the_same_accesses(workload: Workload, context: Any) -> None:
-    """Each program's loads, in groups that are waited for together, are those of the kernel."""
-    machine: Machine = load_machine("v100")
-    trace = tracegen.trace(workload, machine, context=context, compiler="none")
-    alone = blocks_from_trace(trace)
-    known, _ = program_of(workload, [trace], machine, PredictOptions())
-
-    def waits(cut: Program) -> list[tuple[str, ...]]:
-        order = [cut.blocks[k].waits_for for k in listed(cut.steps)]
-        return [tuple(sorted(names)) for names in order if names]
-
-    assert waits(alone) == waits(known)
 
 
 def test_the_program_is_that_of_the_sub_groups_with_accesses() -> None:

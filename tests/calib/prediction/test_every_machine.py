@@ -27,7 +27,7 @@ def copy() -> tracegen.Workload:
 def test_a_copy(name: str) -> None:
     """64 KiB are a whole number of lines and fills of every machine, and a fetch brings each byte once."""
     machine = load_machine(name)
-    trace = tracegen.trace(copy(), machine, groups=N_ITEMS // 128, compiler="none")
+    trace = tracegen.trace(copy(), machine, groups=N_ITEMS // 128)
     replay = memsim.replay(trace, machine, trials=2, jobs=1)
     n_bytes = 4 * N_ITEMS
     assert list(replay.level_names) == [level.name for level in machine.levels]
@@ -36,7 +36,7 @@ def test_a_copy(name: str) -> None:
         assert (read == n_bytes).all(), level
     assert (replay.dataset["dram_read_bytes"] >= n_bytes).all()
 
-    timing = predict(copy(), [trace], machine, trials=2, jobs=1).timing
+    timing = predict([trace], machine, trials=2, jobs=1).timing
     least_s = n_bytes / machine.dram.bandwidth_bytes_per_cycle / machine.clock_hz
     assert timing.estimate.mean >= least_s
     assert timing.estimate.mean < 1e-3

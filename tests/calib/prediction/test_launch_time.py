@@ -28,7 +28,7 @@ V100 = load_machine("v100")
 
 @pytest.fixture(scope="module")
 def traced() -> list[Trace]:
-    return tracegen.trace_snapshots(matmul.tiled(64), V100, snapshots=1, compiler="none")
+    return tracegen.trace_snapshots(matmul.tiled(64), V100, snapshots=1)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_operations_of_a_source_are_counted_and_rated(traced: list[Trace], repla
     from calib.prediction.options import PredictOptions
     from calib.prediction.prediction import predict
 
-    made = predict(matmul.tiled(64), traced, V100, PredictOptions(trials=2))
+    made = predict(traced, V100, PredictOptions(trials=2))
     (rate,) = operation_rates(made)
     assert rate["per_s"] * made.timing.estimate.mean == pytest.approx(2 * 64**3)
     assert rate["peak_per_s"] == pytest.approx(2 * 64 * V100.n_cores * V100.clock_hz)

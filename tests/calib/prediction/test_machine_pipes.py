@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from calib.prediction.basic_blocks_trace import blocks_from_trace
-from calib.prediction.machine_pipes import READS, load_store_cycles, throughputs_of, unit_cycles
+from calib.prediction.machine_pipes import (
+    READS,
+    load_store_cycles,
+    stalled_cycles,
+    throughputs_of,
+    unit_cycles,
+)
 from memsim.machine import load_machine
 from memsim.trace import Trace
 from tests.support.traces import loads
@@ -47,6 +53,16 @@ def test_vector_instructions_of_amd_share_their_unit() -> None:
 def test_before_volta_integers_share_the_unit_of_floating_point() -> None:
     cycles = unit_cycles(load_machine("titan_x"), issued(fma=8, alu=8))
     assert cycles["arithmetic"] == 16 * 32 / 128
+
+
+def test_waits_counted_for_a_later_gpu_are_no_waits_of_an_older_one() -> None:
+    """The instructions of a C1060 are those of sm_75."""
+    operations = issued(fma=10, operands=6, stalled=40)
+    assert stalled_cycles(V100, operations) == 40
+    for name in ("c1060", "titan_x", "cpu-pocl"):
+        old = load_machine(name)
+        assert stalled_cycles(old, operations) == 0
+        assert READS not in unit_cycles(old, operations)
 
 
 def test_a_machine_that_does_not_list_instructions_has_no_limit_of_slots() -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import tracegen
-from calib.prediction.basic_blocks import BlockError
 from calib.prediction.options import PredictOptions
 from calib.prediction.prediction import as_json, predict, predict_changed, program_of
 from calib.prediction.report import blocks_table
@@ -150,7 +149,7 @@ def test_a_name_from_a_kernel_is_no_markup() -> None:
 
 
 def test_the_terminal_shows_what_limits_the_time(run_memsim: RunMemsim) -> None:
-    ended = run_memsim("predict", TILED, "-m", "v100", "--compiler", "none", *SMALL)
+    ended = run_memsim("predict", TILED, "-m", "v100", "--tracer", "polyhedral", *SMALL)
     assert ended.code == 0
     assert re.match(
         r"\w+-bound: [\d.]+ (?:± [\d.]+ )?[nu]s, at least .*\n(Try first: .*\n(?:.*\n)?)?matmul_tiled on v100: ",
@@ -169,6 +168,7 @@ def test_the_terminal_shows_what_limits_the_time(run_memsim: RunMemsim) -> None:
     ):
         assert text in ended.out
     assert "the registers per work-item are unknown" in ended.out
+    assert "note: the trace has no machine code: arithmetic is not counted" in ended.out
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,13 @@ def test_the_end_of_a_group_is_no_barrier(kernel: Any) -> None:
     assert (n_barriers > 0) == (kernel.kernel.default_entrypoint.name == "matmul_tiled")
 
 
-@pytest.mark.parametrize("kernel", [None, stream.copy(n=1 << 12)])
-def test_the_end_of_a_group_costs_no_instruction(kernel: Any) -> None:
-    """Neither from the source nor from a trace without machine code: the kernel has no barrier."""
-    workload = kernel or stream.copy(n=1 << 12)
-    traces = tracegen.trace_snapshots(workload, V100, snapshots=1, compiler="none")
-    program, _ = program_of(kernel, traces, V100, PredictOptions())
+@pytest.mark.parametrize("tracer", ["machine", "polyhedral"])
+def test_the_end_of_a_group_costs_no_instruction(tracer: str) -> None:
+    """Neither with machine code nor without it: the kernel has no barrier."""
+    traces = tracegen.trace_snapshots(stream.copy(n=1 << 12), V100, snapshots=1, tracer=tracer)
+    program, _ = program_of(traces, V100)
     assert program.blocks[-1].barrier
-    assert all("barrier" not in block.operations for block in program.blocks)
+    assert not any("barrier" in name for block in program.blocks for name in block.operations)
 
 
 def test_a_stream_is_bound_by_dram_and_takes_its_bytes() -> None:
@@ -244,7 +243,7 @@ def test_registers_change_the_resident_groups() -> None:
     workload = matmul.tiled(n=256)
     traces = tracegen.trace_snapshots(workload, V100, snapshots=1)
     settings = PredictOptions(trials=2, jobs=1, registers=32)
-    prediction = predict(workload, traces, V100, settings)
+    prediction = predict(traces, V100, settings)
     changed = predict_changed(prediction, traces, settings, parse("registers=128", V100))
     assert (prediction.timing.residents.groups_per_core, prediction.occupancy.limited_by) == (
         4,
@@ -259,7 +258,7 @@ def test_an_l1_of_twice_the_bandwidth_delivers_a_row_of_doubles_in_half_the_time
     workload = stencil.star25(nx=64, ny=16, nz=4)
     traces = tracegen.trace_snapshots(workload, V100, snapshots=1)
     settings = PredictOptions(trials=2, jobs=1)
-    prediction = predict(workload, traces, V100, settings)
+    prediction = predict(traces, V100, settings)
     changed = predict_changed(prediction, traces, settings, parse("l1=2x", V100))
     before, after = (one.costs.pipe_cycles for one in (prediction, changed))
     assert (before.max(), after.max()) == (2, 1)
@@ -277,8 +276,8 @@ def test_a_group_too_large_for_a_core_is_refused_with_the_excess() -> None:
         ((TILED, "-m", "v101"), "v101"),
         (("no-such.py:k", "-m", "v100"), "no-such.py"),
         ((TILED, "-m", "v100", "--solver", "magic"), "--solver"),
-        ((TILED, "-m", "v100", "--trips", "k"), "LOOP=NUMBER, got 'k'"),
-        ((TILED, "-m", "v100", "--trips", "k=-1"), "must not be negative, got 'k=-1'"),
+        ((TILED, "-m", "v100", "--tracer", "magic"), "--tracer"),
+        ((TILED, "-m", "v100", "--compiler", "none"), "--compiler"),
         (
             (TILED, "-m", "v100", "--plot", "x.jpg"),
             "--plot must end in .png, .svg, .pdf, got x.jpg",
@@ -319,22 +318,6 @@ def test_missing_throughputs_are_named(run_memsim: RunMemsim, tmp_path: Path) ->
     assert "lists no throughput of" in ended.err
     for name in ("fp32_fma", "load_store_lanes"):
         assert name in ended.err
-
-
-def test_a_loop_with_unknown_iterations_is_refused_with_its_name() -> None:
-    """Both loops read the same entries: the trace does not show how often each of them ran."""
-    from calib.polynomials.quasi_polynomial import QuasiPolynomial
-    from calib.prediction.basic_blocks import Block, Program, Repeat
-    from calib.prediction.prediction import trips_from_trace
-
-    program = Program(
-        blocks=(Block(operations={"fp32_fma": 1.0}),),
-        steps=(Repeat((0,), QuasiPolynomial.atom("j")),),
-    )
-    trace = tracegen.trace(stencil.stencil7(nx=32, ny=4, nz=1), V100)
-    with pytest.raises(BlockError, match="specify its iterations with --trips j=N"):
-        trips_from_trace(program, trace, {})
-    assert trips_from_trace(program, trace, {"j": 3}) == {}
 
 
 def test_help_has_an_example(run_memsim: RunMemsim) -> None:

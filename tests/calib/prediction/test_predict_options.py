@@ -39,4 +39,4 @@ def test_the_command_has_every_field_with_the_same_default(field: dataclasses.Fi
 )
 def test_python_refuses_what_the_command_refuses(name: str, value: Any, rule: str) -> None:
     with pytest.raises(MemsimError, match=rule):
-        calib.predict(None, [], None, **{name: value})  # type: ignore[arg-type]
+        calib.predict([], None, **{name: value})  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ def cycles_an_operation(machine_name: str, made: CudaWorkload, steps: int = STEP
     """Predicted cycles of a core for each of the steps' operations of one sub-group."""
     machine = load_machine(machine_name)
     traces = trace_snapshots(made, machine, snapshots=1)
-    timing = predict(made, traces, machine, PredictOptions(trials=1)).timing
+    timing = predict(traces, machine, PredictOptions(trials=1)).timing
     return float(timing.estimate.mean * machine.clock_hz / (steps * SUMS))
 
 
@@ -74,7 +74,7 @@ def test_a_chain_is_what_binds_and_advice_says_so() -> None:
     machine = load_machine("v100")
     made = sums(1, machine.n_cores, 128)
     traces = trace_snapshots(made, machine, snapshots=1)
-    found = predict(made, traces, machine, PredictOptions(trials=1)).timing
+    found = predict(traces, machine, PredictOptions(trials=1)).timing
     assert found.binds == DEPENDENT
     # Without the chain, the four warps would occupy their sub-cores half of the time.
     assert found.parts_s[DEPENDENT] == pytest.approx(0.5 * found.estimate.mean, rel=0.1)
@@ -87,7 +87,7 @@ def test_few_sub_groups_without_chains_are_no_dependence() -> None:
     machine = load_machine("v100")
     made = sums(SUMS, machine.n_cores, 32)
     traces = trace_snapshots(made, machine, snapshots=1)
-    found = predict(made, traces, machine, PredictOptions(trials=1)).timing
+    found = predict(traces, machine, PredictOptions(trials=1)).timing
     assert found.parts_s[DEPENDENT] < 0.1 * found.estimate.mean
     assert found.binds != DEPENDENT
 

@@ -26,7 +26,6 @@ from calib.prediction.throughputs import (
     cycles_of,
     issue_cycles,
     missing,
-    takes_local_operand,
 )
 from calib.prediction.time_model import blocks_of, floors_cycles, time_of, timeline
 from memsim.machine.file import load_machine
@@ -440,8 +439,6 @@ def test_bandwidth_of_a_core() -> None:
         *(("c1060", "fp32_fma_local", 6), ("c1060", "fp32_mul_local", 6)),
         *(("c1060", "fp32_add_local", 6), ("c1060", "global_load", 4), ("c1060", "local_load", 4)),
         *(("c1060", "barrier", 4), ("v100", "fp32_fma", 0.5), ("v100", "fp64_add", 1)),
-        # No local operand on the V100: a load of 32 lanes and the instruction itself.
-        ("v100", "fp32_fma_local", 1 + 0.5),
         ("v100", "int64_add", 2 * 0.5),
     ],
 )
@@ -449,9 +446,17 @@ def test_throughputs(machine: str, operation: str, cycles: float) -> None:
     assert cycles_of(load_machine(machine), operation) == pytest.approx(cycles)
 
 
-def test_machines_that_read_an_operand_from_local_memory() -> None:
-    assert takes_local_operand(load_machine("c1060"), "fp32_fma")
-    assert not takes_local_operand(V100, "fp32_fma")
+def test_the_paper_adds_what_machine_instructions_take() -> None:
+    """4 multiply-adds on 64 lanes, 2 integer instructions on 64, and 3 passes of local memory, of which one is a
+    conflict's."""
+    operations = {
+        "issued_fma": 4.0,
+        "issued_alu": 2.0,
+        "issued_local_32": 2.0,
+        "issued_conflict": 1.0,
+    }
+    made = paper_inputs(Program(blocks=(Block(operations=operations),), steps=(0,)), V100)
+    assert made.issue_cycles[1] == 4 * 32 / 64 + 2 * 32 / 64 + 3 * 32 / 32
 
 
 def without_throughputs(*names: str) -> Machine:

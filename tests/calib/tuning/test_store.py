@@ -18,6 +18,7 @@ from calib.tuning import Outcome, Store, Subject, Task
 from calib.tuning.store import StoreError, fingerprint_of
 from memsim.disk_cache import fingerprint
 from tracegen.commands import KernelSpec
+from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 
 
@@ -62,11 +63,15 @@ def test_other_compilers_may_write_other_code(
         assert store.get(task(subject)) == outcome()
         versions["nvrtc"] = "12.9"
         assert store.get(task(subject)) is None
-    source_order = dataclasses.replace(subject, compiler="none")
-    with Store(tmp_path / "other", source_order) as store:
-        store.add(task(source_order), outcome())
-        versions.clear()
-        assert store.get(task(source_order)) == outcome()
+
+
+def test_outcomes_of_another_tracer_are_other_outcomes(tmp_path: Path, subject: Subject) -> None:
+    path = tmp_path / "store"
+    with Store(path, subject) as store:
+        store.add(task(subject), outcome())
+    source_order = dataclasses.replace(subject, tracing=TraceOptions(tracer="polyhedral"))
+    with pytest.raises(StoreError, match="another"), Store(path, source_order):
+        pass
 
 
 def test_what_was_added_is_read_by_a_later_run(tmp_path: Path, subject: Subject) -> None:

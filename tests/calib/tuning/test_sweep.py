@@ -77,7 +77,6 @@ def test_an_array_that_is_read_again_leaves_the_l1_at_its_size(
     capacity = memsim.load_machine("v100").levels[0].size_bytes
     ended = run_memsim(
         *("sweep", "again.py:again", "-m", "v100", "--set", "n=128:4096", "--jobs", "1"),
-        *("--compiler", "none"),
         *("--json", "out.json", "--csv", "out.csv", "--html", "out.html"),
     )
     assert ended.code == 0, ended.err
@@ -97,7 +96,7 @@ def test_a_size_that_is_no_number_is_no_size_that_fails(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("again.py").write_text(AGAIN)
-    words = ("sweep", "again.py:again", "-m", "v100", "--compiler", "none", "--json", "out.json")
+    words = ("sweep", "again.py:again", "-m", "v100", "--json", "out.json")
     ended = run_memsim(*words, "--jobs", "1", "--set", "n=4,x")
     assert (ended.code, ended.err) == (2, "memsim: n must be an integer, got 'x'\n")
     assert not Path("out.json").exists()
