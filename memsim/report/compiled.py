@@ -2,7 +2,7 @@
 
 Results may come from files: whatever does not have the expected form is left out.
 
-    target, registers_per_item, notes, unmatched_percent
+    target, registers_per_item, notes
                        and the versions of the tools, as texts; or only
     missing            why there is no machine code
     code{}             its instructions, in columns of equal length: text, pipe, line (of the
@@ -17,9 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memsim.report.text import percent
-
-_NO_TOOLS = {"target", "registers_per_item", "unmatched_percent", "notes", "code", "missing"}
+_NO_TOOLS = {"target", "registers_per_item", "notes", "code", "missing"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +36,6 @@ class Compiled:
     """The machine code of a kernel; all empty where the trace has no compiler's.
 
     tools : name -> version
-    unmatched : share of the accesses for which no instruction was found
     missing : why there is no machine code
     instructions : of which the trace holds only the first where n_instructions is larger
     """
@@ -46,7 +43,6 @@ class Compiled:
     target: str = ""
     registers_per_item: int | None = None
     tools: Mapping[str, str] | None = None
-    unmatched: float = 0.0
     notes: tuple[str, ...] = ()
     missing: str = ""
     instructions: tuple[MachineInstruction, ...] = ()
@@ -63,14 +59,8 @@ class Compiled:
         )
 
     def caveats(self) -> list[str]:
-        """Sentences on what is missing, unmatched or approximate."""
-        sentences = [self.missing_text] if self.missing else []
-        if self.unmatched > 0:
-            sentences.append(
-                f"No instruction was found for {percent(self.unmatched)} of the accesses; they keep"
-                " their place in the order of the source."
-            )
-        return sentences + list(self.notes)
+        """Sentences on what is missing or approximate."""
+        return [*([self.missing_text] if self.missing else []), *self.notes]
 
     @property
     def tools_text(self) -> str:
@@ -88,8 +78,7 @@ def read_compiled(provenance: Mapping[str, Any], site_names: tuple[str, ...] = (
     site_names : in the order of the trace
     """
     compiler = _compiler(provenance)
-    registers, unmatched = compiler.get("registers_per_item"), compiler.get("unmatched_percent")
-    notes = compiler.get("notes")
+    registers, notes = compiler.get("registers_per_item"), compiler.get("notes")
     return Compiled(
         target=_text(compiler.get("target")),
         registers_per_item=registers if isinstance(registers, int) else None,
@@ -98,7 +87,6 @@ def read_compiled(provenance: Mapping[str, Any], site_names: tuple[str, ...] = (
             for name, value in compiler.items()
             if name not in _NO_TOOLS and isinstance(value, str)
         },
-        unmatched=unmatched / 100 if isinstance(unmatched, int | float) else 0.0,
         notes=tuple(_text(note) for note in notes) if isinstance(notes, list) else (),
         missing=_text(compiler.get("missing")),
         **_code(compiler.get("code"), site_names),

@@ -223,5 +223,4 @@ def code_table(code: MachineCode, sites: Sites) -> dict[str, Any]:
         "pipe": [one.pipe for one in rows],
         "line": [one.location.line if one.location else 0 for one in rows],
         "site": [site_of.get(k, NO_SITE) for k in range(len(rows))],
-        "unmatched": [],
     }
