@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memsim.errors import KernelError, PathsWarning
 from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.options import TraceOptions
-from tracegen.recording.launch import BoundLaunch, Prepared
-from tracegen.recording.passes import LaunchRun
 from tracegen.recording.traces import GroupsOf
 from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tracegen.instrumented.host import PreparedLoopy
+    from tracegen.instrumented.launch import LoopyLaunch
+    from tracegen.instrumented.source_run import SourceRun
 
 AnyWorkload = Workload | OpenCLWorkload | CudaWorkload
 
@@ -27,17 +30,17 @@ class _Recording:
     missing : why the machine code is not run, where it would have been
     """
 
-    prepared: Prepared
+    prepared: PreparedLoopy
     machine: Machine | None
     options: TraceOptions
     every_launch: bool
-    tracer: type[LaunchRun]
+    tracer: type[SourceRun]
     n_snapshots: int = 1
     groups_of: GroupsOf | None = None
     missing: str = ""
     traces: list[list[Trace]] = field(default_factory=list)
 
-    def __call__(self, launch: BoundLaunch) -> None:
+    def __call__(self, launch: LoopyLaunch) -> None:
         chosen = self.options.launch
         if not self.every_launch:
             if chosen is None and launch.index > 0:
@@ -55,9 +58,9 @@ class _Recording:
 
 
 def trace_all(
-    prepared: Prepared,
+    prepared: PreparedLoopy,
     options: TraceOptions,
-    tracer: type[LaunchRun],
+    tracer: type[SourceRun],
     machine: Machine | None = None,
     missing: str = "",
 ) -> list[list[Trace]]:
@@ -69,9 +72,9 @@ def trace_all(
 
 
 def trace_one(
-    prepared: Prepared,
+    prepared: PreparedLoopy,
     options: TraceOptions,
-    tracer: type[LaunchRun],
+    tracer: type[SourceRun],
     machine: Machine | None = None,
     n_snapshots: int = 1,
     groups_of: GroupsOf | None = None,
@@ -103,7 +106,7 @@ def _warn_of_chance(traces: list[list[Trace]]) -> None:
             warnings.warn(f"{reason}, so its trace is one of many", PathsWarning, stacklevel=4)
 
 
-def instrumented(workload: AnyWorkload, context: Any) -> Prepared:
+def instrumented(workload: AnyWorkload, context: Any) -> PreparedLoopy:
     """A Loopy workload whose kernel has probes, on a context. Raises KernelError for other languages."""
     if not isinstance(workload, Workload):
         raise KernelError(
@@ -124,7 +127,7 @@ def chosen_context(context: Any) -> Any:
     return choose()
 
 
-def _several(prepared: Prepared) -> KernelError:
+def _several(prepared: PreparedLoopy) -> KernelError:
     names = ", ".join(f"{k} ({name})" for k, name in enumerate(prepared.launch_names))
     return KernelError(
         f"kernel {prepared.name} has several launches: {names}; choose one with --launch, in Python launch=;"

@@ -5,7 +5,7 @@ What a tracer needs is imported when it is chosen: CUDA C++ is traced without Lo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memsim.errors import KernelError
 from memsim.machine import Machine, load_machine
@@ -13,11 +13,13 @@ from memsim.trace import Trace
 from tracegen.executed.launches import executed_all, executed_one
 from tracegen.options import TraceOptions
 from tracegen.record import AnyWorkload, chosen_context, trace_all, trace_one
-from tracegen.recording.launch import Prepared
-from tracegen.recording.passes import LaunchRun
 from tracegen.recording.traces import GroupsOf
 from tracegen.tools.toolchain import CompilerMissing
 from tracegen.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tracegen.instrumented.host import PreparedLoopy
+    from tracegen.instrumented.source_run import SourceRun
 
 
 def traces_of_one(
@@ -86,12 +88,12 @@ def _without_compiler(workload: AnyWorkload, options: TraceOptions, error: Compi
 
 def _chosen(
     workload: Workload, options: TraceOptions, context: Any, *, every_launch: bool
-) -> tuple[Prepared, type[LaunchRun]]:
+) -> tuple[PreparedLoopy, type[SourceRun]]:
     from tracegen.instrumented.host import prepare
+    from tracegen.instrumented.run import DeviceRun
     from tracegen.polyhedral.conditions import NotStatic
     from tracegen.polyhedral.host import static
     from tracegen.polyhedral.run import PolyhedralRun
-    from tracegen.recording.device_run import DeviceRun
 
     tracer = options.tracer
     if tracer == "instrumented" or (tracer == "auto" and context is not None):

@@ -15,7 +15,7 @@ from experiments.kernels import graphs
 from experiments.kernels.polybench import products, vectors
 from tracegen.blocks.counter import BlockCounter
 from tracegen.blocks.run import CountingRun
-from tracegen.recording.launch import BoundLaunch
+from tracegen.instrumented.launch import LoopyLaunch
 
 pytestmark = pytest.mark.bench
 
@@ -35,7 +35,7 @@ def test_counting_against_the_plain_launch(name: str, make: Callable[[], Any]) -
     counter = BlockCounter(workload)
     plain, counting, both = [], [], []
 
-    def observer(launch: BoundLaunch) -> None:
+    def observer(launch: LoopyLaunch) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = cl.Program(counter.context, counter.prepared.source).build()

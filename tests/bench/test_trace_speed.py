@@ -19,9 +19,9 @@ from experiments.kernels import matmul, spmv, stencil
 from memsim.trace.model import Trace
 from tracegen.devices.choice import choose
 from tracegen.instrumented.host import prepare
+from tracegen.instrumented.launch import LoopyLaunch
+from tracegen.instrumented.run import DeviceRun
 from tracegen.options import TraceOptions
-from tracegen.recording.device_run import DeviceRun
-from tracegen.recording.launch import BoundLaunch
 from tracegen.workloads.workload import Workload
 
 pytestmark = pytest.mark.bench
@@ -62,7 +62,7 @@ def test_trace_speed(kernel: str) -> None:
     passes: list[float] = []
     lanes = 0
 
-    def observer(launch: BoundLaunch) -> None:
+    def observer(launch: LoopyLaunch) -> None:
         nonlocal lanes
         run = DeviceRun(prepared, launch, TraceOptions())
         begin = time.perf_counter()

@@ -17,9 +17,9 @@ from memsim.errors import KernelError
 from tests.support.instrumented_runs import run_traced
 from tracegen.devices import choice as opencl
 from tracegen.instrumented.host import prepare
+from tracegen.instrumented.launch import LoopyLaunch
+from tracegen.instrumented.run import DeviceRun
 from tracegen.options import TraceOptions
-from tracegen.recording.device_run import DeviceRun
-from tracegen.recording.launch import BoundLaunch
 
 CASES: list[tuple[Callable[..., Any], dict[str, Any], int]] = [
     (products.two_mm, {"ni": 20, "nj": 37, "nk": 17, "nl": 40}, 2, "d"),
@@ -47,7 +47,7 @@ def run(workload: Any) -> tuple[int, dict[str, Any]]:
     prepared = prepare(workload, opencl.choose())
     launches = []
 
-    def observer(launch: BoundLaunch) -> None:
+    def observer(launch: LoopyLaunch) -> None:
         launches.append(launch.name)
         DeviceRun(prepared, launch, TraceOptions()).whole()
 

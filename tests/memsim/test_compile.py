@@ -91,9 +91,9 @@ def test_a_package_that_is_still_loading(tmp_path: Path) -> None:
 
 def test_what_comes_through_a_face_counts() -> None:
     """`from memsim.trace import coalesce` inlines from a file that the statement does not name."""
-    import tracegen.recording.subgroup
+    import tracegen.instrumented.merge
 
-    reached = set(compile_._closure(tracegen.recording.subgroup.__name__))
+    reached = set(compile_._closure(tracegen.instrumented.merge.__name__))
     assert "memsim.trace.coalescing" in reached
 
 

@@ -6,33 +6,34 @@ from collections.abc import Sequence
 from typing import Any
 
 from memsim.trace import Trace
-from tracegen import OpenCLWorkload, Workload
+from tracegen import Workload
+from tracegen.instrumented.host import PreparedLoopy
+from tracegen.instrumented.launch import LoopyLaunch
+from tracegen.instrumented.reference import lane_tokens_kept
+from tracegen.instrumented.run import DeviceRun
 from tracegen.options import TraceOptions
-from tracegen.record import AnyWorkload, instrumented
+from tracegen.record import instrumented
 from tracegen.recording import snapshot
-from tracegen.recording.device_run import DeviceRun
-from tracegen.recording.launch import BoundLaunch, Prepared
-from tracegen.recording.reference import lane_tokens_kept
 
 LaneAccess = tuple[str, str, int, int]
 """Direction, array, byte offset and number of bytes of one access of one work-item."""
 
 
-def prepared_of(workload: AnyWorkload | Prepared, context: Any = None) -> Prepared:
+def prepared_of(workload: Workload | PreparedLoopy, context: Any = None) -> PreparedLoopy:
     """With probes; a workload that has them already is the same."""
-    if isinstance(workload, Workload | OpenCLWorkload):
+    if isinstance(workload, Workload):
         return instrumented(workload, context)
     return workload
 
 
 def run_traced(
-    workload: AnyWorkload | Prepared, options: TraceOptions | None = None, context: Any = None
+    workload: Workload | PreparedLoopy, options: TraceOptions | None = None, context: Any = None
 ) -> tuple[list[Trace], dict[str, Any]]:
     """Traces of every launch, and the outputs that the instrumented kernel computed."""
     prepared = prepared_of(workload, context)
     traces = []
 
-    def observer(launch: BoundLaunch) -> None:
+    def observer(launch: LoopyLaunch) -> None:
         run = DeviceRun(prepared, launch, options or TraceOptions())
         traces.extend(run.traces(1))
         run.complete()
@@ -42,7 +43,7 @@ def run_traced(
 
 
 def lane_accesses(
-    workload: AnyWorkload | Prepared,
+    workload: Workload | PreparedLoopy,
     *,
     reduced: bool = True,
     groups: int | Sequence[int] | None = None,
@@ -52,27 +53,25 @@ def lane_accesses(
     prepared = prepared_of(workload, context)
     accesses: dict[tuple[int, int, int], list[LaneAccess]] = {}
 
-    def observer(launch: BoundLaunch) -> None:
+    def observer(launch: LoopyLaunch) -> None:
         run = DeviceRun(prepared, launch, TraceOptions(groups=groups))
         chosen = snapshot.choose(launch.grid, None, groups)[0]
-        with run.recorded(chosen) as batches:
-            for batch in batches:
-                with run.tokens(batch) as (tokens, offset, took):
-                    for item, n in enumerate(took):
-                        mine = tokens[offset[item] : offset[item] + n].tolist()
-                        own = [run.layout.encoding.split(token) for token in mine]
-                        kept = lane_tokens_kept(own, launch.program.probes, reduced)
-                        group = int(batch.groups[item // launch.group_items])
-                        accesses[launch.index, group, item % launch.group_items] = [
-                            _lane_access(launch, *token) for token in kept
-                        ]
+        for ids, tokens, offset, took in run.recorded(chosen):
+            for item, n in enumerate(took):
+                mine = tokens[offset[item] : offset[item] + n].tolist()
+                own = [run.layout.encoding.split(token) for token in mine]
+                kept = lane_tokens_kept(own, launch.program.probes, reduced)
+                group = int(ids[item // launch.group_items])
+                accesses[launch.index, group, item % launch.group_items] = [
+                    _lane_access(launch, *token) for token in kept
+                ]
         run.complete()
 
     prepared.run(observer)
     return accesses
 
 
-def _lane_access(launch: BoundLaunch, position: int, index: int) -> LaneAccess:
+def _lane_access(launch: LoopyLaunch, position: int, index: int) -> LaneAccess:
     """What a token of one work-item stands for."""
     tables, kind = launch.layout.tables, launch.program.probes[position].kind
     address = int(tables.base[position]) + index * int(tables.stride[position])

@@ -9,7 +9,6 @@ import pyopencl as cl
 
 from memsim.errors import KernelError
 from tracegen.devices.program import built
-from tracegen.probes.tokens import TokenEncoding
 
 
 class Builds:
@@ -20,21 +19,20 @@ class Builds:
     ) -> None:
         self.context, self.source = context, source
         self.names, self.options = tuple(names), list(options)
-        self.built: dict[TokenEncoding | None, dict[str, Any]] = {}
+        self.built: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def kernel(self, name: str, recording: TokenEncoding | None) -> Any:
-        """The kernel that records tokens in an encoding; for None, the kernel that counts them.
+    def kernel(self, name: str, further: tuple[str, ...] = ()) -> Any:
+        """The kernel of the build with further options.
 
         Raises KernelError with the compiler's message where the program does not build.
         """
-        if recording not in self.built:
-            self.built[recording] = self._build(recording)
-        return self.built[recording][name]
-
-    def _build(self, recording: TokenEncoding | None) -> dict[str, Any]:
-        options = [*self.options, *(recording.build_options if recording is not None else ())]
-        try:
-            return built(self.context, self.source, self.names, options)
-        except cl.Error as error:
-            text = " ".join(str(error).split())
-            raise KernelError(f"kernel {', '.join(self.names)} does not build: {text}") from error
+        if further not in self.built:
+            options = [*self.options, *further]
+            try:
+                self.built[further] = built(self.context, self.source, self.names, options)
+            except cl.Error as error:
+                text = " ".join(str(error).split())
+                raise KernelError(
+                    f"kernel {', '.join(self.names)} does not build: {text}"
+                ) from error
+        return self.built[further][name]

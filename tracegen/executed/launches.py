@@ -96,7 +96,7 @@ def _from_device(workload: Workload | OpenCLWorkload, options: TraceOptions) -> 
 
         return device_outputs(workload, context)
     from tracegen.instrumented.host import prepare
-    from tracegen.recording.device_run import DeviceRun
+    from tracegen.instrumented.run import DeviceRun
 
     prepared = prepare(workload, context)
     return prepared.run(lambda launch: DeviceRun(prepared, launch, options).whole())

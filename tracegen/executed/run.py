@@ -86,7 +86,12 @@ class ExecutedRun(LaunchTraces):
             has_values = len(self.executions) > 1
             self.bound.restore()
             try:
-                recorded = self.execution.run(groups, slots=slots, private_base=self._private_base)
+                recorded = self.execution.run(
+                    groups,
+                    slots=slots,
+                    private_base=self._private_base,
+                    memory_bytes=self.options.memory_bytes,
+                )
             except Fault as fault:
                 if has_values or not self.execution.needs_values:
                     raise sentence(self.bound, self.code, fault) from None
@@ -159,7 +164,6 @@ class ExecutedRun(LaunchTraces):
             "target": code.target,
             **code.tools,
             "registers_per_item": code.registers_per_item,
-            "unmatched_percent": 0.0,
             "skipped_instructions": len(self.execution.code.skipped),
             "notes": list(code.notes),
             "code": code_table(code, self.sites),
@@ -174,23 +178,10 @@ class ExecutedRun(LaunchTraces):
         offset = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])
         return np.asarray(np.diff(ends[offset[:: self.n_subgroup]]), np.int64)
 
-    def affordable(self, groups: snapshot.Groups, wave: int, part: float = 1.0) -> snapshot.Groups:
-        """As many as fit if the others access as much as a few of them in the mean."""
-        if len(groups) <= snapshot.FEWEST_WAVES * wave:
-            return groups
-        recorded = self._run(groups[snapshot.sample(len(groups))])
-        n = snapshot.SAMPLED_GROUPS
-        accesses = max(recorded.lane_accesses / n, 1)
-        instructions = recorded.micro_operations * self.code.lanes / max(recorded.lane_accesses, 1)
-        per_group = np.full(len(groups), math.ceil(accesses), np.int64)
-        return snapshot.within_budget(
-            groups,
-            per_group,
-            wave,
-            lambda sample: len(recorded.granule) * len(sample) // n,
-            part,
-            max(instructions, 1.0),
-        )
+    def cost(self, groups: snapshot.Groups) -> snapshot.Cost:
+        recorded = self._run(groups)
+        instructions = recorded.micro_operations * self.code.lanes
+        return snapshot.Cost(recorded.lane_accesses, len(recorded.granule), instructions)
 
 
 class _Shape:

@@ -26,10 +26,9 @@ from loopy.target.pyopencl_execution import (
 from memsim.errors import KernelError, MemsimError
 from tracegen.devices.builds import Builds
 from tracegen.instrumented.instrument import Instrumented, instrument
-from tracegen.instrumented.launch import LoopyLaunch, Proxy
+from tracegen.instrumented.launch import LoopyLaunch, Observer, Proxy
 from tracegen.instrumented.sites import UserFile
 from tracegen.instrumented.target import marked_code, refuse_unseen
-from tracegen.recording.launch import Observer
 from tracegen.workloads.checks import check_array, number
 from tracegen.workloads.workload import Workload
 
@@ -72,9 +71,6 @@ class PreparedLoopy:
     @property
     def launch_names(self) -> tuple[str, ...]:
         return tuple(program.name for program in self.instrumented.programs)
-
-    def user_place(self, line: int) -> str:
-        return ""
 
     def on(self, context: Any) -> PreparedLoopy:
         """The same workload, to run on a context."""

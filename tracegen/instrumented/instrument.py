@@ -22,24 +22,22 @@ from tracegen.c_source.statements import (
     loop_header,
     read_statements,
 )
+from tracegen.instrumented.flow import Flow, Need
 from tracegen.instrumented.mark_table import MarkTable
 from tracegen.instrumented.marks import (
     CALL,
     COMMENT,
     COMMENT_LINE,
     Edit,
-    PlainOffsets,
     calls,
     edited,
     strip,
     strip_calls,
 )
-from tracegen.instrumented.probe_source import ARGUMENTS, EPILOGUE, PROBE_SOURCE, PROLOGUE
-from tracegen.probes.flow import Flow, Need
-from tracegen.probes.program import Probe, Program
+from tracegen.instrumented.probes import Probe, Program
+from tracegen.instrumented.tokens import ARGUMENTS, EPILOGUE, PROBE_SOURCE, PROLOGUE
 
 MAX_POSITIONS = 1 << 16
-_WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,6 @@ class _Numbering:
         self.flow = Flow()
         self.line_ends = [match.start() for match in re.finditer("\n", text)]
         self.removed_lines = [match.end() for match in COMMENT_LINE.finditer(text)]
-        self.plain = PlainOffsets(text)
 
     def run(self) -> Program:
         function = self.function
@@ -139,9 +136,7 @@ class _Numbering:
             self.edits.append((edge.start(), edge.end(), ""))
             return
         assigned = assigned_names(self.text, statement.children[0])
-        self._add(
-            Probe("edge", index=variable, first=first, last=last - 1, assigned=assigned), Need()
-        )
+        self._add(Probe("edge", index=variable, assigned=assigned), Need())
         token = f", _tg_event(&_tg, TG_AT({last}))"
         if self._always_ends(statement.children[0]):
             self.probes[last - 1] = replace(self.probes[last - 1], closes=last)
@@ -183,8 +178,7 @@ class _Numbering:
             elif kind == "p":
                 replacement = self._before(int(number), instruction, comment.end())
             elif kind == "b":
-                probe = Probe("barrier", line=self._line(comment.end()))
-                replacement = f"_tg_event(&_tg, TG_AT({self._add(probe, Need())})), "
+                replacement = f"_tg_event(&_tg, TG_AT({self._add(Probe('barrier'), Need())})), "
             self.edits.append((comment.start(), comment.end(), replacement))
         assigned = assignment(self.text, start, end)
         if assigned is None:
@@ -247,19 +241,9 @@ class _Numbering:
             edits, position = self._probe(
                 self.text, match, close, instruction, line, value or Need()
             )
-            for number in position:
-                span = self._span(match.start(), close)
-                self.probes[number] = replace(self.probes[number], span=span)
             self.edits += edits
             positions += position
         return positions
-
-    def _span(self, opening: int, closing: int) -> tuple[int, int]:
-        """Where `array[index]` begins and ends in the plain code, from the mark around its index."""
-        first = opening - 1
-        while first > 0 and _WORD.match(self.text[first - 1]):
-            first -= 1
-        return self.plain.at(first), self.plain.at(closing) + 1
 
     def _probe(
         self, text: str, match: re.Match[str], end: int, instruction: str, line: int, value: Need

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,29 @@ from loopy.schedule.tools import (
 from pymbolic import evaluate
 
 from memsim.errors import KernelError
-from memsim.trace import AccessSite
+from memsim.trace import AccessSite, ArrayExtent
 from tracegen.instrumented.instrument import Instrumented
-from tracegen.instrumented.sites import static_accesses
+from tracegen.instrumented.sites import site_map, static_accesses
 from tracegen.instrumented.subscripts import readable
-from tracegen.probes.tokens import TokenEncoding
-from tracegen.recording.launch import DeviceLaunch, Layout
-from tracegen.recording.sites import allocate, site_map, tables
+from tracegen.instrumented.tables import ProbeTables, tables
+from tracegen.instrumented.tokens import TokenEncoding
+from tracegen.recording.sites import allocate
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The address map of a launch, and how its tokens become accesses.
+
+    site_of : the site of each position
+    sizes : the numbers that a probed kernel takes after the extents of its grid
+    """
+
+    extents: tuple[ArrayExtent, ...]
+    sites: tuple[AccessSite, ...]
+    site_of: tuple[int, ...]
+    tables: ProbeTables
+    sizes: Sequence[int]
+    encoding: TokenEncoding
 
 
 class Proxy:
@@ -52,10 +70,12 @@ class Proxy:
         return self.arguments[self.info.passed_names.index(name)][1]
 
 
-class LoopyLaunch(DeviceLaunch):
-    """A launch that Loopy's host code made."""
+class LoopyLaunch:
+    """A launch that Loopy's host code made, with its arguments bound, not yet run.
 
-    front_end = "loopy"
+    index : number of the launch in its workload; name : the kernel function
+    grid : groups along each axis; group_shape : work-items along each axis of a group
+    """
 
     def __init__(
         self,
@@ -75,6 +95,15 @@ class LoopyLaunch(DeviceLaunch):
         # Arguments are bound again for the next launch.
         self.bound: Mapping[str, Any] = proxy.kernels.values
 
+    @property
+    def n_groups(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def group_items(self) -> int:
+        """Work-items of a group."""
+        return math.prod(self.group_shape)
+
     @cached_property
     def layout(self) -> Layout:
         elements = {name: element_bytes(self.kernel, name) for name in self.array_names}
@@ -82,22 +111,22 @@ class LoopyLaunch(DeviceLaunch):
         probes = self.program.probes
         table = self.instrumented.table
         accesses = static_accesses(self.program, table, self.kernel, elements, self.user)
-        sites = site_map(probes, accesses)
+        sites, site_of = site_map(probes, accesses)
         sizes = [
             self.array_bytes(name) // elements[name]
             if axis is None
             else self.array_shape(name)[axis]
             for name, axis in self.program.sizes
         ]
+        parts = [(one.offset_bytes, one.size_bytes) if one else (0, 0) for one in accesses]
         bases = {extent.name: extent.base_bytes for extent in extents}
         return Layout(
             extents=extents,
-            elements=elements,
             sites=sites,
-            tables=tables(probes, sites, bases, elements),
+            site_of=site_of,
+            tables=tables(probes, site_of, parts, bases, elements),
             sizes=sizes,
-            encoding=TokenEncoding.smallest(len(probes), max(sizes, default=0), self.repeatable),
-            user_source=self.user.text,
+            encoding=TokenEncoding.smallest(len(probes), max(sizes, default=0)),
         )
 
     @cached_property
@@ -172,14 +201,6 @@ class LoopyLaunch(DeviceLaunch):
             if variable.address_space == AddressSpace.LOCAL
         )
 
-    @cached_property
-    def repeatable(self) -> bool:
-        """Whether two runs take the same paths, whatever the order of work-items."""
-        read = {probe.array for probe in self.program.probes if probe.kind == "load"}
-        written = {probe.array for probe in self.program.probes if probe.kind == "store"}
-        atomics = any(probe.kind == "atomic" for probe in self.program.probes)
-        return not (read & written) and not atomics and self.local_memory_bytes == 0
-
     def written_and_read(self) -> list[Any]:
         """Buffers whose content before the launch matters to a second run."""
         read = {probe.array for probe in self.program.probes if probe.kind in ("load", "atomic")}
@@ -188,7 +209,9 @@ class LoopyLaunch(DeviceLaunch):
         return [buffer for buffer in buffers if buffer is not None]
 
     def kernel_for(self, recording: TokenEncoding | None) -> Any:
-        return self.proxy.kernels.builds.kernel(self.name, recording)
+        """The probed kernel that records tokens; for None, the one that counts them."""
+        options = () if recording is None else recording.build_options
+        return self.proxy.kernels.builds.kernel(self.name, options)
 
     @cached_property
     def _no_elements(self) -> Any:
@@ -207,22 +230,56 @@ class LoopyLaunch(DeviceLaunch):
         return self.proxy.num_args
 
     def probe_arguments(self, buffers: Sequence[Any]) -> list[Any]:
+        """What a probed kernel takes behind its original arguments.
+
+        buffers : tokens, offsets, counts, group ids, fault
+        """
         grid = (*self.grid, 1, 1)
         extents = [np.uint32(grid[0]), np.uint32(grid[1])]
         return [*buffers, *extents, *(np.int64(size) for size in self.layout.sizes)]
 
-    def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
+    def fault_of(self, fault: Any, group: int) -> KernelError:
+        """The error of a fault, with the work-item that reported it.
+
+        fault : see tracegen.instrumented.tokens.FAULT_WORDS;  group : its number in the launch
+        """
+        error = self._out_of_bounds(*(int(number) for number in fault[1:5]))
+        group_id, local = _axes(group, self.grid), _axes(int(fault[6]), self.group_shape)
+        extents = zip([*self.grid, 1, 1], [*self.group_shape, 1, 1], strict=False)
+        n_axes = max([k + 1 for k, one in enumerate(extents) if max(one) > 1], default=1)
+        return KernelError(
+            f"{error}; work-item {_shown(local, n_axes)} of group {_shown(group_id, n_axes)}"
+        )
+
+    def _out_of_bounds(self, position: int, index: int, axis: int, at: int) -> str:
         """axis : -1 where the index of the whole array is out of its range"""
         probe = self.program.probes[position]
         mark = self.instrumented.table.marks[probe.mark]
-        sites = self.layout.sites
-        site = sites.sites[sites.site_of[position]]
+        site = self.layout.sites[self.layout.site_of[position]]
         where = f"index {index}" if axis < 0 else f"index {at} of axis {axis}"
-        return KernelError(
+        return (
             f"access {site.name} is out of bounds:"
             f" {where} in array {probe.array} of shape {self.array_shape(probe.array)}"
             f" ({mark.kind} {readable(mark.expression)} in instruction {probe.instruction}{_place(site)})"
         )
+
+
+Observer = Callable[[LoopyLaunch], None]
+"""Called with every launch of a workload in order; the observer runs it, or leaves it out."""
+
+
+def _axes(number: int, shape: Sequence[int]) -> list[int]:
+    """The coordinates of a number, the first axis varying fastest; three axes."""
+    found = []
+    for extent in [*shape, 1, 1, 1][:3]:
+        number, at = divmod(number, max(extent, 1))
+        found.append(at)
+    return found
+
+
+def _shown(numbers: Sequence[int], n_axes: int) -> str:
+    used = [str(number) for number in numbers[:n_axes]]
+    return used[0] if n_axes == 1 else f"({', '.join(used)})"
 
 
 def _place(site: AccessSite) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable
 
 from tracegen.c_source.statements import closing
@@ -18,29 +17,6 @@ Edit = tuple[int, int, str]
 def strip(marked: str) -> str:
     """The plain code: marked code without its marks."""
     return COMMENT.sub("", strip_calls(COMMENT_LINE.sub("", marked)))
-
-
-class PlainOffsets:
-    """Offsets in marked code as offsets in the plain code."""
-
-    def __init__(self, marked: str) -> None:
-        lines = [match.span() for match in COMMENT_LINE.finditer(marked)]
-        inside = {start for start, end in lines for start in range(start, end)}
-        comments = [m.span() for m in COMMENT.finditer(marked) if m.start() not in inside]
-        wrapped = [
-            span
-            for match, end in calls(marked, 0, len(marked))
-            for span in (match.span(), (end, end + 1))
-        ]
-        self._ends: list[int] = []
-        self._removed = [0]
-        for start, end in sorted([*lines, *comments, *wrapped]):
-            self._ends.append(end)
-            self._removed.append(self._removed[-1] + end - start)
-
-    def at(self, offset: int) -> int:
-        """The plain offset of a character that is in the plain code too."""
-        return offset - self._removed[bisect_right(self._ends, offset)]
 
 
 def strip_calls(text: str) -> str:

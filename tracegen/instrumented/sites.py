@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from memsim.trace import SourceLocation
+from memsim.trace import AccessSite, SourceLocation
 from tracegen.instrumented.mark_table import Mark, MarkTable
+from tracegen.instrumented.probes import Probe, Program
 from tracegen.instrumented.subscripts import readable
-from tracegen.probes.program import Probe, Program
-from tracegen.recording.sites import StaticAccess
+from tracegen.recording.sites import unique
 from tracegen.workloads.fortran import LINE_ID
 from tracegen.workloads.origin import Origin
 
@@ -44,6 +44,55 @@ class UserFile:
 
 
 _PREFIX = {"load": "", "store": "store ", "atomic": "atomic "}
+
+
+class StaticAccess(NamedTuple):
+    """What the probe of an access stands for.
+
+    key : equal for copies of one access, which share a site
+    label : the site's name, before names are made unique
+    offset_bytes : offset of the accessed bytes in the element that the probe's index selects
+    """
+
+    key: Hashable
+    label: str
+    offset_bytes: int
+    size_bytes: int
+    source: SourceLocation
+
+
+def site_map(
+    probes: Sequence[Probe], accesses: Sequence[StaticAccess | None]
+) -> tuple[tuple[AccessSite, ...], tuple[int, ...]]:
+    """The sites of a kernel function, and the site of each position, -1 for back-edges and barriers.
+
+    accesses : by position
+    """
+    members: dict[Hashable, list[int]] = {}
+    for position, access in enumerate(accesses):
+        if access is not None:
+            members.setdefault(access.key, []).append(position)
+    numbers = {key: number for number, key in enumerate(members)}
+    site_of = tuple(-1 if access is None else numbers[access.key] for access in accesses)
+    firsts = [accesses[positions[0]] for positions in members.values()]
+    names = unique([first.label for first in firsts if first is not None])
+    sites = []
+    for name, positions, first in zip(names, members.values(), firsts, strict=True):
+        assert first is not None
+        probe = probes[positions[0]]
+        feeds = sorted({site_of[feed] for at in positions for feed in probes[at].index_feeds})
+        sites.append(
+            AccessSite(
+                name=name,
+                array=probe.array,
+                direction=probe.kind,  # type: ignore[arg-type]
+                itemsize_bytes=first.size_bytes,
+                instruction=probe.instruction,
+                source=first.source,
+                depends_on=tuple(names[feed] for feed in feeds),
+            )
+        )
+    return tuple(sites), site_of
 
 
 def static_accesses(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
@@ -13,17 +11,6 @@ from tracegen.polyhedral.code import Code, Forms
 
 _MULTIPLY, _DIVIDE, _REMAINDER, _FLOOR_DIVIDE, _MODULO, _LEAST = range(6)
 assert (_MULTIPLY, _MODULO, _LEAST) == (c.MULTIPLY, c.MODULO, c.LEAST)
-
-
-class Index(NamedTuple):
-    """A form's value: level + row `part` of the lane parts, and more where lanes are not alike.
-
-    alike : whether lanes differ only by an affine function of the work-item ids
-    """
-
-    part: int
-    level: int
-    alike: bool
 
 
 @inner
@@ -46,7 +33,7 @@ def value_of_lane(
 ) -> np.int64:
     """A form's value in one lane; level : the part that all lanes share"""
     forms = code.forms
-    value: np.int64 = level + code.parts.value[forms.part[form], subgroup, lane]
+    value: np.int64 = level + code.parts[forms.part[form], subgroup, lane]
     for term in range(forms.lane_offset[form], forms.lane_offset[form + 1]):
         value += forms.lane_coefficient[term] * own[forms.lane_slot[term], lane]
     return value
@@ -69,14 +56,3 @@ def operate(operation: int, a: int, b: int) -> int:
     if (a < 0) != (b < 0):
         quotient = -quotient
     return quotient if operation == _DIVIDE else a - quotient * b
-
-
-@inner
-def count_bits(mask: int) -> np.int64:
-    bits = np.uint64(mask)
-    bits -= (bits >> np.uint64(1)) & np.uint64(0x5555555555555555)
-    bits = (bits & np.uint64(0x3333333333333333)) + (
-        (bits >> np.uint64(2)) & np.uint64(0x3333333333333333)
-    )
-    bits = (bits + (bits >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((bits * np.uint64(0x0101010101010101)) >> np.uint64(56))

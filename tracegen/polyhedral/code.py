@@ -17,7 +17,7 @@ COMPARE, MINUS, JOIN = range(3, 6)  # mask, of mask, form, relation; mask, a, b;
 ZERO, NEXT = range(6, 8)  # slot; slot: a loop's counter
 COMPUTE, SELECT = range(8, 10)  # slot, operation, a, b, by lane; slot, mask, a, b, by lane
 WITHIN, ACCESS, EVENT = range(10, 13)
-# WITHIN: position, mask, form, extent, axis. ACCESS: position, mask, form, elements, shape.
+# WITHIN: position, mask, form, extent, axis. ACCESS: position, mask, form, elements.
 # EVENT (back-edge or barrier): position, mask
 NOT_NEGATIVE, IS_ZERO, IS_NOT_ZERO = range(3)
 MULTIPLY, DIVIDE, REMAINDER, FLOOR_DIVIDE, MODULO, LEAST, GREATEST = range(7)
@@ -29,7 +29,7 @@ class Forms(NamedTuple):
 
     Ragged lists are a flat array and offsets.
     term_symbol, term_coefficient : the terms that lanes share
-    part : row of `LaneParts`, the contribution of the work-item ids
+    part : row of `Code.parts`, the contribution of the work-item ids
     lane_slot, lane_coefficient : terms whose symbol differs between lanes in a non-affine way
     """
 
@@ -43,20 +43,15 @@ class Forms(NamedTuple):
     lane_coefficient: npt.NDArray[np.int64]
 
 
-class LaneParts(NamedTuple):
-    """The contribution of the work-item ids: value (n_part, n_subgroup, 64), its minimum and maximum."""
-
-    value: npt.NDArray[np.int64]
-    low: npt.NDArray[np.int64]
-    high: npt.NDArray[np.int64]
-
-
 class Code(NamedTuple):
-    """A launch's program: rows of an instruction and its operands; numbers of masks and symbols."""
+    """A launch's program: rows of an instruction and its operands; numbers of masks and symbols.
+
+    parts : (n_part, n_subgroup, 64) the contributions of the work-item ids
+    """
 
     rows: npt.NDArray[np.int64]
     forms: Forms
-    parts: LaneParts
+    parts: npt.NDArray[np.int64]
     n_mask: int
     n_symbol: int
 
@@ -70,7 +65,6 @@ class CodeWriter:
 
     rows: list[list[int]] = field(default_factory=list)
     forms: dict[Affine, int] = field(default_factory=dict)
-    shapes: dict[tuple[int, int, int], int] = field(default_factory=dict)
     parts: dict[tuple[int, ...], int] = field(default_factory=lambda: {(0, 0, 0): 0})
     by_lane: set[int] = field(default_factory=set)
     n_mask: int = 1
@@ -103,10 +97,6 @@ class CodeWriter:
         key = tuple(coefficients.get(LANE + d, 0) for d in range(3))
         return self.parts.setdefault(key, len(self.parts))
 
-    def shape(self, form: Affine, stride_bytes: int, size_bytes: int) -> int:
-        """The number of an access's shape: accesses of one shape request one pattern, up to a shift."""
-        return self.shapes.setdefault((self.part(form), stride_bytes, size_bytes), len(self.shapes))
-
     def differs(self, form: Affine) -> bool:
         """Whether a form's value may differ between lanes."""
         return form.uses(self.by_lane | {LANE, LANE + 1, LANE + 2})
@@ -127,8 +117,8 @@ class CodeWriter:
 
 def lane_parts(
     coefficients: Sequence[tuple[int, ...]], group_shape: Sequence[int], subgroup_size: int
-) -> LaneParts:
-    """The lane parts of linear forms of the work-item id. Axis 0 varies fastest within a sub-group."""
+) -> npt.NDArray[np.int64]:
+    """The lane parts of linear forms of the work-item id, see Code. Axis 0 varies fastest within a sub-group."""
     extents = (*group_shape, 1, 1, 1)[:3]
     n_items = int(np.prod(extents))
     n_subgroup = -(-n_items // subgroup_size)
@@ -138,13 +128,10 @@ def lane_parts(
     )
     values = np.array(coefficients, np.int64).reshape(-1, 3) @ ids
     value = np.zeros((len(coefficients), n_subgroup, 64), np.int64)
-    low = np.zeros((len(coefficients), n_subgroup), np.int64)
-    high = np.zeros_like(low)
     for subgroup in range(n_subgroup):
         own = values[:, subgroup * subgroup_size : (subgroup + 1) * subgroup_size]
         value[:, subgroup, : own.shape[1]] = own
-        low[:, subgroup], high[:, subgroup] = own.min(axis=1), own.max(axis=1)
-    return LaneParts(value, low, high)
+    return value
 
 
 def _lane(symbol: int) -> bool:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from memsim.errors import KernelError
 from tracegen.c_source.expressions import Node, Unreadable, integer, is_truth
+from tracegen.instrumented.probes import Program
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.arithmetic import operate
 from tracegen.polyhedral.code import CodeWriter
 from tracegen.polyhedral.forms import GROUP, LANE, Affine, Unknown, Value, symbol
 from tracegen.polyhedral.positions import has_probe, positions
-from tracegen.probes.program import Program
 
-WriteAccess = Callable[[CodeWriter, int, int, Affine, int], None]
 _OPERATIONS = {
     "*": c.MULTIPLY,
     "/": c.DIVIDE,
@@ -49,10 +48,8 @@ class Condition:
 class Lowering:
     """Writes instructions; `names` has the value of each variable at this point of the program."""
 
-    def __init__(
-        self, program: Program, write_access: WriteAccess, site_name: Callable[[int], str]
-    ) -> None:
-        self.program, self.write_access, self.site_name = program, write_access, site_name
+    def __init__(self, program: Program, site_name: Callable[[int], str]) -> None:
+        self.program, self.site_name = program, site_name
         self.code = CodeWriter()
         self.names: dict[str, Value] = {}
         self.n_seen = 0
@@ -104,7 +101,7 @@ class Lowering:
         if isinstance(form, Unknown):
             raise self.refusal(f"has an index that {form.why}", position)
         assert isinstance(size, Affine)
-        self.write_access(self.code, position, mask, form, size.const)
+        self.code.write(c.ACCESS, position, mask, self.code.form(form), size.const)
 
     def _position(self, tree: Node) -> int:
         (position,) = positions(tree)[-1:]

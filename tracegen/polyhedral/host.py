@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracegen.instrumented.host import Kernels, PreparedLoopy, WrapperGenerator, as_kernel_error
-from tracegen.instrumented.launch import LoopyLaunch
-from tracegen.recording.launch import Observer
+from tracegen.instrumented.launch import LoopyLaunch, Observer
 
 
 @dataclass(frozen=True)

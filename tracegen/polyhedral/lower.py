@@ -27,13 +27,13 @@ from tracegen.c_source.statements import (
     read_statements,
     without_comments,
 )
-from tracegen.instrumented.probe_source import EPILOGUE, PROLOGUE
+from tracegen.instrumented.probes import Program
+from tracegen.instrumented.tokens import EPILOGUE, PROLOGUE
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.code import CodeWriter
-from tracegen.polyhedral.conditions import Lowering, NotStatic, WriteAccess
+from tracegen.polyhedral.conditions import Lowering, NotStatic
 from tracegen.polyhedral.forms import Affine, Unknown, Value, symbol
 from tracegen.polyhedral.positions import first_position
-from tracegen.probes.program import Program
 
 _PROBE = re.compile(r"\b_tg_(?:probe|event)\(")
 _INTEGERS = {"int", "long", "int32_t", "int64_t"}
@@ -48,18 +48,16 @@ def lower(
     values: Mapping[str, Any],
     kernel: Any,
     sizes: Sequence[int],
-    write_access: WriteAccess,
     site_name: Callable[[int], str],
 ) -> CodeWriter:
     """The program of one kernel function.
 
     values : integer arguments by name
     sizes : the values of program.sizes
-    write_access : called with the writer, position, mask, index and number of elements of an access
 
     Raises NotStatic.
     """
-    walk = _Schedule(probed, program, values, kernel, sizes, write_access, site_name)
+    walk = _Schedule(probed, program, values, kernel, sizes, site_name)
     try:
         return walk.run()
     except (Unreadable, RecursionError) as error:
@@ -79,10 +77,9 @@ class _Schedule(Lowering):
         values: Mapping[str, Any],
         kernel: Any,
         sizes: Sequence[int],
-        write_access: WriteAccess,
         site_name: Callable[[int], str],
     ) -> None:
-        super().__init__(program, write_access, site_name)
+        super().__init__(program, site_name)
         self.text = probed
         self.types: dict[str, str] = {}
         for argument in kernel.args:

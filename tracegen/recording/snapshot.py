@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +44,7 @@ LEAST_WAVES = 8
 """With fewer, a snapshot says too little of what stays in a large cache: see WAVES. On an H100, whose L2 is
 eight times as large as a V100's, snapshots of two waves load 30 % too little from DRAM."""
 SAMPLED_GROUPS = 8
-"""Groups from which the granules of a lane-access are estimated."""
+"""Groups from which the cost of a snapshot is estimated."""
 
 GOLDEN = (5**0.5 - 1) / 2
 """Multiples of the golden ratio, modulo 1, are spread evenly, however many there are (Weyl)."""
@@ -183,41 +183,28 @@ def _smallest_part(grid: Sequence[int], count: int) -> tuple[int, int]:
     return next((size, k) for k, size in enumerate(sizes, 1) if size >= count)
 
 
-def within_budget(
-    groups: Groups,
-    accesses: npt.NDArray[np.int64],
-    wave: int | None,
-    granules_of: Callable[[npt.NDArray[np.int64]], int],
-    part: float = 1.0,
-    instructions: float = 1.0,
-) -> Groups:
-    """The first groups of a snapshot that fit into the budgets, never less than two waves.
+class Cost(NamedTuple):
+    """Lane-accesses, granules, and the instructions of all lanes, 0 where these are not known."""
 
-    accesses : (n_group,) lane-accesses of each, or only of the first ones that do not fit
-    granules_of : what `sample` selects of these -> the granules of these groups
-    part : of the budgets that this snapshot may take
-    instructions : for each lane-access
+    accesses: float
+    granules: float
+    instructions: float = 0.0
+
+
+def within_budget(groups: Groups, wave: int, each: Cost, part: float = 1.0) -> Groups:
+    """The first groups of a snapshot that fit into a part of the budgets, never less than two waves.
+
+    each : the mean of a group
     """
-    most_granules, most_accesses = part * BUDGET_GRANULES, part * most_accesses_of(instructions)
-    total = int(accesses.sum())
-    if wave is None or total <= min(most_granules, most_accesses):
-        return groups
-    sampled = sample(len(accesses))
-    n_sampled = int(accesses[sampled].sum())
-    each = granules_of(sampled) / n_sampled if n_sampled else 1.0
-    budget = min(most_accesses, most_granules / each) if each else most_accesses
-    affordable = int(np.searchsorted(np.cumsum(accesses), budget, side="right"))
-    return groups[: max(affordable, FEWEST_WAVES * wave, 1)]
+    budgets = zip((BUDGET_ACCESSES, BUDGET_GRANULES, BUDGET_INSTRUCTIONS), each, strict=True)
+    fits = [part * budget / cost for budget, cost in budgets if cost]
+    return groups[: max(int(min(fits, default=len(groups))), FEWEST_WAVES * wave, 1)]
 
 
 def sample(n_groups: int) -> npt.NDArray[np.int64]:
-    """Indices of the groups that stand for all in what is estimated, ascending."""
-    return np.unique(np.linspace(0, n_groups - 1, SAMPLED_GROUPS).astype(np.int64))
-
-
-def most_accesses_of(instructions: float) -> float:
-    """The lane-accesses of a snapshot that has so many instructions for each."""
-    return min(BUDGET_ACCESSES, BUDGET_INSTRUCTIONS / instructions)
+    """Indices of the groups that stand for all in what is estimated, ascending: amid equal parts."""
+    n = min(SAMPLED_GROUPS, n_groups)
+    return np.asarray((2 * np.arange(n) + 1) * n_groups // (2 * n), np.int64)
 
 
 def _listed(n_groups: int, requested: Sequence[int]) -> Groups:

@@ -57,6 +57,19 @@ class Shaped(Protocol):
     def local_memory_bytes(self) -> int: ...
 
 
+MOST_GROUPS = 2**31 - 1
+"""Group ids of a trace have 32 bits."""
+
+
+def check_size(launch: Shaped) -> None:
+    """Raises KernelError for a launch with more groups than a trace can number."""
+    if launch.n_groups > MOST_GROUPS:
+        raise KernelError(
+            f"launch {launch.index} ({launch.name}) has {launch.n_groups} work-groups; at most"
+            f" {MOST_GROUPS} can be traced"
+        )
+
+
 class LaunchTraces:
     """Traces of one launch; how its accesses become known is up to the subclasses."""
 
@@ -97,9 +110,17 @@ class LaunchTraces:
         """(n_group,) the granules that each requests."""
         raise NotImplementedError
 
-    def affordable(self, groups: snapshot.Groups, wave: int, part: float = 1.0) -> snapshot.Groups:
-        """The first groups of a snapshot, as many as fit into a part of the budgets."""
+    def cost(self, groups: snapshot.Groups) -> snapshot.Cost:
+        """What a snapshot of these groups would take."""
         raise NotImplementedError
+
+    def affordable(self, groups: snapshot.Groups, wave: int, part: float = 1.0) -> snapshot.Groups:
+        """The first groups of a snapshot, as many as fit into a part of the budgets if all are like a few of them."""
+        if len(groups) <= snapshot.FEWEST_WAVES * wave:
+            return groups
+        sampled = groups[snapshot.sample(len(groups))]
+        each = snapshot.Cost(*(total / len(sampled) for total in self.cost(sampled)))
+        return snapshot.within_budget(groups, wave, each, part)
 
     def device(self) -> Mapping[str, Any]:
         """What the launch ran on."""

@@ -162,22 +162,6 @@ def test_what_a_kernel_must_not_do_is_one_line(body, reason):
 
 
 @needs_nvidia
-@pytest.mark.parametrize(("machine", "lanes"), [("cpu-pocl", 8), ("c2050", 32), ("v100", 32)])
-def test_where_code_cannot_be_read_that_of_sm_75_runs(machine: str, lanes: int) -> None:
-    """64 work-items store a float each: 8 sub-groups of 8 lanes, or 2 of 32, and 8 granules in all."""
-    text = "__global__ void k(float *x) { x[threadIdx.x] = 0; }"
-    trace = executed(cuda(text, x=np.zeros(64, np.float32)), machine)
-    assert trace.subgroup_size == lanes
-    assert trace.lanes.tolist() == [lanes] * (64 // lanes)
-    assert trace.n_granule == 64 * 4 // 32
-    compiler = trace.provenance["compiler"]
-    assert compiler["target"] == "sm_75"
-    assert compiler["notes"][0].startswith(
-        f"The instructions are those of sm_75, in sub-groups of {lanes} lanes"
-    )
-
-
-@needs_nvidia
 def test_a_wrong_result_is_told():
     def check(outputs: Any) -> None:
         assert outputs["x"][0] == 1, "x[0] must be 1"
@@ -193,3 +177,13 @@ def test_a_wrong_result_is_told():
 
     with pytest.raises(KernelError, match=r"check expects: x\[0\] must be 1"):
         checked(workload, load_machine("a100"), MACHINE)
+
+
+@needs_nvidia
+def test_columns_in_files_are_those_in_memory():
+    """A tiled transpose has barriers, so the columns are moved into the order of sub-groups, too."""
+    in_memory = executed(transpose.tiled(), groups=8)
+    in_files = executed(transpose.tiled(), groups=8, memory_bytes=1)
+    for name in ("site", "waits", "granule", "byte_mask", "granule_offset", "lane_groups", "work"):
+        np.testing.assert_array_equal(getattr(in_files, name), getattr(in_memory, name))
+    assert isinstance(in_files.granule.base.base, np.memmap)

@@ -19,7 +19,7 @@ from tests.support.instrumented_runs import lane_accesses, prepared_of
 from tests.support.oclgrind import compared_kernels, harness
 from tests.support.oclgrind.harness import Access, Oclgrind, Run, WorkItem
 from tracegen import Workload
-from tracegen.recording.launch import Prepared
+from tracegen.instrumented.host import PreparedLoopy
 
 # islpy's own deprecation, raised inside Loopy where a loop's last tile is not full.
 pytestmark = pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:DeprecationWarning")
@@ -46,7 +46,7 @@ def compared(comparison: tuple[str, bool]) -> str:
 
 
 @functools.lru_cache(maxsize=1)  # COMPARISONS of one case follow one another
-def prepared_case(case: str) -> tuple[Workload, Prepared]:
+def prepared_case(case: str) -> tuple[Workload, PreparedLoopy]:
     workload = compared_kernels.CASES[case]()
     return workload, prepared_of(workload)
 

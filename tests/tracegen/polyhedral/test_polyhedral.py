@@ -37,13 +37,13 @@ from tests.support.command_line import RunMemsim
 from tests.support.oclgrind import compared_kernels
 from tracegen.devices import choice as opencl
 from tracegen.instrumented.host import prepare
+from tracegen.instrumented.run import DeviceRun
 from tracegen.options import TraceOptions
 from tracegen.polyhedral import run
 from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
 from tracegen.record import trace_all
-from tracegen.recording.device_run import DeviceRun
 from tracegen.workloads.workload import Workload
 
 Make = Callable[[], Workload]
@@ -236,14 +236,14 @@ def one_item(n: int) -> tracegen.Workload:
 def test_memory_is_bounded_whatever_one_work_item_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """The room for accesses stays as large as memory_bytes allows, and the walk stops inside the work-item."""
     rooms: list[int] = []
-    room = run._room
+    room = run.room
 
     def recorded(*lengths: int) -> Any:
         made = room(*lengths)
         rooms.append(sum(column.nbytes for column in made))
         return made
 
-    monkeypatch.setattr(run, "_room", recorded)
+    monkeypatch.setattr(run, "room", recorded)
     memory = 1 << 18
     trace = tracegen.trace(one_item(100_000), tracer="polyhedral", memory_bytes=memory)
     assert trace.n_access == 200_001
@@ -260,13 +260,6 @@ def test_a_trace_keeps_no_room_that_it_does_not_use() -> None:
         column = getattr(trace, name)
         if column is not None:
             assert column.base is None or column.base.nbytes < 100_000, name
-
-
-def test_more_accesses_than_a_trace_can_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "MOST_ACCESSES", 201)
-    assert tracegen.trace(one_item(100), tracer="polyhedral").n_access == 201
-    with pytest.raises(KernelError, match="a sub-group may make at most 201 accesses"):
-        tracegen.trace(one_item(101), tracer="polyhedral")
 
 
 @pytest.mark.parametrize("name", REFUSED)

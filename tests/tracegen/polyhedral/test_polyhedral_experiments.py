@@ -15,12 +15,12 @@ import pytest
 import experiments.kernels
 from memsim.trace.model import COLUMN_DTYPES
 from tracegen.instrumented.host import prepare
+from tracegen.instrumented.run import DeviceRun
 from tracegen.options import TraceOptions
 from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
 from tracegen.record import trace_all
-from tracegen.recording.device_run import DeviceRun
 from tracegen.workloads.workload import Workload
 
 FEW_LAUNCHES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -162,32 +163,23 @@ def test_number_of_groups_overrides() -> None:
 
 
 def test_budget_keeps_two_waves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """10 accesses and 4 requests per group: the budgets allow 20 groups or 50."""
-    groups = np.arange(100, 180)
-    accesses = np.full(80, 10)
-    result = []
-
-    def granules_of(sample: Any) -> int:
-        result.append(sample.tolist())
-        return 4 * len(sample)
-
-    def kept(wave: int | None) -> int:
-        return len(snapshot.within_budget(groups, accesses, wave, granules_of))
-
+    """10 accesses, 4 requests and 100 instructions per group."""
+    groups, each = np.arange(100, 180), snapshot.Cost(10, 4, 100)
+    kept = functools.partial(snapshot.within_budget, groups, each=each)
     monkeypatch.setattr(snapshot, "BUDGET_ACCESSES", 505)
-    assert kept(20) == 50
-    assert kept(30) == 60
+    assert len(kept(20)) == 50
+    assert len(kept(30)) == 60
     monkeypatch.setattr(snapshot, "BUDGET_GRANULES", 180)
-    assert kept(20) == 45
-    assert kept(None) == 80
-    assert result[0] == [0, 11, 22, 33, 45, 56, 67, 79]
-    monkeypatch.setattr(snapshot, "BUDGET_ACCESSES", 10**9)
-    monkeypatch.setattr(snapshot, "BUDGET_GRANULES", 800)
-    result.clear()
-    assert kept(20) == 80
-    assert not result  # more requests than accesses there are not
-    monkeypatch.setattr(snapshot, "BUDGET_GRANULES", 400)
-    assert len(snapshot.within_budget(groups, accesses, 20, granules_of, 0.5)) == 50
+    assert kept(20).tolist() == list(range(100, 145))
+    monkeypatch.setattr(snapshot, "BUDGET_INSTRUCTIONS", 4200)
+    assert len(kept(10)) == 42
+    assert len(kept(10, part=0.5)) == 21
+    assert len(snapshot.within_budget(groups, 10, snapshot.Cost(0, 0))) == 80
+
+
+def test_samples_lie_amid_equal_parts() -> None:
+    assert snapshot.sample(80).tolist() == [5, 15, 25, 35, 45, 55, 65, 75]
+    assert snapshot.sample(3).tolist() == [0, 1, 2]
 
 
 def test_what_is_in_one_line_for_all_lanes_gets_more_groups(

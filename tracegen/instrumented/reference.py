@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracegen.probes.program import Probe
-from tracegen.recording import sequences
+from tracegen.instrumented import tables
+from tracegen.instrumented.probes import Probe
 
 
 def lane_tokens_kept(
     tokens: Sequence[tuple[int, int]], probes: Sequence[Probe], reduced: bool
 ) -> list[tuple[int, int]]:
     """One work-item's (position, index) of accesses, the redundant ones left out where `reduced`."""
-    keys, kills = sequences.keys(probes), sequences.kills(probes)
+    keys, kills = tables.keys(probes), tables.kills(probes)
     known: dict[int, int] = {}
     kept = []
     for position, index in tokens:
@@ -47,8 +47,8 @@ class Step:
 def lockstep(
     lanes: Sequence[Sequence[tuple[int, int]]], probes: Sequence[Probe], reduced: bool
 ) -> list[Step]:
-    """The accesses of one sub-group from its lanes' tokens, as `subgroup.merge` writes them."""
-    keys, kills = sequences.keys(probes), sequences.kills(probes)
+    """The accesses of one sub-group from its lanes' tokens, as `merge` writes them."""
+    keys, kills = tables.keys(probes), tables.kills(probes)
     rest = [list(lane) for lane in lanes]
     known: list[dict[int, int]] = [{} for _ in lanes]
     made_known: dict[int, int] = {}

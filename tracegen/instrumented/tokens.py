@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-# Both builds keep an index in range and report the first one that was not. The recording build writes the
-# tokens of a work-item from number `skip` on, `room` of them, and counts all: where two runs of one kernel
-# differ, or where not all tokens fit into memory, it is run again. TG_TRUSTED leaves all checks out of
-# the second run of a kernel that reads nothing that it writes, and so cannot differ from the first.
-MACROS = """\
+# Both builds keep an index in range and report the first one that was not. The recording build writes as many
+# tokens of a work-item as there is room for, and counts all: where two runs of one kernel differ, it is run again.
+# A probe takes an index and returns it, or 0 where it lies outside its array.
+PROBE_SOURCE = """\
 #ifdef TG_RECORD
 #define TG_AT(POSITION) ((TG_TOKEN) (POSITION) << TG_SHIFT)
 #define TG_POSITION(AT) ((long) ((AT) >> TG_SHIFT))
@@ -25,55 +24,19 @@ MACROS = """\
 #define TG_AT(POSITION) (POSITION)
 #define TG_POSITION(AT) ((long) (AT))
 #endif
-"""
-STATE_FIELDS = """\
-#ifdef TG_RECORD
+typedef struct {
   __global TG_TOKEN *first;
-#endif
-#ifdef TG_TRUSTED
-  __global TG_TOKEN *next;
-#else
-  uint count; uint skip; uint room;
-#endif
+  uint count; uint room;
   __global long *fault;
-"""
-FUNCTIONS = """\
+  long axis; long at;
+} _tg_state;
 static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
 {
-#ifdef TG_TRUSTED
-  *tg->next++ = token;
-#else
 #ifdef TG_RECORD
-  const uint at = tg->count - tg->skip;
-  if (at < tg->room)
-    tg->first[at] = token;
+  if (tg->count < tg->room)
+    tg->first[tg->count] = token;
 #endif
   ++tg->count;
-#endif
-}
-static inline void _tg_begin(
-  _tg_state *tg, __global TG_TOKEN *tokens, __global const ulong *offsets, ulong item)
-{
-#ifdef TG_RECORD
-  tg->first = tokens + offsets[2 * item];
-#endif
-#ifdef TG_TRUSTED
-  tg->next = tg->first;
-#else
-  tg->count = 0;
-#ifdef TG_RECORD
-  tg->skip = (uint) offsets[2 * item + 1];
-  tg->room = (uint) (offsets[2 * item + 2] - offsets[2 * item]);
-#endif
-#endif
-}
-static inline uint _tg_counted(const _tg_state *tg)
-{
-#ifdef TG_TRUSTED
-  return (uint) (tg->next - tg->first);
-#else
-  return tg->count;
-#endif
 }
 static inline void _tg_report(_tg_state *tg, long position, long first, long second, long third)
 {
@@ -107,40 +70,70 @@ static inline void _tg_report(_tg_state *tg, long position, long first, long sec
     waits = 0;
   }
 }
+static inline long _tg_clamp(long index, long size)
+{
+  return (ulong) index < (ulong) size ? index : 0;
+}
+static inline long _tg_within(_tg_state *tg, long axis, long at, long extent, long index)
+{
+  if ((ulong) at >= (ulong) extent)
+  {
+    tg->axis = axis;
+    tg->at = at;
+    index = -1;
+  }
+  return index;
+}
+static inline long _tg_probe(_tg_state *tg, TG_TOKEN at, long index, long size)
+{
+  if ((ulong) index >= (ulong) size)
+  {
+    _tg_report(tg, TG_POSITION(at), index, tg->axis, tg->at);
+    index = 0;
+  }
+  _tg_event(tg, at | (TG_TOKEN) index);
+  return index;
+}
 """
 FAULT_WORDS = 8
 """Of the report of a fault: whether there is one, position, three numbers, place of the group, work-item of it, a lock."""
 ARGUMENTS = (
     "__global TG_TOKEN *_tg_tokens, __global const ulong *_tg_offsets, __global uint *_tg_counts,"
-    " __global const uint *_tg_groups, __global long *_tg_fault"
+    " __global const uint *_tg_groups, __global long *_tg_fault, const uint _tg_grid0, const uint _tg_grid1"
 )
-GROUP = """
+PROLOGUE = """
   const uint _tg_group = _tg_groups[get_group_id(0)];
+  const uint _tg_gid0 = _tg_group % _tg_grid0;
+  const uint _tg_gid1 = _tg_group / _tg_grid0 % _tg_grid1;
+  const uint _tg_gid2 = _tg_group / _tg_grid0 / _tg_grid1;
+  const ulong _tg_item = get_local_size(0) * get_local_size(1) * get_local_size(2) * get_group_id(0)
+    + (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0);
+  _tg_state _tg;
+  _tg.fault = _tg_fault;
+  _tg.axis = -1;
+  _tg.count = 0;
+#ifdef TG_RECORD
+  _tg.first = _tg_tokens + _tg_offsets[_tg_item];
+  _tg.room = (uint) (_tg_offsets[_tg_item + 1] - _tg_offsets[_tg_item]);
+#endif
 """
-ITEM = (
-    "get_local_size(0) * get_local_size(1) * get_local_size(2) * get_group_id(0)"
-    " + (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0)"
-    " + get_local_id(0)"
-)
+EPILOGUE = """
+  _tg_counts[_tg_item] = _tg.count;
+"""
 
 
 @dataclass(frozen=True)
 class TokenEncoding:
-    """Size of a token, and how it is split into a position and an index.
-
-    trusted : the recording run cannot differ from the counting run, which checked every index
-    """
+    """Size of a token, and how it is split into a position and an index."""
 
     bytes: int
     position_shift: int
-    trusted: bool = False
 
     @classmethod
-    def smallest(cls, n_positions: int, largest_array: int, trusted: bool) -> TokenEncoding:
+    def smallest(cls, n_positions: int, largest_array: int) -> TokenEncoding:
         """Four bytes where every position and index fits, otherwise eight."""
         shift = 32 - max(n_positions - 1, 1).bit_length()
-        fits = largest_array <= 1 << shift
-        return cls(4, shift, trusted) if fits else cls(8, 48, trusted)
+        return cls(4, shift) if largest_array <= 1 << shift else cls(8, 48)
 
     def split(self, token: int) -> tuple[int, int]:
         """The position and the index of a token."""
@@ -151,8 +144,7 @@ class TokenEncoding:
         return np.uint32 if self.bytes == 4 else np.uint64
 
     @property
-    def build_options(self) -> list[str]:
+    def build_options(self) -> tuple[str, ...]:
         """The compiler options of a build that records such tokens."""
         kind = "uint" if self.bytes == 4 else "ulong"
-        options = ["-DTG_RECORD", f"-DTG_TOKEN={kind}", f"-DTG_SHIFT={self.position_shift}"]
-        return [*options, "-DTG_TRUSTED"] if self.trusted else options
+        return "-DTG_RECORD", f"-DTG_TOKEN={kind}", f"-DTG_SHIFT={self.position_shift}"

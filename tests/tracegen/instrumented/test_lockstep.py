@@ -12,13 +12,13 @@ import pytest
 import tracegen
 from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support import loopy_kernels as kernels
-from tracegen.instrumented.host import prepare
+from tracegen.instrumented.host import PreparedLoopy, prepare
+from tracegen.instrumented.launch import LoopyLaunch
+from tracegen.instrumented.reference import Step, lockstep
+from tracegen.instrumented.run import DeviceRun
 from tracegen.options import TraceOptions
 from tracegen.record import trace_one
 from tracegen.recording import snapshot
-from tracegen.recording.device_run import DeviceRun
-from tracegen.recording.launch import BoundLaunch, Prepared
-from tracegen.recording.reference import Step, lockstep
 from tracegen.workloads.workload import Workload
 
 WORKLOADS: dict[str, Callable[[], Workload]] = {
@@ -51,13 +51,8 @@ def test_rows_of_different_length(context: Any) -> None:
     assert trace.waits[-2:].tolist() == [15, 16]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_merge_equals_twin(
-    context: Any, name: str, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tracegen.recording.subgroup.usable_cores", lambda: threads)
-    monkeypatch.setattr("tracegen.recording.subgroup.WORTH_A_THREAD", 16)
+def test_merge_equals_twin(context: Any, name: str) -> None:
     prepared = prepare(WORKLOADS[name](), context)
     groups = recorded(prepared)
     for size, reduced in itertools.product((8, 32, 64), (False, True)):
@@ -74,25 +69,19 @@ def test_merge_equals_twin(
             assert [describe(trace, access) for access in own] == [written(run, s) for s in steps]
 
 
-def recorded(prepared: Prepared) -> list[tuple[DeviceRun, list[Any]]]:
+def recorded(prepared: PreparedLoopy) -> list[tuple[DeviceRun, list[Any]]]:
     """The tokens of the items of every group."""
     result = []
 
-    def observer(launch: BoundLaunch) -> None:
+    def observer(launch: LoopyLaunch) -> None:
         run = DeviceRun(prepared, launch, TraceOptions())
-        every = snapshot.choose(launch.grid, None)[0]
-        with run.recorded(every) as batches:
-            for batch in batches:
-                with run.tokens(batch) as (tokens, offset, took):
-                    items = [
-                        [
-                            run.layout.encoding.split(token)
-                            for token in tokens[begin : begin + n].tolist()
-                        ]
-                        for begin, n in zip(offset, took, strict=False)
-                    ]
-                for group in range(0, len(items), launch.group_items):
-                    result.append((run, items[group : group + launch.group_items]))
+        for _, tokens, offset, took in run.recorded(snapshot.choose(launch.grid, None)[0]):
+            items = [
+                [run.layout.encoding.split(token) for token in tokens[begin : begin + n].tolist()]
+                for begin, n in zip(offset, took, strict=False)
+            ]
+            for group in range(0, len(items), launch.group_items):
+                result.append((run, items[group : group + launch.group_items]))
 
     prepared.run(observer)
     return result

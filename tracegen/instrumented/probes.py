@@ -17,15 +17,12 @@ class Probe:
     index : C text of the subscript without probes; of a back-edge, the loop's variable
     part : the field of a struct that is accessed, "" for a whole element
     gathers : whether the index itself reads memory
-    line : 1-based, in the plain code; 0 if it is unknown
-    span : where the access begins and ends in the plain code; None if it is not a piece of it
-    first, last : of a back-edge, the positions of the loop's body
+    line : 1-based, in the plain code; 0 of back-edges and barriers
     assigned : of a back-edge, the variables that the loop's body assigns
     closes : position of the back-edge that always follows this access, and so needs no token
     index_feeds : positions of the loads that the address depends on
     feeds : those, the loads on which it depends whether the access happens, and, unless it is a load,
         those that the stored value depends on
-    aliases : other arrays that a store may change, as far as a compiler can tell
     """
 
     kind: ProbeKind
@@ -36,14 +33,10 @@ class Probe:
     part: str = ""
     gathers: bool = False
     line: int = 0
-    span: tuple[int, int] | None = None
-    first: int = 0
-    last: int = 0
     assigned: frozenset[str] = frozenset()
     closes: int = -1
     index_feeds: frozenset[int] = frozenset()
     feeds: frozenset[int] = frozenset()
-    aliases: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

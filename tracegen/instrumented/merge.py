@@ -8,49 +8,17 @@ whether a bulk sequence begins, and coalesces the addresses of its lanes into gr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import hot, inner
-from memsim.montecarlo import usable_cores
-from memsim.trace import ACCESS, BARRIER_SITE, GRANULE, Columns, coalesce, room
+from memsim.trace import BARRIER_SITE, Columns, coalesce, room
+from tracegen.instrumented.tables import BARRIER, EDGE, LOAD, ProbeTables
 
-LOAD, STORE, ATOMIC, EDGE, BARRIER = range(5)
-KINDS = {"load": LOAD, "store": STORE, "atomic": ATOMIC, "edge": EDGE, "barrier": BARRIER}
-WORTH_A_THREAD = 1 << 20
-"""Tokens whose merge takes much longer than a thread to start."""
 _NEVER = 1 << 20
-_ALL, _STEP, _KEPT = range(3)
-
-
-class ProbeTables(NamedTuple):
-    """What the merge reads of each position. Ragged lists are a flat array and offsets.
-
-    The address of an access is base + index * stride, and it accesses `size` bytes.
-    key : accesses of one key compute one address from one text; -1 where no key is tracked
-    kill : the keys that a back-edge or a store makes unknown
-    closes : the back-edge behind an access that ends a loop's body, -1 elsewhere
-    feed : the sites whose latest value a position needs before it is issued
-    """
-
-    kind: npt.NDArray[np.uint8]
-    site: npt.NDArray[np.int32]
-    base: npt.NDArray[np.int64]
-    stride: npt.NDArray[np.int64]
-    size: npt.NDArray[np.int64]
-    key: npt.NDArray[np.int32]
-    kill_offset: npt.NDArray[np.int64]
-    kill: npt.NDArray[np.int32]
-    closes: npt.NDArray[np.int32]
-    feed_offset: npt.NDArray[np.int64]
-    feed: npt.NDArray[np.int32]
-    n_key: int
-    n_site: int
-    most_granules: int
+ALL, STEP, _KEPT = range(3)
 
 
 class Lanes(NamedTuple):
@@ -116,56 +84,20 @@ def merge(
     item_offset : (n_item + 1,) where the room for the tokens of each work-item begins
     item_tokens : (n_item,) how many there are
     """
-    group_offset = item_offset[::group_items]
-    per_group, n_token = -(-group_items // subgroup_size), int(group_offset[-1])
-    n_subgroup = per_group * (len(group_offset) - 1)
+    n_token, n_group = int(item_offset[-1]), len(item_tokens) // group_items
+    n_subgroup = -(-group_items // subgroup_size) * n_group
     out = room(n_subgroup, n_token, n_token * tables.most_granules)
-
-    def part(first: int, last: int) -> tuple[int, int, int]:
-        """Fills `out` from where the rows of a part of the groups lie if each of their tokens is a granule
-        of its own; returns that place, and how many accesses and granules there are."""
-        token = int(group_offset[first])
-        place = {"subgroup_accesses": first * per_group}
-        place |= dict.fromkeys(GRANULE, token * tables.most_granules)
-        rows = Columns(*(getattr(out, name)[place.get(name, token) :] for name in out._fields))
-        items = slice(first * group_items, last * group_items)
-        return token, *_merge(
-            tokens, item_offset[items], item_tokens[items], group_items, subgroup_size, position_shift, reduced, tables,
-            _lanes(tables), rows,
-        )  # fmt: skip
-
-    n_parts = min(usable_cores(), n_token // WORTH_A_THREAD + 1)
-    shares = n_token * np.arange(n_parts + 1) // n_parts
-    bounds = [*np.searchsorted(group_offset, shares[:-1]).tolist(), len(group_offset) - 1]
-    with ThreadPoolExecutor(n_parts) as threads:
-        filled = threads.map(part, bounds[:-1], bounds[1:])
-        return out, n_subgroup, *_joined(out, filled, tables.most_granules)
+    n_access, n_granule = _merge(
+        tokens, item_offset[:-1], item_tokens, group_items, subgroup_size, position_shift, reduced, tables,
+        new_lanes(tables), out,
+    )  # fmt: skip
+    return out, n_subgroup, n_access, n_granule
 
 
-def _joined(
-    out: Columns, parts: Iterable[tuple[int, int, int]], most_granules: int
-) -> tuple[int, int]:
-    """Moves the rows of parts together and gives back the room behind them; returns how many accesses and
-    granules there are. parts : as `part` of `merge` returns them"""
-    n_access = n_granule = 0
-    for token, accesses, granules in parts:
-        for name in (*ACCESS, "granule_end"):
-            column = getattr(out, name)
-            column[n_access : n_access + accesses] = column[token : token + accesses]
-        out.granule_end[n_access : n_access + accesses] += n_granule
-        for name in GRANULE:
-            column, place = getattr(out, name), token * most_granules
-            column[n_granule : n_granule + granules] = column[place : place + granules]
-        n_access, n_granule = n_access + accesses, n_granule + granules
-    for name in out._fields[1:]:
-        getattr(out, name).resize(n_granule if name in GRANULE else n_access, refcheck=False)
-    return n_access, n_granule
-
-
-def _lanes(tables: ProbeTables) -> Lanes:
+def new_lanes(tables: ProbeTables) -> Lanes:
     """The state at the beginning of a sub-group."""
     lists = np.zeros((3, 64), np.int64)
-    lists[_ALL] = np.arange(64)
+    lists[ALL] = np.arange(64)
     return Lanes(
         head=np.full(64, _NEVER, np.int32),
         element=np.zeros(64, np.int64),
@@ -178,86 +110,6 @@ def _lanes(tables: ProbeTables) -> Lanes:
         known_access=np.full(tables.n_key + 1, -1, np.int32),
         latest=np.full(tables.n_site + 1, -1, np.int32),
     )
-
-
-class LongMerge:
-    """The merge of one sub-group whose tokens come in pieces.
-
-    taken : (n_lane,) tokens that each lane has taken
-    """
-
-    def __init__(
-        self, n_lane: int, position_shift: int, reduced: bool, tables: ProbeTables
-    ) -> None:
-        self.shift, self.reduced, self.tables = position_shift, reduced, tables
-        self.lanes, self.n_lane = _lanes(tables), n_lane
-        self.progress = Progress(0, 0, 0, 0, True)
-        self.taken = np.zeros(n_lane, np.int64)
-
-    def rows(
-        self,
-        tokens: npt.NDArray[Any],
-        offset: npt.NDArray[np.int64],
-        last: npt.NDArray[np.bool_],
-        out: Columns,
-    ) -> Iterator[tuple[int, int]]:
-        """Fills `out` again and again, until a lane that has further tokens needs the next one.
-
-        tokens, offset : from `taken` on, those of each lane, and one token more of any value
-        last : lanes that have no further tokens
-        Yields how many accesses and granules `out` holds; it is overwritten afterwards.
-        """
-        lanes, n = self.lanes, self.n_lane
-        lanes.cursor[:n], lanes.end[:n] = offset[:-1] - 1, offset[1:]
-        begin_lanes(tokens, self.shift, lanes, n)
-        while True:
-            self.progress = continue_merge(
-                tokens, n, last, self.shift, self.reduced, self.tables, lanes, self.progress, out
-            )
-            n_access, n_granule, start = self.progress[:3]
-            if n_access == 0:
-                break
-            yield n_access, n_granule
-            self.progress = self.progress._replace(n_access=0, n_granule=0, start=start - n_access)
-        self.taken += lanes.cursor[:n] - offset[:-1]
-
-
-@hot
-def begin_lanes(tokens: npt.NDArray[Any], position_shift: int, lanes: Lanes, n_lane: int) -> None:
-    """Every lane reads its first token."""
-    for lane in range(n_lane):
-        _advance(tokens, position_shift, lanes, lane)
-
-
-@hot
-def continue_merge(
-    tokens: npt.NDArray[Any],
-    n_lane: int,
-    last: npt.NDArray[np.bool_],
-    position_shift: int,
-    reduced: bool,
-    tables: ProbeTables,
-    lanes: Lanes,
-    progress: Progress,
-    out: Columns,
-) -> Progress:
-    """Goes on until `out` is full, or a lane has no token but is not at its last one."""
-    most_access = len(out.site)
-    most_granule = len(out.granule) - 64 * tables.most_granules
-    while progress.n_access < most_access and progress.n_granule < most_granule:
-        for lane in range(n_lane):
-            if lanes.head[lane] == _NEVER and not last[lane]:
-                return progress
-        step = _next_step(tokens, position_shift, lanes, n_lane)
-        if step.position == _NEVER:
-            return progress
-        if tables.kind[step.position] == EDGE:
-            if reduced:
-                _forget(tables, step.position, lanes, step, n_lane)
-            progress = with_fresh(progress)
-        else:
-            progress = _access(tables, lanes, step, n_lane, reduced, progress, out)
-    return progress
 
 
 @hot
@@ -284,25 +136,26 @@ def _merge(
                 lanes.cursor[lane] = item_offset[item] - 1
                 lanes.end[lane] = item_offset[item] + np.int64(item_tokens[item])
                 _advance(tokens, position_shift, lanes, lane)
-            lanes.known[:] = -1
-            lanes.known_access[:] = -1
-            lanes.latest[:] = -1
+            begin(lanes)
             progress = Progress(n_access, n_granule, n_access, 0, True)
             while True:
                 step = _next_step(tokens, position_shift, lanes, n_lane)
                 if step.position == _NEVER:
                     break
-                if tables.kind[step.position] == EDGE:
-                    if reduced:
-                        _forget(tables, step.position, lanes, step, n_lane)
-                    progress = with_fresh(progress)
-                else:
-                    progress = _access(tables, lanes, step, n_lane, reduced, progress, out)
+                progress = take(tables, lanes, step, n_lane, reduced, progress, out)
             out.subgroup_accesses[subgroup] = progress.n_access - n_access
             n_access = progress.n_access
             n_granule = progress.n_granule
             subgroup += 1
     return n_access, n_granule
+
+
+@inner
+def begin(lanes: Lanes) -> None:
+    """No lane of the next sub-group knows anything."""
+    lanes.known[:] = -1
+    lanes.known_access[:] = -1
+    lanes.latest[:] = -1
 
 
 @inner
@@ -328,17 +181,17 @@ def _next_step(tokens: npt.NDArray[Any], position_shift: int, lanes: Lanes, n_la
             for lane in range(n_lane):
                 lanes.address[lane] = lanes.element[lane]
                 _advance(tokens, position_shift, lanes, lane)
-        return Step(position, _ALL, n_lane)
+        return Step(position, ALL, n_lane)
     for lane in range(n_lane):
         position = min(position, np.int64(lanes.head[lane]))
     n_active = 0
     for lane in range(n_lane):
-        lanes.lanes[_STEP, n_active] = lane
+        lanes.lanes[STEP, n_active] = lane
         lanes.address[n_active] = lanes.element[lane]
         n_active += lanes.head[lane] == position
     for k in range(n_active):
-        _advance(tokens, position_shift, lanes, lanes.lanes[_STEP, k])
-    return Step(position, _STEP, n_active)
+        _advance(tokens, position_shift, lanes, lanes.lanes[STEP, k])
+    return Step(position, STEP, n_active)
 
 
 @inner
@@ -369,7 +222,7 @@ def _without_redundant(key: int, lanes: Lanes, step: Step) -> Step:
 
 
 @inner
-def _access(
+def take(
     tables: ProbeTables,
     lanes: Lanes,
     step: Step,
@@ -378,9 +231,13 @@ def _access(
     progress: Progress,
     out: Columns,
 ) -> Progress:
-    """One access or barrier: drops what is redundant, and writes the rest."""
+    """One step: drops what is redundant of an access, and writes the rest."""
     position = step.position
     kind = tables.kind[position]
+    if kind == EDGE:
+        if reduced:
+            _forget(tables, position, lanes, step, n_lane)
+        return _with_fresh(progress)
     key = tables.key[position]
     track = reduced and key >= 0
     kept = step
@@ -400,7 +257,7 @@ def _access(
     if edge >= 0:
         if reduced:
             _forget(tables, edge, lanes, step, n_lane)
-        progress = with_fresh(progress)
+        progress = _with_fresh(progress)
     return progress
 
 
@@ -419,7 +276,7 @@ def _write(
     n_access = progress.n_access
     n_granule = progress.n_granule
     n_active = step.n_active
-    wait = latest_feed(tables, position, lanes.latest)
+    wait = _latest_feed(tables, position, lanes.latest)
     begins = progress.fresh or (kind == LOAD and wait >= progress.sequence)
     if kind == BARRIER:
         begins = True
@@ -453,13 +310,13 @@ def _write(
 
 
 @inner
-def with_fresh(progress: Progress) -> Progress:
+def _with_fresh(progress: Progress) -> Progress:
     """The next access begins a sequence."""
     return Progress(progress.n_access, progress.n_granule, progress.start, progress.sequence, True)
 
 
 @inner
-def latest_feed(tables: ProbeTables, position: int, latest: npt.NDArray[np.int32]) -> np.int32:
+def _latest_feed(tables: ProbeTables, position: int, latest: npt.NDArray[np.int32]) -> np.int32:
     """The latest access whose value a position needs, -1 where there is none."""
     wait = np.int32(-1)
     for k in range(tables.feed_offset[position], tables.feed_offset[position + 1]):

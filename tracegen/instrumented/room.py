@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import KernelError
-from tracegen.recording.launch import BoundLaunch
+from tracegen.instrumented.launch import LoopyLaunch
 
 MOST_TRIES = 8
 """How often work-items whose paths differ from run to run are given more room."""
@@ -25,7 +25,7 @@ def offsets(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def recorded(
-    launch: BoundLaunch, run: Callable[[Lengths], Lengths], again: Callable[[], None], room: Lengths
+    launch: LoopyLaunch, run: Callable[[Lengths], Lengths], again: Callable[[], None], room: Lengths
 ) -> tuple[Lengths, Lengths]:
     """Runs a launch until no work-item needs more room than it has.
 

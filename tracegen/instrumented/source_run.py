@@ -1,0 +1,78 @@
+"""Traces of a Loopy kernel in the order of its source; how its accesses become known is up to the subclasses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.machine import Machine
+from tracegen.instrumented.host import PreparedLoopy
+from tracegen.instrumented.launch import LoopyLaunch
+from tracegen.options import TraceOptions
+from tracegen.recording.snapshot import Cost, Groups
+from tracegen.recording.traces import Content, LaunchTraces, check_size
+
+GRANULE_ROW_BYTES = 14
+"""Bytes of a granule in all columns. Where nothing coalesces, each lane-access is one granule."""
+
+
+class SourceRun(LaunchTraces):
+    """One launch. missing : why its machine code is not run, "" where that was not asked for"""
+
+    launch: LoopyLaunch
+
+    def __init__(
+        self,
+        prepared: PreparedLoopy,
+        launch: LoopyLaunch,
+        options: TraceOptions,
+        machine: Machine | None = None,
+        missing: str = "",
+    ) -> None:
+        check_size(launch)
+        super().__init__(launch, options, machine)
+        self.prepared, self.missing, self.layout = prepared, missing, launch.layout
+
+    def columns(self, groups: Groups) -> dict[str, Any]:
+        """The columns of the trace of some groups."""
+        raise NotImplementedError
+
+    def whole(self) -> None:
+        """Runs every group without a trace: later launches may read what it writes."""
+
+    def complete(self) -> None:
+        """Gives the buffers the content that the plain launch would have left."""
+
+    @property
+    def source(self) -> str:
+        return self.prepared.source
+
+    @property
+    def registers_per_item(self) -> int | None:
+        return self.prepared.registers_per_item
+
+    @property
+    def keep_hits(self) -> bool:
+        """Whether the trace needs the number of lanes that request each granule."""
+        return any(site.direction == "atomic" for site in self.layout.sites)
+
+    def content(self, ids: Groups) -> Content:
+        compiler = {"missing": self.missing} if self.missing else {}
+        layout, text = self.layout, self.launch.user.text
+        return Content(layout.sites, layout.extents, self.columns(ids), text, compiler)
+
+    def granules(self, groups: Groups) -> npt.NDArray[np.int64]:
+        granules: npt.NDArray[np.int64] = self.columns(groups)["granule"]
+        return granules
+
+    def requests(self, groups: Groups) -> npt.NDArray[np.int64]:
+        columns = self.columns(groups)
+        ends = columns["granule_offset"][columns["subgroup_offset"]]
+        n_subgroup = -(-self.launch.group_items // self.subgroup_size)
+        return np.asarray(np.diff(ends[::n_subgroup]), np.int64)
+
+    def cost(self, groups: Groups) -> Cost:
+        columns = self.columns(groups)
+        return Cost(int(columns["lanes"].sum(dtype=np.int64)), len(columns["granule"]))

@@ -1,1 +1,0 @@
-"""What all tracers share: a kernel's probes as data, and the contract of a launch."""
