@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +40,9 @@ from tracegen.execution.state import (
 
 FIRST_ACCESSES, FIRST_GRANULES, FIRST_ROWS = 1 << 20, 1 << 22, 1 << 12
 """Of buffers that are not touched before they are written, so that memory is taken page by page."""
+MEMORY_BYTES = 1 << 30
+_LARGEST_COLUMNS = 4
+"""All columns together are at most as large as so many of the largest, one of them while it is moved."""
 STEPS_BETWEEN = 1 << 24
 """Blocks until the interpreter returns: a second or less, so that a run can be interrupted and tell how far it is."""
 MOST_STEPS = 1 << 32
@@ -161,12 +166,14 @@ class Execution:
         record: bool = True,
         slots: npt.NDArray[np.int64] | None = None,
         private_base: int = 0,
+        memory_bytes: int = MEMORY_BYTES,
         progress: Callable[[int], None] | None = None,
     ) -> Recorded:
         """Runs groups in the given order.
 
         slots : (n_group,) for each the number of the place of its first sub-group among the machine's, for the addresses of
             private memory, which begins at private_base
+        memory_bytes : of columns of what is recorded; larger ones lie in unnamed files
         progress : called with the number of groups that have ended
 
         Raises Fault.
@@ -204,7 +211,7 @@ class Execution:
             if status == FAULT:
                 raise self._fault(state)
             if status == FULL:
-                state = _grown(state)
+                state = _grown(state, memory_bytes)
                 continue
             steps = steps + STEPS_BETWEEN if position == at else 0
             at = position
@@ -213,7 +220,7 @@ class Execution:
                 raise self._fault(state)
             if progress is not None:
                 progress(position)
-        return _recorded(state, time.perf_counter() - begin)
+        return _recorded(state, memory_bytes, time.perf_counter() - begin)
 
     @property
     def needs_values(self) -> bool:
@@ -431,8 +438,19 @@ def _recording(n_subgroup: int, record: bool) -> Recording:
     )
 
 
-def _grown(state: State) -> State:
-    """The state with larger buffers, four times as long where they are half full."""
+def _room(length: int, dtype: Any, memory_bytes: int) -> npt.NDArray[Any]:
+    """An empty column: in memory, or, where the columns together would need more, in a file that ends with it."""
+    size = length * np.dtype(dtype).itemsize
+    if _LARGEST_COLUMNS * size <= memory_bytes:
+        return np.empty(length, dtype)
+    # A map stays valid when its file is closed.
+    with tempfile.TemporaryFile(prefix="memsim-trace-") as file:
+        os.ftruncate(file.fileno(), size)
+        return np.asarray(np.memmap(file, dtype, "r+", shape=(length,)))
+
+
+def _grown(state: State, memory_bytes: int) -> State:
+    """The state with larger buffers, four times as long where they are half full, in files beyond memory_bytes."""
     out, counters = state.out, state.counters
     filled = {
         **dict.fromkeys(("access", "waits", "lanes", "granule_end", "work"), Counter.N_ACCESS),
@@ -448,7 +466,7 @@ def _grown(state: State) -> State:
         if 2 * int(counters[counter]) >= len(column) or (
             counter == Counter.N_ROW_ENTRY and len(column) < 8 * n_segment
         ):
-            larger = np.empty(max(4 * len(column), 8 * n_segment), column.dtype)
+            larger = _room(max(4 * len(column), 8 * n_segment), column.dtype, memory_bytes)
             filled_part = slice(int(counters[counter]) + 1)
             larger[filled_part] = column[filled_part]
             changed[name] = larger
@@ -471,7 +489,7 @@ def _rehash(old_keys, old_values, keys, values):  # type: ignore[no-untyped-def]
             keys[slot], values[slot] = old_keys[k], old_values[k]
 
 
-def _recorded(state: State, seconds: float) -> Recorded:
+def _recorded(state: State, memory_bytes: int, seconds: float) -> Recorded:
     out, counters = state.out, state.counters
     n_access, n_granule = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
     rows = {
@@ -486,7 +504,7 @@ def _recorded(state: State, seconds: float) -> Recorded:
     whose = out.piece_subgroup[:n_piece]
     if np.any(whose[1:] < whose[:-1]):
         order = np.argsort(whose, kind="stable")
-        rows = _in_order(rows, order, out.piece_first[: n_piece + 1])
+        rows = _in_order(rows, order, out.piece_first[: n_piece + 1], memory_bytes)
     n_row = int(counters[Counter.N_ROW])
     n_entry = int(counters[Counter.N_ROW_ENTRY])
     return Recorded(
@@ -506,12 +524,15 @@ def _recorded(state: State, seconds: float) -> Recorded:
 
 
 def _in_order(
-    rows: dict[str, npt.NDArray[Any]], order: npt.NDArray[np.int64], first: npt.NDArray[np.int64]
+    rows: dict[str, npt.NDArray[Any]],
+    order: npt.NDArray[np.int64],
+    first: npt.NDArray[np.int64],
+    memory_bytes: int,
 ) -> dict[str, npt.NDArray[Any]]:
     """Columns whose pieces follow each other in another order. first : (n_piece + 1,) first access of each piece"""
     ends = rows["granule_end"]
     starts = np.concatenate([[0], ends])[first]
-    made = {name: np.empty_like(column) for name, column in rows.items()}
+    made = {name: _room(len(one), one.dtype, memory_bytes) for name, one in rows.items()}
     for name, column in rows.items():
         if name in ("granule", "byte_mask", "lane_groups", "lane_hits"):
             _move(column, made[name], order, starts)
