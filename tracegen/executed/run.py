@@ -134,9 +134,7 @@ class ExecutedRun(LaunchTraces):
         sites = self.sites.sites
         if any(one.direction == "atomic" for one in sites):
             columns["lane_hits"] = recorded.lane_hits
-        arrays = tuple(
-            region.extent for region in self.execution.launch.regions if not region.hidden
-        )
+        arrays = self.bound.memory.extents
         if any(one.array == PRIVATE_MEMORY for one in sites):
             arrays = (*arrays, self._private_memory(len(ids)))
         return Content(sites, arrays, columns, self._user_source(sites), self._compiler(sites))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memsim.trace import SourceLocation
+from memsim.trace import ArrayExtent, SourceLocation
 from tracegen.compiled.model import MachineCode
 from tracegen.machine_code.binding_memory import Bytes, Memory
 from tracegen.machine_code.binding_values import Machine
 
 if TYPE_CHECKING:
     from tracegen.execution.run import Launch
+
+WORD_BYTES = 4
 
 
 class KnownAccess(NamedTuple):
@@ -91,12 +93,7 @@ class BoundKernel:
             for symbol, address in self.symbol_addresses.items()
             for half, bits in (("lo", 0), ("hi", 32))
         }
-        views = [(extent, self.memory.views[extent.name]) for extent in self.memory.extents]
-        halves = {
-            f"{symbol}@{half}": address >> shift & 0xFFFFFFFF
-            for symbol, address in self.symbol_addresses.items()
-            for half, shift in (("lo", 0), ("hi", 32))
-        }
+        views = [(whole_words(one), self.memory.views[one.name]) for one in self.memory.extents]
         regions = [
             *(Region(extent=one, content=data, hidden=True) for one, data in self.machine.hidden),
             *(Region(extent=one, content=data) for one, data in views),
@@ -122,3 +119,8 @@ class BoundKernel:
         """Copies of the arrays that the kernel may write, by name; variables of the program as bytes."""
         memory = self.memory
         return {name: memory.array(array) for name, array in self.named_outputs.items()}
+
+
+def whole_words(extent: ArrayExtent) -> ArrayExtent:
+    """With the rest of its last word, which is the array's, too: an atomic operation on a half is one on its word."""
+    return replace(extent, size_bytes=-(-extent.size_bytes // WORD_BYTES) * WORD_BYTES)

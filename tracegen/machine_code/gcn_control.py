@@ -130,6 +130,18 @@ def _trap(wave: Wave, match: re.Match[str]) -> None:
     wave.emit("TRAP", y=0)
 
 
+def _clock(wave: Wave, match: re.Match[str]) -> None:
+    wave.emit("CLOCK", d=wave.result(wave.operand(0), 2))
+
+
+def _hardware_register(wave: Wave, match: re.Match[str]) -> None:
+    if "HW_REG_SHADER_CYCLES" not in " ".join(wave.parsed.operands):
+        raise wave.unknown()
+    clock = wave.temporary(2)
+    wave.emit("CLOCK", d=clock)
+    wave.emit("MOVE", d=wave.result(wave.operand(0)), a=clock)
+
+
 control = by_patterns(
     (r"s_(?:c?branch)(?:_(scc[01]|vccn?z|execn?z))?$", _branch),
     (r"s_(?:add|addc|mov|add_co|add_co_ci)_[ub]32$", _address),
@@ -141,5 +153,7 @@ control = by_patterns(
     (r"s_swappc_b64$", _call),
     (r"s_getpc_b64$", _counter),
     (r"s_trap$", _trap),
+    (r"s_mem(?:real)?time$", _clock),
+    (r"s_getreg_b32$", _hardware_register),
 )
 """Lowers an instruction of this module; False if it is another one."""
