@@ -13,7 +13,7 @@ from tracegen.compiled.model import MachineCode
 from tracegen.compiled.nvidia import back_end as nvidia
 from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.compiled.request import CompileError, FrontEnd, LocalMemoryError, Request
-from tracegen.compiled.signature import Signature, read_signature
+from tracegen.compiled.signature import required_shape
 from tracegen.cuda import CudaProgram
 from tracegen.options import Compiler
 from tracegen.tools.toolchain import find_library, find_typed_clang
@@ -53,15 +53,15 @@ def compile_kernel(
     line; both are KernelErrors.
     """
     options = read_options(build_options)
-    signature = read_signature(text, kernel)
+    required = required_shape(text, kernel)
     limit = options.registers_limit if registers_limit is None else registers_limit
     request = Request(
         text=text,
         kernel=kernel,
         target=target,
         options=options,
-        signature=signature,
-        group_shape=signature.group_shape or _three(group_shape),
+        required_shape=required,
+        group_shape=required or _three(group_shape),
         registers_limit=limit,
     )
     if by == "nvrtc":
@@ -97,7 +97,6 @@ def _by_library(
 def compile_cuda(
     program: CudaProgram,
     symbol: str,
-    pointers: Sequence[str],
     target: str,
     registers_limit: int | None = None,
     by: Compiler = "auto",
@@ -105,7 +104,6 @@ def compile_cuda(
     """The machine code of a kernel in CUDA C++ or HIP.
 
     symbol : the kernel in the compiled program
-    pointers : the array of each parameter in order, "" for one that is no pointer
     by : see TraceOptions.compiler, without `none`
 
     Raises KernelError as `compile_kernel` does.
@@ -123,11 +121,10 @@ def compile_cuda(
             kernel=symbol,
             target=target,
             options=read_options(_RELAXED if program.options.is_fast else _EXACT),
-            signature=Signature(),
+            required_shape=None,
             group_shape=None,
             registers_limit=registers_limit,
             program=program,
-            pointers=tuple(pointers),
             by=front_end,
         )
         return dataclasses.replace(_compiled(request), kernel=program.kernel)

@@ -20,13 +20,9 @@ _FAST = ("-ffast-math", "-fcuda-approx-transcendentals")
 
 @dataclass(frozen=True, kw_only=True)
 class CudaRequest(Request):
-    """A kernel of a program, and how it is to be compiled; `kernel` is its symbol.
-
-    pointers : the array of each parameter in order, "" for one that is no pointer
-    """
+    """A kernel of a program, and how it is to be compiled; `kernel` is its symbol."""
 
     program: CudaProgram
-    pointers: tuple[str, ...]
 
     @property
     def file(self) -> str:
@@ -39,10 +35,6 @@ class CudaRequest(Request):
     @property
     def source(self) -> str:
         return self.program.compiled_text(_INSTANTIATED.format(kernel=self.program.kernel))
-
-    @property
-    def pointer_names(self) -> list[str]:
-        return list(self.pointers)
 
     @property
     def notes(self) -> list[str]:

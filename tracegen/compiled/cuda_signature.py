@@ -18,7 +18,6 @@ from tracegen.compiled.amd.back_end import is_wide
 from tracegen.compiled.build_options import read_options
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.nvidia.nvidia_ptx import known_target
-from tracegen.compiled.signature import Signature
 from tracegen.cuda.arguments import Parameter
 from tracegen.cuda.host_code import LEFT_OUT, without
 from tracegen.cuda.program import COMPILED, FIRST, HEADERS, LAUNCH, CudaProgram, candidates
@@ -106,11 +105,10 @@ def _language(program: CudaProgram, target: str, clang: Tool) -> list[str]:
         kernel=program.kernel,
         target=target,
         options=read_options(()),
-        signature=Signature(),
+        required_shape=None,
         group_shape=None,
         registers_limit=None,
         program=program,
-        pointers=(),
     )
     if target.startswith("sm_"):
         return request.nvidia_language(known_target(target, clang))

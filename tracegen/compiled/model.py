@@ -59,14 +59,12 @@ class MemoryOperation(msgspec.Struct, frozen=True, kw_only=True, gc=False, array
     """A load, store or atomic.
 
     bytes_per_item : bytes that each active work-item accesses
-    array : name of the kernel's parameter that the address derives from, if that is known
     spill : True where the compiler moved a register's value to private memory or back
     """
 
     space: Space
     direction: Direction
     bytes_per_item: int
-    array: str | None = None
     spill: bool = False
 
 
@@ -78,8 +76,6 @@ class Instruction(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_lik
     reads, writes : names of single registers (`R8`, `R9`, `v3`, `s4`, `P0`, `vcc_lo`)
     origin : number of the intermediate instruction (PTX) that it implements, None if unknown
     location : position in the compiled text, None if unknown
-    outstanding : for an instruction that waits by count (AMD's `s_waitcnt vmcnt(n)`): how many of
-        the latest accesses to global and private memory may still be outstanding after it
     stall_cycles : until its sub-group can issue the next instruction, as the compiler has set it (NVIDIA, from
         Volta on); 0 if unknown
     read_cycles : in which its operands are read from the register file, while nothing else is issued (see
@@ -99,24 +95,12 @@ class Instruction(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_lik
     memory: MemoryOperation | None = None
     origin: int | None = None
     location: Location | None = None
-    outstanding: int | None = None
     stall_cycles: int = 0
     read_cycles: int = 1
     address: int = -1
     targets: tuple[int, ...] = ()
     waits: int = 0
     slot: int = 7
-
-    @property
-    def is_traced(self) -> bool:
-        """Whether it accesses an array in global memory.
-
-        Loads through AMD's scalar cache are among them: every lane reads one address.
-        """
-        memory = self.memory
-        if memory is None:
-            return False
-        return memory.space == "global" or (self.pipe == "scalar" and memory.array is not None)
 
 
 @dataclass(frozen=True, kw_only=True)

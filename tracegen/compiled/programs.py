@@ -14,7 +14,7 @@ from tracegen.compiled.model import MachineCode
 from tracegen.compiled.opencl_arguments import bound, shape
 from tracegen.compiled.opencl_program import read_program
 from tracegen.compiled.request import CompileError
-from tracegen.compiled.signature import read_signature
+from tracegen.compiled.signature import required_shape
 from tracegen.cuda import CudaProgram, launch_shape
 from tracegen.cuda import read_program as read_cuda
 from tracegen.workloads.cuda import CudaWorkload
@@ -56,7 +56,7 @@ class Program:
 
     def shape_of(self, kernel: str) -> tuple[int, ...] | None:
         """Work-items along the axes of a group; None if neither text nor launch gives them."""
-        return read_signature(self.text, kernel).group_shape or self.group_shape
+        return required_shape(self.text, kernel) or self.group_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +67,7 @@ class _InCuda(Program):
 
     def compiled(self, kernel: str, target: str, registers_limit: int | None = None) -> MachineCode:
         found = described(self.program, target)
-        pointers = [one.name if one.kind == "p" else "" for one in found.parameters]
-        return compile_cuda(found.program, found.symbol, pointers, target, registers_limit)
+        return compile_cuda(found.program, found.symbol, target, registers_limit)
 
     def shape_of(self, kernel: str) -> tuple[int, ...] | None:
         return self.group_shape

@@ -9,7 +9,6 @@ from typing import Literal
 
 from memsim.errors import KernelError
 from tracegen.compiled.build_options import BuildOptions
-from tracegen.compiled.signature import Signature
 from tracegen.tools.headers import DEPENDENCIES
 from tracegen.tools.process import Finished
 from tracegen.tools.toolchain import Tool
@@ -50,6 +49,7 @@ class LocalMemoryError(CompileError):
 class Request:
     """A kernel of a program in OpenCL C, and how it is to be compiled.
 
+    required_shape : of a group, as the text requires it
     group_shape : work-items along the three axes of a group; None if the compiler must allow any
     registers_limit : most vector registers of a work-item, None for the target's own limit
     by : what translates the text for NVIDIA's targets; clang does for all others
@@ -59,7 +59,7 @@ class Request:
     kernel: str
     target: str
     options: BuildOptions
-    signature: Signature
+    required_shape: tuple[int, int, int] | None
     group_shape: tuple[int, int, int] | None
     registers_limit: int | None
     by: FrontEnd = "clang"
@@ -73,12 +73,6 @@ class Request:
     def source_name(self) -> str:
         """The name of the text in positions."""
         return self.file
-
-    @property
-    def pointer_names(self) -> list[str]:
-        """The parameters in order, "" for one that is no pointer."""
-        known = self.signature
-        return [name if name in known.pointers else "" for name in known.parameters]
 
     @property
     def notes(self) -> list[str]:
@@ -102,7 +96,7 @@ class Request:
     def dependencies(self) -> list[str]:
         """What decides the machine code, besides the versions of the compilers and the included files."""
         shape = f"{self.group_shape} {self.registers_limit}"
-        names = [self.kernel, self.source_name, *self.pointer_names]
+        names = [self.kernel, self.source_name]
         return [self.source, *names, self.target, *self.options.arguments, shape, self.by]
 
     @property

@@ -1,49 +1,26 @@
-"""The signature of a kernel in its text: its parameters, and the shape of its groups."""
+"""The shape of a kernel's groups, as its text requires it."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _SHAPE = re.compile(r"reqd_work_group_size\s*\(\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)")
-_NAME = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 
 
-@dataclass(frozen=True)
-class Signature:
-    """A kernel's parameters and group shape, as far as the text gives them.
+def required_shape(text: str, kernel: str) -> tuple[int, int, int] | None:
+    """The attribute reqd_work_group_size of the kernel's definition, between the previous definition and its name.
 
-    parameters : names in order
-    pointers : those of them that are pointers
-    group_shape : of its attribute reqd_work_group_size, None without one
+    None without one, and where the text has no such definition, as with macros.
     """
-
-    parameters: tuple[str, ...] = ()
-    pointers: frozenset[str] = frozenset()
-    group_shape: tuple[int, int, int] | None = None
-
-
-def read_signature(text: str, kernel: str) -> Signature:
-    """The signature of the kernel's definition; an empty one where the text has none, as with macros."""
     plain = _COMMENT.sub(" ", text)
     for match in re.finditer(rf"\b{re.escape(kernel)}\s*\(", plain):
         end = _closing(plain, match.end())
         if plain[end : end + 200].lstrip(") \t\r\n").startswith("{"):
-            listed = _split(plain[match.end() : end])
-            named = [(name, part) for part in listed if (name := _NAME.search(part))]
-            return Signature(
-                parameters=tuple(name[1] for name, _ in named),
-                pointers=frozenset(name[1] for name, part in named if re.search(r"[*\[]", part)),
-                group_shape=_shape(plain[: match.start()]),
-            )
-    return Signature()
-
-
-def _shape(before: str) -> tuple[int, int, int] | None:
-    """The attribute between the previous definition and the kernel's name."""
-    match = _SHAPE.search(before, max(before.rfind("}"), before.rfind(";")) + 1)
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+            before = plain[: match.start()]
+            found = _SHAPE.search(before, max(before.rfind("}"), before.rfind(";")) + 1)
+            return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    return None
 
 
 def _closing(text: str, position: int) -> int:
@@ -54,14 +31,3 @@ def _closing(text: str, position: int) -> int:
         if depth == 0:
             return offset
     return len(text)
-
-
-def _split(text: str) -> list[str]:
-    """The parts between commas outside brackets."""
-    parts, depth, start = [], 0, 0
-    for offset, character in enumerate(text):
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            parts.append(text[start:offset])
-            start = offset + 1
-    return [part.strip() for part in (*parts, text[start:]) if part.strip() not in ("", "void")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,7 @@ def bind_cuda(
     arguments = bound(program.kernel, found.parameters, workload.arguments)
     symbols = _as_pointers(workload.symbols, found.variables.values())
     arguments.add_pointers(symbols)
-    owners = arguments.owners
-    pointers = [owners.get(parameter.name, "") for parameter in found.parameters]
-    code = _compiled(found, pointers, target, compiler, registers)
+    code = _compiled(found, target, compiler, registers)
     made = code_of(code)
     _check_threads(program.kernel, block, made.most_threads)
     names = {symbol: _unused(_name(symbol, found), arguments.arrays) for symbol in made.variables}
@@ -89,16 +87,12 @@ def bind_cuda(
 
 
 def _compiled(
-    found: Described,
-    pointers: Sequence[str],
-    target: str,
-    compiler: Compiler,
-    registers: int | None,
+    found: Described, target: str, compiler: Compiler, registers: int | None
 ) -> MachineCode:
     """The machine code, under the kernel's symbol; errors have the user's lines."""
     program = found.program
     try:
-        code = compile_cuda(program, found.symbol, pointers, target, registers, by=compiler)
+        code = compile_cuda(program, found.symbol, target, registers, by=compiler)
     except CompileError as error:
         if error.line is None:
             raise

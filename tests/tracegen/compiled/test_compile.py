@@ -66,14 +66,13 @@ def ptx(body: str, options: str = "", parameters: str = "__global float *x") -> 
 
 
 @pytest.mark.parametrize("target", BOTH)
-def test_loads_and_stores_have_arrays_and_positions(target: str) -> None:
+def test_loads_and_stores_have_positions(target: str) -> None:
     code = compile_kernel(SUMS, "sums", target)
     result = accesses(code)
-    assert [(one.direction, one.bytes_per_item, one.array) for one in result] == [
-        *[("load", 8, "in")] * 3,
-        ("store", 8, "out"),
+    assert [(one.direction, one.bytes_per_item) for one in result] == [
+        *[("load", 8)] * 3,
+        ("store", 8),
     ]
-    assert {one.array for one in accesses(code, "constant")} <= {None}  # they load arguments
     lines = [
         one.location.line for one in instructions(code) if one.memory in result and one.location
     ]
@@ -89,11 +88,8 @@ def test_loads_and_stores_have_arrays_and_positions(target: str) -> None:
 def test_local_and_constant_memory_and_barriers(target: str) -> None:
     code = compile_kernel(TILE, "tile", target)
     assert code.local_memory_bytes == 1024
-    loads = accesses(code) + accesses(code, "constant")
-    assert [one.direction for one in loads if one.array == "weights"] == ["load"]
     assert [one.direction for one in accesses(code, "local")].count("load") >= 1
     assert len([one for one in instructions(code) if one.pipe == "barrier"]) == 1
-    assert {one.array for one in accesses(code)} <= {"data", "weights", None}
 
 
 @needs_nvidia
@@ -264,11 +260,7 @@ __kernel void count(__global int *a, __global ulong *b, __local uint *c, __globa
 def test_atomics(target: str) -> None:
     code = compile_kernel(ATOMICS, "count", target)
     inside = [one for one in accesses(code) if one.direction == "atomic"]
-    assert sorted((one.bytes_per_item, one.array) for one in inside) == [
-        (4, "a"),
-        (4, "d"),
-        (8, "b"),
-    ]
+    assert sorted(one.bytes_per_item for one in inside) == [4, 4, 8]
     assert len([one for one in accesses(code, "local") if one.direction == "atomic"]) == 2
 
 
@@ -302,7 +294,7 @@ __kernel void all(__global float *f, __global float4 *v, __global double *d, __g
 @pytest.mark.parametrize("target", BOTH)
 def test_builtin_functions(target: str) -> None:
     code = compile_kernel(BUILTINS, "all", target)
-    assert {"f", "v", "d", "a", "c", "h"} <= {one.array for one in accesses(code)}
+    assert {one.direction for one in accesses(code)} >= {"load", "store"}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def is_spill(ptx: str, space: Space = "private", origin: int | None = 2) -> bool
     instruction = Instruction(
         opcode="LDL", text="LDL R2, [R1]", pipe="load_store", memory=memory, origin=origin
     )
-    origins = [Origin("ret;", None, None, "k"), Origin(ptx, None, None, "k")]
+    origins = [Origin("ret;", None), Origin(ptx, None)]
     (block,) = mark_spills([BasicBlock(label="", instructions=(instruction,))], origins)
     marked = block.instructions[0].memory
     assert marked is not None

@@ -131,7 +131,7 @@ __global__ void k(float *y) {{
     made = workload(source, np.zeros(256, np.float32), block=256)
     code = program_of(made).compiled("k", memsim.load_machine("v100").compiler_target)
     instructions = [one for block in code.blocks for one in block.instructions]
-    assert sum(one.is_traced for one in instructions) == 2
+    assert sum(one.memory is not None and one.memory.space == "global" for one in instructions) == 2
 
 
 @pytest.mark.parametrize(

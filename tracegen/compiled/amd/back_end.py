@@ -92,7 +92,7 @@ def _check_symbols(listing: str, request: Request) -> None:
 def _attributes(request: Request) -> list[str]:
     """Attributes that the text lacks, as a macro of the keyword that begins a kernel."""
     added = []
-    if request.group_shape is not None and request.signature.group_shape is None:
+    if request.group_shape is not None and request.required_shape is None:
         added.append(f"reqd_work_group_size({','.join(map(str, request.group_shape))})")
     if request.registers_limit is not None:
         added.append(f"amdgpu_num_vgpr({request.registers_limit})")
@@ -142,7 +142,7 @@ def _architecture(target: str, folder: Path) -> str:
 
 def _read(request: Request, tools: AmdTools, listing: str) -> MachineCode:
     resources = read_resources(listing, request.kernel)
-    blocks, notes = read_gcn(listing, request.kernel, request.pointer_names, request.source_name)
+    blocks, notes = read_gcn(listing, request.kernel, request.source_name)
     return MachineCode(
         kernel=request.kernel,
         target=request.target,

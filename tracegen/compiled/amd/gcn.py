@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from memsim.errors import KernelError
-from tracegen.compiled.amd.gcn_arrays import name_arrays
-from tracegen.compiled.amd.gcn_metadata import Parameter, read_resources
 from tracegen.compiled.amd.gcn_opcodes import memory, pipe
 from tracegen.compiled.amd.gcn_operands import registers
 from tracegen.compiled.block_graph import Line, basic_blocks, call_notes
@@ -18,27 +16,18 @@ from tracegen.compiled.source_files import user_files, user_location
 _LABEL = re.compile(r"^([\w.$]+):")
 _POSITION = re.compile(r"^\s+\.loc\s+([^;]*)")
 _INSTRUCTION = re.compile(r"^\s+([a-z]\w*)\s*([^;]*?)\s*(?:;\s*(.*))?$")
-_WAIT = re.compile(r"vmcnt\((\d+)\)")
 _FAR_TARGET = re.compile(r"(\.LBB\w+)-\.Lpost_getpc")
 _FUNCTION_ADDRESS = re.compile(r"([\w$.]+)@(?:rel32|gotpcrel32)@lo")
 _ENDS = frozenset(["s_branch", "s_endpgm", "s_endpgm_saved", "s_setpc_b64"])
-_USER_REGISTERS = (
-    ("private_segment_buffer", 4),
-    ("dispatch_ptr", 2),
-    ("queue_ptr", 2),
-)
-"""What may lie before the pointer to the arguments, and how many scalar registers it takes."""
 
 
 def read_gcn(
-    text: str, kernel: str, parameter_names: Sequence[str] = (), source: str | None = None
+    text: str, kernel: str, source: str | None = None
 ) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
     """The blocks of a kernel and the functions that it calls, and notes on what is approximate.
 
-    Scalar loads count as constant: most of them bring arguments, and those of an array have its name.
+    Scalar loads count as constant: most of them bring arguments.
 
-    parameter_names : of the kernel in order; if there are none, those of the metadata, and if it has
-        none, `star_param_0` and so on
     source : name of the user's file, see `user_files`
 
     Raises KernelError if the assembly has no such kernel.
@@ -48,14 +37,7 @@ def read_gcn(
     if not reader.lines:
         raise KernelError(f"the assembly contains no kernel {kernel!r}")
     blocks, _ = basic_blocks(reader.lines)
-    parameters = [
-        replace(parameter, name=_name(kernel, parameter_names, index, parameter))
-        for index, parameter in enumerate(read_resources(text, kernel).parameters)
-    ]
-    register = _argument_register(text, kernel)
-    if register is not None:
-        blocks = name_arrays(blocks, parameters, register)
-    return blocks, tuple(_notes(text, blocks, reader))
+    return blocks, tuple(_notes(blocks, reader))
 
 
 def _body(text: str, function: str) -> Iterator[str]:
@@ -64,26 +46,6 @@ def _body(text: str, function: str) -> Iterator[str]:
         if line.startswith(".Lfunc_end"):
             return
         yield line
-
-
-def _name(kernel: str, parameter_names: Sequence[str], index: int, parameter: Parameter) -> str:
-    given = parameter_names[index] if index < len(parameter_names) else ""
-    return given or parameter.name or f"{kernel}_param_{index}"
-
-
-def _argument_register(text: str, kernel: str) -> int | None:
-    """The first of the two scalar registers with the address of the arguments."""
-    match = re.search(
-        rf"^\s*\.amdhsa_kernel {re.escape(kernel)}\s*$(.*?)\.end_amdhsa_kernel", text, re.M | re.S
-    )
-    if match is None or not _user_registers(match[1], "kernarg_segment_ptr"):
-        return None
-    return sum(count * _user_registers(match[1], name) for name, count in _USER_REGISTERS)
-
-
-def _user_registers(directives: str, name: str) -> int:
-    match = re.search(rf"\.amdhsa_user_sgpr_{name} (\d+)", directives)
-    return int(match[1]) if match else 0
 
 
 @dataclass
@@ -134,7 +96,6 @@ class _GcnReader:
             writes=writes,
             memory=memory(opcode, comment),
             location=self.location,
-            outstanding=_outstanding(opcode, operands),
         )
         targets = self._targets(opcode, operands)
         callee = self.pointers.get(reads[0], "") if opcode == "s_swappc_b64" else None
@@ -170,19 +131,7 @@ class _GcnReader:
         return ()
 
 
-def _outstanding(opcode: str, operands: str) -> int | None:
-    """How many accesses to global and private memory a wait leaves under way."""
-    if opcode == "s_waitcnt":
-        match = _WAIT.search(operands)
-        return int(match[1]) if match else None
-    if opcode == "s_wait_loadcnt":
-        return int(operands, 0)
-    if opcode == "s_wait_loadcnt_dscnt":
-        return int(operands, 0) >> 8 & 0x3F
-    return None
-
-
-def _notes(text: str, blocks: Sequence[BasicBlock], reader: _GcnReader) -> Iterator[str]:
+def _notes(blocks: Sequence[BasicBlock], reader: _GcnReader) -> Iterator[str]:
     used = [instruction for block in blocks for instruction in block.instructions]
     unknown = sorted({instruction.opcode for instruction in used if instruction.pipe == "other"})
     if unknown:
@@ -191,5 +140,3 @@ def _notes(text: str, blocks: Sequence[BasicBlock], reader: _GcnReader) -> Itera
     if any(instruction.opcode.startswith("flat_") for instruction in used):
         yield "Flat accesses count as accesses to global memory."
     yield from call_notes(reader.lines)
-    if re.search(r'\.amdgcn_target "[^"]*gfx1\d\d\d', text):
-        yield "Waits count loads only; on this target, stores are counted apart."

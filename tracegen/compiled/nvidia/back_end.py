@@ -12,9 +12,9 @@ from msgspec import structs
 
 from memsim.files import temporary_folder
 from tracegen.compiled import kept_code
-from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
+from tracegen.compiled.model import BasicBlock, Instruction, MachineCode
 from tracegen.compiled.nvidia.nvidia_ptx import builtins_text, number, write_ptx
-from tracegen.compiled.nvidia.ptx import Origin, number_instructions, numbered
+from tracegen.compiled.nvidia.ptx import Origin, number_instructions
 from tracegen.compiled.nvidia.ptxas_log import read_usage
 from tracegen.compiled.nvidia.sass import read_sass, without_encodings
 from tracegen.compiled.nvidia.spills import mark_spills
@@ -122,7 +122,7 @@ def _readable(target: str, tools: NvidiaTools) -> str:
 
 def _assemble(request: Request, tools: NvidiaTools, ptx: str, folder: Path) -> str:
     """Writes `kernel.cubin`, in which line N is the N-th PTX instruction; returns the log."""
-    text = numbered(ptx, request.source_name)
+    text, _ = number_instructions(ptx, request.source_name)
     if request.registers_limit is not None:
         # ptxas ignores a limit on registers where the text names the shape of the groups.
         text = _SHAPES.sub("", text)
@@ -138,8 +138,7 @@ def _assemble(request: Request, tools: NvidiaTools, ptx: str, folder: Path) -> s
 
 def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> MachineCode:
     usage = read_usage(texts["log"])
-    names = {request.kernel: request.pointer_names} if request.pointer_names else None
-    _, origins = number_instructions(texts["ptx"], names, request.source_name)
+    _, origins = number_instructions(texts["ptx"], request.source_name)
     blocks, notes = read_sass(texts["encoded"], request.kernel, number(request.target))
     return MachineCode(
         kernel=request.kernel,
@@ -174,7 +173,7 @@ def _target_notes(request: Request, tools: NvidiaTools, texts: Mapping[str, Any]
 
 
 def _with_origins(blocks: Iterable[BasicBlock], origins: Sequence[Origin]) -> Iterator[BasicBlock]:
-    """The blocks with the position and the array of the PTX instruction that each instruction implements."""
+    """The blocks with the position of the PTX instruction that each instruction implements."""
     for block in blocks:
         instructions = tuple(_with_origin(one, origins) for one in block.instructions)
         yield dataclasses.replace(block, instructions=instructions)
@@ -184,13 +183,4 @@ def _with_origin(instruction: Instruction, origins: Sequence[Origin]) -> Instruc
     number = instruction.origin
     if number is None or not 1 <= number <= len(origins):
         return instruction
-    origin, memory = origins[number - 1], instruction.memory
-    if memory is not None:
-        memory = structs.replace(memory, array=_array(memory, origin))
-    return structs.replace(instruction, location=origin.location, memory=memory)
-
-
-def _array(memory: MemoryOperation, origin: Origin) -> str | None:
-    """Spills, and loads of arguments from constant memory, do not access the array of their line."""
-    of_argument = memory.space == "constant" and "ld.const" not in origin.text
-    return None if memory.space == "private" or of_argument else origin.array
+    return structs.replace(instruction, location=origins[number - 1].location)
