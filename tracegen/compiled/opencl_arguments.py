@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ from tracegen.workloads.checks import (
     short,
 )
 from tracegen.workloads.opencl import OpenCLWorkload
+
+MOST_GROUPS = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,12 @@ def shape(workload: OpenCLWorkload, kernel: Kernel) -> tuple[tuple[int, ...], tu
         raise KernelError(
             f"local_size of kernel {name} must be {required} (reqd_work_group_size), got {group}"
         )
-    return tuple(a // b for a, b in zip(items, group, strict=True)), group
+    grid = tuple(a // b for a, b in zip(items, group, strict=True))
+    if math.prod(grid) > MOST_GROUPS:
+        raise KernelError(
+            f"kernel {name} has {math.prod(grid)} work-groups; at most {MOST_GROUPS} can be traced"
+        )
+    return grid, group
 
 
 def _axes(size: Any) -> tuple[int, ...]:

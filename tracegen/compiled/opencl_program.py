@@ -26,7 +26,7 @@ from tracegen.workloads.opencl import OpenCLWorkload
 LONGEST_TEXT = 8_000_000
 MOST_SHOWN = 5
 _FILE = "program.cl"
-_EXTENSIONS = ",".join(
+_EXTENSIONS = "-all,+__opencl_c_fp64," + ",".join(
     f"+cl_khr_{name}"
     for name in (
         *("byte_addressable_store", "fp16", "fp64", "global_int32_base_atomics"),
@@ -175,7 +175,7 @@ def _made(
     expanded = run(
         [
             *(*command, *options.arguments, "-E", "-C", "-cl-no-stdinc", "-iquote", beside),
-            *("-Xclang", f"-cl-ext=-all,{_EXTENSIONS}", f"-D__OPENCL_VERSION__={version}"),
+            *("-Xclang", f"-cl-ext={_EXTENSIONS}", f"-D__OPENCL_VERSION__={version}"),
             *("-MMD", "-MF", DEPENDENCIES, _FILE),
         ],
         folder,

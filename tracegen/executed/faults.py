@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from memsim.errors import KernelError
-from tracegen.executed.sites import access_text
+from tracegen.executed.sites import PRIVATE_MEMORY, access_text
 from tracegen.execution import state as s
 from tracegen.execution.code import Code
 from tracegen.execution.operations import OPERATIONS
@@ -14,6 +14,8 @@ from tracegen.machine_code.bound import BoundKernel
 
 _DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}
 MOST_WAITING = 4
+_NULL = 1 << 16
+"""Null pointers with an index have addresses up to this."""
 
 
 def sentence(bound: BoundKernel, code: Code, fault: Fault) -> KernelError:
@@ -67,8 +69,9 @@ def _access(bound: BoundKernel, code: Code, fault: Fault) -> str:
     ]
     row = next((row for row in rows if row[0] in _DIRECTIONS), rows[0] if rows else [0] * 12)
     direction, size = _DIRECTIONS.get(row[0], "atomic"), row[9] >> 3 & 63
-    array = _nearest(bound, fault.address)
-    called = _name(bound, fault.instruction, array[0] if array else "", direction)
+    near = {s.OUT_OF_LOCAL: "local memory", s.OUT_OF_PRIVATE: PRIVATE_MEMORY}.get(fault.kind)
+    array = None if near else _nearest(bound, fault.address)
+    called = _name(bound, fault.instruction, near or (array[0] if array else ""), direction)
     name = f"access {called}"
     if fault.kind == s.MISALIGNED:
         return f"{name} is misaligned: its address {fault.address:#x} is no multiple of {size}"
@@ -76,7 +79,8 @@ def _access(bound: BoundKernel, code: Code, fault: Fault) -> str:
         have = bound.launch.local_bytes
         return f"{name} is out of bounds: byte {fault.address} of {have} bytes of local memory"
     if fault.kind == s.OUT_OF_PRIVATE:
-        return f"{name} is out of bounds: byte {fault.address} of {bound.launch.private_bytes} of private memory"
+        have = bound.launch.private_bytes
+        return f"{name} is out of bounds: byte {fault.address} of {have} bytes of private memory"
     if array is None:
         return f"{name} is out of bounds: its address {fault.address:#x} lies in no array"
     _, index, shape = array
@@ -92,8 +96,11 @@ def _name(bound: BoundKernel, number: int, array: str, direction: str) -> str:
 
 
 def _nearest(bound: BoundKernel, address: int) -> tuple[str, str, str] | None:
-    """Name, index, and array in words that an address is nearest to: the array before it, if it is no farther than that is long."""
+    """Name, index, and array in words that an address is nearest to: the array before it, if it is no farther than that is
+    long. A null pointer has none."""
     best = None
+    if -_NULL <= address < _NULL:
+        return None
     for extent in bound.memory.extents:
         beyond = address - extent.base_bytes
         if beyond >= 0 or best is None:

@@ -19,7 +19,7 @@ _SIGNS = re.compile(
     r"(?P<signs>[-~!]*)(?P<bars>\|?)(?P<name>[^|]*?)(?P=bars)(?P<suffix>(?:\.\w+)*)$"
 )
 _REGISTER = re.compile(r"(?P<kind>UR|R|UP|P|B)(?P<number>\d+|Z|T)")
-_BANK = re.compile(r"c\[0x(?P<bank>[0-9a-f]+)\]\[(?P<inside>.*)\]$")
+_BANK = re.compile(r"c\[0x(?P<bank>[0-9a-f]+)\] ?\[(?P<inside>.*)\]$")
 _BRACKETS = re.compile(r"(?P<before>(?:desc\[UR\d+\])?)\[(?P<inside>.*)\]$")
 _PART = re.compile(
     r"(?P<sign>-?)(?:(?P<kind>UR|R)(?P<number>\d+|Z)(?P<suffix>(?:\.\w+)*)|0x(?P<offset>[0-9a-f]+))$"
@@ -130,9 +130,11 @@ def operand(text: str) -> Operand:
     if match is None:
         return Operand(text, "name")
     signs, name = match["signs"], match["name"]
-    pieces = (
-        name.split(".") if not name.endswith("]") and not name.startswith(("SR", "`")) else [name]
-    )
+    place, bracket, after = name.rpartition(
+        "]"
+    )  # registers within brackets have suffixes of their own
+    first, *others = [after] if name.startswith(("SR", "`")) else after.split(".")
+    pieces = [f"{place}{bracket}{first}", *others]
     marks: dict[str, Any] = {
         "negative": "-" in signs,
         "inverted": "~" in signs or "!" in signs,
@@ -142,7 +144,7 @@ def operand(text: str) -> Operand:
     if register := _REGISTER.fullmatch(pieces[0]):
         number = NO_REGISTER if register["number"] in "ZT" else int(register["number"])
         return Operand(text, register["kind"], number, **marks)
-    if bank := _BANK.fullmatch(name):
+    if bank := _BANK.fullmatch(pieces[0]):
         parts, offset = _inside(bank["inside"])
         return Operand(text, "c", int(bank["bank"], 16), offset=offset, parts=parts, **marks)
     if brackets := _BRACKETS.fullmatch(text):

@@ -38,6 +38,8 @@ def test_addresses() -> None:
     d, a, part = read("PRMT RZ, -R3.H1_H1, R4.B2").operands
     assert d.number == NO_REGISTER
     assert (a.suffix, part.suffix) == (("H1_H1",), ("B2",))
+    _, half = read("HADD2.F32 R2, c[0x0] [0x1a0].H0_H0").operands
+    assert (half.kind, half.offset, half.suffix) == ("c", 0x1A0, ("H0_H0",))
 
 
 def test_text_that_is_no_instruction() -> None:
