@@ -73,6 +73,24 @@ def temporary_folder(inside: Path | None = None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path`; its files are moved to `path`, a new or an empty folder, at the end.
+
+    After an error or an interrupt it is removed. Raises ResultError where files lie in `path`, or where it cannot be written.
+    """
+    try:
+        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+            raise ResultError(f"{path}: must be a new or an empty folder")
+        with temporary_folder(path.parent) as temporary:
+            inside = temporary / path.name
+            inside.mkdir()
+            yield inside
+            inside.replace(path)
+    except OSError as error:
+        raise ResultError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -> Path:
     """Call write(temporary path), then rename the temporary file to `path`; returns `path`.
 

@@ -33,7 +33,7 @@ COMMANDS = {
     "count": ["count", *NAIVE, "f_op_float32_madd", "--json", "out/c.json"],
     "compile": ["compile", *NAIVE, *ON, "-o", "out/k.ptx"],
     "blocks": ["blocks", *NAIVE, "--json", "out/b.json"],
-    "export": ["export", "k.trace", "-o", "out/accel-sim"],
+    "export": ["export", *NAIVE, "--set", "n=32", *ON, "-o", "out/accel-sim"],
     "compare": ["compare", "k.nc", "k.nc", "--html", "out/change.html"],
     "sweep": ["sweep", *NAIVE, *ON, "--set", "n=16,32", "--jobs", "2", "--json", "out/s.json"],
     "tune": [

@@ -1,5 +1,7 @@
 from .completion import KERNEL as KERNEL
 from .completion import MACHINE as MACHINE
+from .export import REPLAY_FORMATS as REPLAY_FORMATS
+from .export import export_replay as export_replay
 from .options import FiniteRange as FiniteRange
 from .options import ReplayOutputs as ReplayOutputs
 from .options import carry_option as carry_option

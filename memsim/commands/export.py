@@ -1,4 +1,4 @@
-"""`memsim export`; it imports what it needs when it runs."""
+"""Saved replays in other tools' formats, for `memsim export`; what this needs is imported when it runs."""
 
 from __future__ import annotations
 
@@ -6,41 +6,13 @@ from pathlib import Path
 
 import click
 
-from memsim.commands.options import out_option
 from memsim.commands.output import check_outputs
 
+REPLAY_FORMATS = ("cachegrind", "csv", "json")
 
-@click.command()
-@click.argument("source", metavar="INPUT", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "to",
-    type=click.Choice(["accel-sim", "cachegrind", "csv", "json"]),
-    default="accel-sim",
-    show_default=True,
-    help="The format to write.",
-)
-@out_option("A new or empty folder for accel-sim; otherwise a file.")
-def export(source: Path, to: str, output: Path) -> int:
-    """Write a trace, or a saved replay, in another tool's format.
 
-    For accel-sim, INPUT is a trace as 'memsim replay' reads it; kernelslist.g and a .traceg per launch
-    are written. For the others, INPUT is a saved replay ('memsim replay --save'). cachegrind: counts by source
-    line, for cg_annotate and KCachegrind. csv: a row per access. json: as 'memsim replay --json'.
-
-    \b
-    Examples:
-      memsim export k.trace --format accel-sim -o k-accel-sim
-      memsim export k.nc --format cachegrind -o cachegrind.out.k
-      memsim export k.nc --format csv -o k.csv
-    """
-    if to == "accel-sim":
-        from memsim.formats import read_any
-        from memsim.formats.accel_sim.writing import write as write_traces
-
-        files = write_traces(read_any(source), output)
-        click.echo(f"wrote {files[0]} and {len(files) - 1} kernels", err=True)
-        return 0
+def export_replay(source: Path, to: str, output: Path) -> None:
+    """Writes a saved replay, and reports the file on standard error."""
     from memsim.montecarlo.result import Replay
 
     check_outputs({"--out": output}, inputs=(source,), kinds={"--out": to})
@@ -59,4 +31,3 @@ def export(source: Path, to: str, output: Path) -> int:
         files = [output]
     for file in files:
         click.echo(f"wrote {file}", err=True)
-    return 0

@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from memsim.errors import ResultError
-from memsim.files import temporary_folder, write_bytes, write_picture, write_text, write_whole
+from memsim.files import (
+    temporary_folder,
+    whole_folder,
+    write_bytes,
+    write_picture,
+    write_text,
+    write_whole,
+)
 
 OLD = 1_000_000_000
 
@@ -34,6 +41,31 @@ def test_an_error_leaves_everything_as_it_was(tmp_path: Path) -> None:
         write_whole(target, fail)
     assert target.read_text() == "before"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    target.mkdir()
+    with whole_folder(target) as folder:
+        (folder / "a").write_text("new")
+        assert not list(target.iterdir())
+    assert (target / "a").read_text() == "new"
+    with pytest.raises(ResultError, match="must be a new or an empty folder"), whole_folder(target):
+        pytest.fail("a folder with files is not replaced")
+    with (
+        pytest.raises(ResultError, match="cannot be written: No such"),
+        whole_folder(tmp_path / "no" / "out"),
+    ):
+        pytest.fail("there is no such place")
+
+    def fail() -> None:
+        with whole_folder(tmp_path / "other") as folder:
+            (folder / "a").write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_picture_that_cannot_be_drawn_leaves_the_old_one(tmp_path: Path) -> None:

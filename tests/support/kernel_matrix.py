@@ -155,7 +155,7 @@ REFUSALS = (
     r"condition .* of \w+ depends on values from memory: .*",
     r"operations and requests of blocks are read from Loopy's instructions; this kernel is OpenCL C",
     r"the trace of \w+ has no access to cut into blocks",
-    r"Accel-Sim's warps have 32 lanes, the trace's sub-groups \d+",
+    r"Accel-Sim's warps have 32 lanes, sub-groups of [\w-]+ have \d+",
     r"machine [\w-]+ has no compiler_target: name one with --target",
     r"ptxas [\d.]+ compiles for sm_\d+ to sm_\d+, not for sm_\d+; .*",
     r"no group fits on a core of [\w-]+: .*",
@@ -217,7 +217,7 @@ def commands(kernel: Shipped, machine: str, folder: Path) -> Iterator[tuple[str,
     )
     listing = ["-o", _assembly(machine, out)] if kernel.launch is None else []
     yield "compile", ["compile", *words, *on, *listing]
-    yield "export", ["export", trace, "-o", f"{out}-accel-sim"]
+    yield "export", ["export", *words, *on, "--groups", "2", "-o", f"{out}-accel-sim"]
     for form in ("cachegrind", "csv", "json"):
         yield f"export {form}", ["export", saved, "--format", form, "-o", f"{out}.{form}"]
     yield "compare", ["compare", saved, saved, "--html", f"{out}-change.html"]

@@ -159,11 +159,9 @@ def _change_column(rng: Random, columns: dict[str, Any]) -> None:
 
 
 def use_trace(path: Path, replays: bool) -> None:
-    from memsim.formats.accel_sim.writing import write
     from memsim.trace.file import read_launches
 
     launches = read_launches(path)
-    write(launches, path.parent / "accel-sim")
     if replays:
         import memsim
 
@@ -396,7 +394,6 @@ def check(chosen: Format, seed: int, folder: Path, *, replays: bool) -> bool:
     from memsim.errors import MemsimError
 
     path = folder / chosen.name
-    shutil.rmtree(folder / "accel-sim", ignore_errors=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         chosen.make(Random(seed), path)

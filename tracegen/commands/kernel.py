@@ -79,7 +79,13 @@ def _decorated(
 ) -> Callable[..., Any]:
     with_kernel.__name__, with_kernel.__doc__ = command.__name__, command.__doc__
     with_kernel.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    with_args = click.option(
+    with_args = settings(arguments_option(with_kernel))
+    return click.argument("spec", metavar="KERNEL", type=KERNEL)(with_args)
+
+
+def arguments_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --args; the command gets `arguments`."""
+    return click.option(
         "--args",
         "arguments",
         metavar="FILE.py:NAME",
@@ -87,8 +93,7 @@ def _decorated(
         help="The arguments of a kernel in OpenCL C, CUDA C++, HIP or Fortran: a function that takes the"
         " settings of --set and returns a tracegen.OpenCLWorkload, a tracegen.CudaWorkload or, for"
         " Fortran, a mapping from argument names to values.",
-    )(with_kernel)
-    return click.argument("spec", metavar="KERNEL", type=KERNEL)(settings(with_args))
+    )(command)
 
 
 def variants_of(

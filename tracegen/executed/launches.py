@@ -13,6 +13,7 @@ from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.executed.run import ExecutedRun
 from tracegen.executed.targets import lowered, target_of
+from tracegen.execution.code import Code
 from tracegen.machine_code.binding import bind
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
@@ -35,7 +36,7 @@ def executed_one(
     Raises KernelError where there are several launches and none is named, or the named one is not there.
     """
     names = []
-    for bound in _bound(workload, machine, options):
+    for bound in bound_launches(workload, machine, options):
         names.append(bound.name)
         if options.launch is None:
             _check_single(workload, machine, options, bound)
@@ -52,7 +53,7 @@ def executed_all(
 ) -> list[list[Trace]]:
     """One snapshot of every launch, launch by launch."""
     made = []
-    for bound in _bound(workload, machine, options):
+    for bound in bound_launches(workload, machine, options):
         run = _run(bound, workload, machine, options)
         made.append(run.traces())
         run.complete()
@@ -71,7 +72,7 @@ def checked(workload: AnyWorkload, machine: Machine | None, options: TraceOption
     where results differ from it, and for CUDA C++ and HIP where there is none.
     """
     outputs: dict[str, Any] = {}
-    for bound in _bound(workload, machine, options):
+    for bound in bound_launches(workload, machine, options):
         _run(bound, workload, machine, options).whole()
         outputs |= bound.outputs()
     if workload.check is not None:
@@ -130,9 +131,10 @@ def _check_single(
         )
 
 
-def _bound(
+def bound_launches(
     workload: AnyWorkload, machine: Machine | None, options: TraceOptions
 ) -> Iterator[BoundKernel]:
+    """The launches one after another; each must have been run with all its values before the next one is asked for."""
     target = target_of(machine, options)
     for bound in bind(workload, target.name, options.compiler):
         if target.note:
@@ -144,11 +146,17 @@ def _bound(
 def _run(
     bound: BoundKernel, workload: AnyWorkload, machine: Machine | None, options: TraceOptions
 ) -> ExecutedRun:
-    code = lowered(bound.code, options.lanes(machine))
+    code = known(bound, options.lanes(machine))
+    return ExecutedRun(bound, code, options, machine, workload.registers_per_item)
+
+
+def known(bound: BoundKernel, lanes: int) -> Code:
+    """The micro-operations of a kernel. Raises KernelError for an instruction that is not known."""
+    code = lowered(bound.code, lanes)
     if code.unknown:
         number, text = next(iter(sorted(code.unknown.items())))
         instructions = [one for block in bound.code.blocks for one in block.instructions]
         location = instructions[number].location
         where = f"{bound.place(location.line)}: " if location is not None else ""
         raise KernelError(f"{where}kernel {bound.name}: instruction {text!r} is not known")
-    return ExecutedRun(bound, code, options, machine, workload.registers_per_item)
+    return code

@@ -221,9 +221,8 @@ class Assembler:
             e = TRASH_MASK if "e" in operation.masks_written else 0
         if y is None:
             y = TRASH_MASK if "y" in operation.masks_written else 0
-        if not self._open:  # a second access of one instruction
-            self._begin_segment(self._instruction)
-            self._segments[-1][1] = self._instruction
+        if not self._open:  # a second access of one instruction, which is counted before it
+            self._begin_segment(self._instruction + 1)
             self._just_begun = 0
         z = self._instruction | slot << INSTRUCTION_BITS
         if label:

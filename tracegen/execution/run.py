@@ -17,7 +17,10 @@ from memsim.trace import ArrayExtent
 from tracegen.execution.code import Code
 from tracegen.execution.interpreter import MOST_PATH, prepared_number, run_groups
 from tracegen.execution.operations import (
+    LOCAL,
     OPERATIONS,
+    PRIVATE,
+    SKIPPED,
     TRASH_MASK,
     TRUE_MASK,
     MicroOperation,
@@ -147,6 +150,7 @@ class Execution:
     """The code of a launch, ready to run. Memory keeps what runs leave in it.
 
     places : instruction number of each access that may be recorded
+    writes : whether the code writes arrays; those of a launch that it does not write may be read-only
     """
 
     def __init__(self, code: Code, launch: Launch) -> None:
@@ -156,6 +160,7 @@ class Execution:
         self.places = [int(z) & 0xFFFFF for z in code.table[is_access, fields.index("z")]]
         self.n_items = int(np.prod(np.array(launch.group_shape, np.int64)))
         self.n_subgroup = -(-self.n_items // code.width)
+        self.writes = writes_arrays(code)
         self.kept: list[Any] = []
         self.state = self._state(is_access)
 
@@ -168,16 +173,19 @@ class Execution:
         private_base: int = 0,
         memory_bytes: int = MEMORY_BYTES,
         progress: Callable[[int], None] | None = None,
+        steps: int = STEPS_BETWEEN,
     ) -> Recorded:
         """Runs groups in the given order.
 
         slots : (n_group,) for each the number of the place of its first sub-group among the machine's, for the addresses of
             private memory, which begins at private_base
         memory_bytes : of columns of what is recorded; larger ones lie in unnamed files
-        progress : called with the number of groups that have ended
+        progress : called with the number of groups that have ended, every so many `steps`, which are blocks
 
         Raises Fault.
         """
+        if self.writes and not all(one.content.flags.writeable for one in self.launch.regions):
+            raise ValueError("code that writes arrays needs arrays that may be written")
         n_subgroup = len(groups) * self.n_subgroup
         if slots is None:
             slots = np.zeros(len(groups), np.int64)
@@ -201,9 +209,9 @@ class Execution:
         )
         for array in used:
             array[:] = 0
-        begin, at, steps = time.perf_counter(), -1, 0
+        begin, at, since = time.perf_counter(), -1, 0
+        state.counters[Counter.STEPS_LEFT] = steps
         while True:
-            state.counters[Counter.STEPS_LEFT] = STEPS_BETWEEN
             status = run_groups(listed(state))
             position = int(state.counters[Counter.POSITION])
             if status == DONE:
@@ -213,9 +221,10 @@ class Execution:
             if status == FULL:
                 state = _grown(state, memory_bytes)
                 continue
-            steps = steps + STEPS_BETWEEN if position == at else 0
+            state.counters[Counter.STEPS_LEFT] = steps
+            since = since + steps if position == at else 0
             at = position
-            if steps > MOST_STEPS:
+            if since > MOST_STEPS:
                 state.counters[Counter.FAULT] = ENDLESS
                 raise self._fault(state)
             if progress is not None:
@@ -409,6 +418,13 @@ class Execution:
                 row[column["e"]] = TRASH_MASK
         table[is_access, column["m"]] = np.arange(int(is_access.sum()))
         return np.ascontiguousarray(table, np.int32)
+
+
+def writes_arrays(code: Code) -> bool:
+    """Whether code writes global memory; generic addresses may be those of it."""
+    op, x = (code.table[:, MicroOperation._fields.index(name)] for name in ("op", "x"))
+    writes = np.isin(op, _ACCESSES) & (op != OPERATIONS["LOAD"].number) & (x & SKIPPED == 0)
+    return bool((writes & ~np.isin(x & 7, (LOCAL, PRIVATE))).any())
 
 
 def _address_rows(name: str) -> set[str]:

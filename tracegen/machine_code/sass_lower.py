@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.execution.code import NO_SLOT, Assembler, Code
@@ -17,13 +18,16 @@ _SPARE = 8
 """Rows behind the last register that an instruction names, for the widest group that begins there."""
 _FUNCTION = re.compile(r"^\s*\.type\s+(\w+),@function", re.MULTILINE)
 _RECORDED = ("global", "private")
+Note = Callable[[Emitter, Sass, int], None]
+"""Called with an instruction and its number."""
 
 
-def lower(code: MachineCode, lanes: int = 32) -> Code:
+def lower(code: MachineCode, lanes: int = 32, note: Note | None = None) -> Code:
     """The micro-operations of a kernel for NVIDIA's GPUs from Turing on. Instructions are numbered in the order of the
     blocks; those that are not known are in `Code.unknown`.
 
     lanes : of a sub-group: 8, 16, 32 or 64
+    note : called before the micro-operations of each instruction are emitted
     """
     instructions = [one for block in code.blocks for one in block.instructions]
     read_ones = [_sass(one) for one in instructions]
@@ -41,6 +45,9 @@ def lower(code: MachineCode, lanes: int = 32) -> Code:
         assembler.block([f"{block.instructions[0].address:x}"])
         for instruction in block.instructions:
             assembler.instruction(number, instruction.address)
+            if note is not None:
+                emitter.begin(instruction, read_ones[number])
+                note(emitter, read_ones[number], number)
             if not _lowered(emitter, instruction, read_ones[number], slots):
                 assembler.unknown[number] = instruction.text
             number += 1

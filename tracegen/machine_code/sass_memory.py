@@ -14,16 +14,17 @@ COPIES = 6
 """The slot of copies to local memory."""
 _WIDTHS = "U8 S8 U16 S16 32 64 128 256 U 64 ENL2"
 _GLOBAL = f"E SYS STRONG WEAK CONSTANT CTA GPU SM EF EL LU EU NA PRIVATE MMIO LTC64B LTC128B LTC256B {_WIDTHS} INVALIDATE"
-_SPACES = {
-    **dict.fromkeys(["LDG", "STG", "RED", "REDG", "ATOMG"], o.GLOBAL),
-    **dict.fromkeys(["LDS", "STS", "ATOMS"], o.LOCAL),
+SPACES = {
+    **dict.fromkeys(["LDG", "STG", "RED", "REDG", "ATOMG", "LDGSTS"], o.GLOBAL),
+    **dict.fromkeys(["LDS", "STS", "ATOMS", "LDSM", "STSM"], o.LOCAL),
     **dict.fromkeys(["LDL", "STL"], o.PRIVATE),
     **dict.fromkeys(["LD", "ST", "ATOM"], o.GENERIC),
 }
+"""Opcode -> where its address points; of LDGSTS the one that it loads from."""
 
 
 # --- addresses --------------------------------------------------------------------------------------
-def _fields(e: Emitter, s: Sass, address: Operand, space: int) -> dict[str, int]:
+def address_fields(e: Emitter, s: Sass, address: Operand, space: int) -> dict[str, int]:
     """The rows, the offset and the modifiers of an address."""
     if address.kind != "[]":
         raise UnknownInstruction
@@ -95,8 +96,8 @@ def _load(e: Emitter, s: Sass) -> None:
     if operands[0].is_predicate and operands[0].is_true:
         operands.pop(0)
     *results, address = operands
-    size, space = _size(e, s), _SPACES[s.base]
-    fields = _fields(e, s, address, space)
+    size, space = _size(e, s), SPACES[s.base]
+    fields = address_fields(e, s, address, space)
     fields["x"] |= _modifiers(e, s, size)
     slot = e.instruction.slot if space != o.LOCAL else NO_SLOT
     if len(results) == 1 and size <= 16:
@@ -113,8 +114,8 @@ def _load(e: Emitter, s: Sass) -> None:
 @lowers("STG ST STS STL", _GLOBAL)
 def _store(e: Emitter, s: Sass) -> None:
     address, *sources = s.operands
-    size, space = _size(e, s), _SPACES[s.base]
-    fields = _fields(e, s, address, space)
+    size, space = _size(e, s), SPACES[s.base]
+    fields = address_fields(e, s, address, space)
     fields["x"] |= _modifiers(e, s, size)
     if len(sources) == 1 and size <= 16:
         return e.emit("STORE", c=_value(e, sources[0], size), **fields)
@@ -155,14 +156,14 @@ def _copy(e: Emitter, s: Sass) -> None:
     size = _size(e, s)
     words = max(1, size // 4)
     row = e.temporary(words)
-    fields = _fields(e, s, source, o.GLOBAL)
+    fields = address_fields(e, s, source, o.GLOBAL)
     fields["x"] |= _modifiers(e, s, size) | (o.BYPASS_L1 if s.has("BYPASS") else 0)
     guard = e.guard
     if p and not p[0].is_true:
         e.move(row, e.constant(*[0] * words), words)
         guard = e.both(e.mask(p[0]))
     e.emit("LOAD", guard=guard, d=row, slot=COPIES, **fields)
-    fields = _fields(e, s, to, o.LOCAL)
+    fields = address_fields(e, s, to, o.LOCAL)
     fields["x"] |= size << o.BYTES
     e.emit("STORE", c=row, **fields)
 
@@ -183,9 +184,9 @@ def _atomic(e: Emitter, s: Sass) -> None:
     results, address, values = operands[:place], operands[place], operands[place + 1 :]
     told = [one for one in results if one.is_predicate]
     row = e.result(next((one for one in results if not one.is_predicate), operand_none()))
-    name, size, space = s.one_of(*_OPERATIONS), _size(e, s), _SPACES[s.base]
+    name, size, space = s.one_of(*_OPERATIONS), _size(e, s), SPACES[s.base]
     words = size // 4
-    fields = _fields(e, s, address, space)
+    fields = address_fields(e, s, address, space)
     fields["x"] |= _modifiers(e, s, size) | _atomic_kind(s, name) << o.ATOMIC_OPERATION
     if s.has("F32", "F64", "F16x2", "BF16_V2", "BF16x2"):
         fields["x"] |= o.FLOATING | (o.PACKED if not s.has("F32", "F64") else 0)
@@ -246,7 +247,7 @@ def _matrices(e: Emitter, s: Sass) -> None:
     count = int(s.one_of("2", "4") or 1)
     if s.has("8") or not s.has("M88", "MT88"):
         raise UnknownInstruction
-    own, rows = e.temporary(), _fields(e, s, address, o.LOCAL)
+    own, rows = e.temporary(), address_fields(e, s, address, o.LOCAL)
     e.emit("ADD3", d=own, a=rows["a"], b=rows["b"], c=e.constant(rows["y"]))
     lanes, half = range(e.assembler.lanes), o.KEEP_HALF
     for k in range(count):
@@ -277,7 +278,7 @@ def _element(
 def _space(e: Emitter, s: Sass) -> None:
     """Whether a generic address lies in local (`.S`), private (`.L`) or global memory."""
     p, d, address = s.operands
-    fields = _fields(e, s, address, o.GENERIC)
+    fields = address_fields(e, s, address, o.GENERIC)
     whole, mask = e.temporary(2), e.temporary_mask()
     e.emit("ADD64", d=whole, a=fields["a"], b=fields["b"])
     windows = {"S": o.LOCAL_WINDOW, "L": o.PRIVATE_WINDOW}

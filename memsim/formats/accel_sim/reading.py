@@ -74,8 +74,7 @@ def read(path: Path, *, launch: int | None = None, memory_bytes: int = MEMORY_BY
             continue
         if traces:
             between.append(tuple(copy for one in waiting for copy in arrays.copies(*one)))
-        before = [] if traces else waiting
-        traces.append(_trace(kernels[len(traces)], command, arrays, before))
+        traces.append(_trace(kernels[len(traces)], command, arrays))
         waiting = []
     return Launches(launches=tuple(traces), between=tuple(between))
 
@@ -92,7 +91,7 @@ def _up_to(commands: Sequence[Path | Written], launch: int) -> list[Path | Writt
     return [*before, commands[places[launch]]]
 
 
-def _trace(kernel: Kernel, path: Path, arrays: AddressMap, before: Sequence[Written]) -> Trace:
+def _trace(kernel: Kernel, path: Path, arrays: AddressMap) -> Trace:
     head, columns = kernel.head, kernel.columns
     sites = _sites(kernel.sites, arrays)
     if not any(site.direction == "atomic" for site in sites):
@@ -109,7 +108,6 @@ def _trace(kernel: Kernel, path: Path, arrays: AddressMap, before: Sequence[Writ
             "version": head.version,
             "file": path.name,
             "skipped": kernel.skipped,
-            "copied_before": [list(one) for one in before],
         },
         **columns,
     )
