@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from memsim.trace import Trace
+from tests.twins.lockstep import lane_tokens_kept
 from tracegen import Workload
 from tracegen.instrumented.host import PreparedLoopy
 from tracegen.instrumented.launch import LoopyLaunch
-from tracegen.instrumented.reference import lane_tokens_kept
 from tracegen.instrumented.run import DeviceRun
 from tracegen.options import TraceOptions
 from tracegen.record import instrumented

@@ -17,9 +17,9 @@ from memsim.machine import Machine
 from memsim.trace import AccessSite, ArrayExtent
 from tracegen.executed.faults import sentence
 from tracegen.executed.sites import PRIVATE_MEMORY, Sites, code_table
-from tracegen.executed.work import KINDS, instruction_counts, work_of
+from tracegen.executed.work import KINDS, conflict_notes, instruction_counts, work_of
 from tracegen.execution.code import Code
-from tracegen.execution.run import Execution, Fault, Recorded
+from tracegen.execution.run import Execution, Fault, Recorded, writes_arrays
 from tracegen.execution.slicing import sliced
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
@@ -46,7 +46,7 @@ class ExecutedRun(LaunchTraces):
         """registers_per_item : where the user states it"""
         self.bound, self.code, self.stated_registers = bound, code, registers_per_item
         self.n_subgroup = -(-math.prod(bound.group_shape) // code.width)
-        self.executions = [Execution(sliced(code), bound.launch)]
+        self.executions = [self._execution(sliced(code))]
         self.sites = Sites(bound, code, self.executions[0].places)
         super().__init__(_Shape(bound), options, machine)
 
@@ -84,7 +84,8 @@ class ExecutedRun(LaunchTraces):
         slots = self.places(len(groups))
         while True:
             has_values = len(self.executions) > 1
-            self.bound.restore()
+            if self.execution.writes:
+                self.bound.restore()
             try:
                 recorded = self.execution.run(
                     groups,
@@ -98,9 +99,11 @@ class ExecutedRun(LaunchTraces):
             else:
                 if has_values or not recorded.needs_values:
                     return recorded
-            self.executions.append(
-                Execution(sliced(self.code, global_values=True), self.bound.launch)
-            )
+            self.executions.append(self._execution(sliced(self.code, global_values=True)))
+
+    def _execution(self, code: Code) -> Execution:
+        bound = self.bound
+        return Execution(code, bound.launch if writes_arrays(code) else bound.launch_to_read)
 
     @functools.cached_property
     def _arrays(self) -> tuple[ArrayExtent, ...]:
@@ -137,7 +140,7 @@ class ExecutedRun(LaunchTraces):
         arrays = self.bound.memory.extents
         if any(one.array == PRIVATE_MEMORY for one in sites):
             arrays = (*arrays, self._private_memory(len(ids)))
-        return Content(sites, arrays, columns, self._user_source(sites), self._compiler(sites))
+        return Content(sites, arrays, columns, self._user_source(sites), self._compiler(recorded))
 
     def _private_memory(self, n_groups: int) -> ArrayExtent:
         words = -(-self.execution.launch.private_bytes // 4)
@@ -156,14 +159,15 @@ class ExecutedRun(LaunchTraces):
         except OSError:
             return self.bound.text
 
-    def _compiler(self, sites: tuple[AccessSite, ...]) -> dict[str, Any]:
-        code = self.bound.code
+    def _compiler(self, recorded: Recorded) -> dict[str, Any]:
+        code, source = self.bound.code, self.bound.source
+        conflicts = conflict_notes(code, recorded.local_counts, lambda line: source(line).user_line)
         return {
             "target": code.target,
             **code.tools,
             "registers_per_item": code.registers_per_item,
             "skipped_instructions": len(self.execution.code.skipped),
-            "notes": list(code.notes),
+            "notes": [*code.notes, *conflicts],
             "code": code_table(code, self.sites),
         }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
@@ -11,6 +13,8 @@ from tracegen.execution.code import Code
 from tracegen.execution.run import Recorded
 
 _ACCESS, _CONSTANT = "access", "constant"
+MOST_LINES = 3
+"""Lines that a sentence names."""
 _LOCAL_BITS = (32, 64, 128)
 KINDS: tuple[str, ...] = (
     *(pipe for pipe in PIPES if pipe != "load_store"),
@@ -59,12 +63,9 @@ def instruction_counts(
 
     local_counts : as of Recorded
     """
-    instructions = [one for block in code.blocks for one in block.instructions]
+    instructions, added = _conflicts(code, local_counts)
     counts = np.zeros((len(instructions), len(KINDS)))
-    executed, _, passes = local_counts[: len(instructions)].T
-    added = np.zeros(len(instructions))
-    np.divide(passes, executed, out=added[: len(passes)], where=executed > 0)
-    for row, one, conflicts in zip(counts, instructions, added.tolist(), strict=True):
+    for row, one, conflicts in zip(counts, instructions, added, strict=True):
         kind = kind_of(one)
         row[_NUMBER[kind]] += 1
         row[_NUMBER["stalled"]] += one.stall_cycles
@@ -77,6 +78,39 @@ def instruction_counts(
                 row[_NUMBER[kind]] -= share
                 row[_NUMBER[f"paired_{bits}"]] += share
     return counts
+
+
+def _conflicts(
+    code: MachineCode, local_counts: npt.NDArray[np.int64]
+) -> tuple[list[Instruction], list[float]]:
+    """All instructions, and the passes that conflicts add to an execution of each."""
+    instructions = [one for block in code.blocks for one in block.instructions]
+    executed, _, passes = local_counts[: len(instructions)].T
+    added = np.zeros(len(instructions))
+    np.divide(passes, executed, out=added[: len(passes)], where=executed > 0)
+    return instructions, added.tolist()
+
+
+def conflict_notes(
+    code: MachineCode,
+    local_counts: npt.NDArray[np.int64],
+    user_line: Callable[[int], int | None],
+) -> list[str]:
+    """A sentence on the lines whose accesses to local memory conflict most, the worst first.
+
+    user_line : 1-based line of the compiled text -> that of the user's file, None where it is generated
+    """
+    by_line: dict[int, float] = {}
+    for one, passes in zip(*_conflicts(code, local_counts), strict=True):
+        line = user_line(one.location.line) if one.location is not None and passes > 0 else None
+        if line is not None:
+            by_line[line] = max(by_line.get(line, 0.0), passes)
+    worst = sorted((-passes, line) for line, passes in by_line.items())
+    if not worst:
+        return []
+    listed = ", ".join(f"{-passes:.3g} on line {line}" for passes, line in worst[:MOST_LINES])
+    rest = f", less on {len(worst) - MOST_LINES} further lines" if len(worst) > MOST_LINES else ""
+    return [f"Bank conflicts of shared memory add passes to each access: {listed}{rest}."]
 
 
 def work_of(

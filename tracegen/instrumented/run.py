@@ -14,13 +14,16 @@ from memsim.trace import GrowingColumns
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.instrumented.launch import LoopyLaunch
 from tracegen.instrumented.merge import merge
-from tracegen.instrumented.room import Lengths, offsets, recorded
 from tracegen.instrumented.source_run import GRANULE_ROW_BYTES, SourceRun
 from tracegen.instrumented.tokens import FAULT_WORDS
 from tracegen.recording.snapshot import Groups
 
 WHOLE_ITEMS = 1 << 26
 """Work-items that are run at a time where nothing is recorded."""
+MOST_TRIES = 8
+"""How often work-items whose paths differ from run to run are given more room."""
+
+Lengths = npt.NDArray[np.uint32]
 
 
 class Batch(NamedTuple):
@@ -113,16 +116,22 @@ class DeviceRun(SourceRun):
 
     def _batch(self, groups: Groups, counts: Lengths) -> Iterator[Batch]:
         """Work-items that take other paths than when they were counted are recorded once more, with more room."""
-        before = self.saved if self.saved is not None and not self.changed else None
-        before = self._copies("before") if before is None else before
-        took, room = recorded(
-            self.launch,
-            lambda room: self._run(groups, room),
-            lambda: self._paste(before),
-            counts,
-        )
+        saved = self.saved if self.saved is not None and not self.changed else None
+        before, launch, room = saved or self._copies("before"), self.launch, counts
+        for _ in range(MOST_TRIES):
+            took = self._run(groups, room)
+            if (took <= room).all():
+                break
+            self._paste(before)
+            most = np.maximum(took, room).astype(np.int64)
+            room = np.minimum(most + most // 4 + 16, np.iinfo(np.uint32).max).astype(np.uint32)
+        else:
+            raise KernelError(
+                f"launch {launch.index} ({launch.name}) took longer paths each of the {MOST_TRIES} times that"
+                " it was run: it has a data race"
+            )
         self.took_others |= not np.array_equal(took, counts)
-        offset, dtype = offsets(room), self.layout.encoding.dtype
+        offset, dtype = _offsets(room), self.layout.encoding.dtype
         with self.buffers.mapped(self.queue, "tokens", int(offset[-1]) + 1, dtype) as tokens:
             yield Batch(groups, tokens, offset, took)
 
@@ -137,7 +146,7 @@ class DeviceRun(SourceRun):
             return np.zeros(0, np.uint32)
         pool, queue, launch = self.buffers, self.queue, self.launch
         encoding = None if room is None else self.layout.encoding
-        offset = offsets(np.zeros(1) if room is None else room)
+        offset = _offsets(np.zeros(1) if room is None else room)
         token_bytes = 0 if encoding is None else encoding.bytes
         further = [
             pool.get("tokens", (int(offset[-1]) + 1) * token_bytes),
@@ -148,7 +157,7 @@ class DeviceRun(SourceRun):
         ]
         shape = launch.group_shape or (1,)
         items = (len(groups) * shape[0], *shape[1:])
-        enqueue(launch, launch.kernel_for(encoding), launch.probe_arguments(further), items)
+        _enqueue(launch, launch.kernel_for(encoding), launch.probe_arguments(further), items)
         with pool.mapped(queue, "fault", FAULT_WORDS, np.int64) as fault:
             if fault[0]:
                 raise launch.fault_of(fault, int(groups[fault[5]]))
@@ -182,7 +191,14 @@ class DeviceRun(SourceRun):
             cl.enqueue_copy(self.queue, buffer, copy, byte_count=buffer.size)
 
 
-def enqueue(
+def _offsets(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """(n + 1,) where each of n rows begins that lie one after another, and where the last ends."""
+    offset = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offset[1:])
+    return offset
+
+
+def _enqueue(
     launch: LoopyLaunch, kernel: Any, further: Sequence[Any], global_size: tuple[int, ...]
 ) -> None:
     """Enqueues a kernel with the launch's arguments and further ones behind them."""

@@ -12,9 +12,9 @@ import pytest
 import tracegen
 from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support import loopy_kernels as kernels
+from tests.twins.lockstep import Step, lockstep
 from tracegen.instrumented.host import PreparedLoopy, prepare
 from tracegen.instrumented.launch import LoopyLaunch
-from tracegen.instrumented.reference import Step, lockstep
 from tracegen.instrumented.run import DeviceRun
 from tracegen.options import TraceOptions
 from tracegen.record import trace_one
