@@ -102,3 +102,48 @@ def executed(
         launched = Launch(banks=machine.banks, **shape, **sizes)
         Execution(lowered, launched).run(np.arange(grid), record=False)
     return {name: memory.array(name) for name in arrays}
+
+
+DATA = 1 << 20
+"""The address of what `run_text` reads and writes."""
+
+
+def code_of(lines: Sequence[str], target: str = "sm_80") -> MachineCode:
+    """A kernel `k` of instructions in nvdisasm's words."""
+    text = ['\t.section .text.k,"ax",@progbits']
+    number = 0
+    for line in lines:
+        text.append(line if line.endswith(":") else f"        /*{16 * number:04x}*/ {line} ;")
+        number += not line.endswith(":")
+    blocks, _ = read_sass("\n".join(text) + "\n", "k", int(target[3:]))
+    return MachineCode(kernel="k", target=target, blocks=blocks, registers_per_item=64)
+
+
+def run_text(
+    lines: Sequence[str],
+    inputs: Mapping[str, Any],
+    outputs: Sequence[str],
+    *,
+    local_bytes: int = 0,
+    banks: Mapping[int, Any] | None = None,
+) -> list[Any]:
+    """(32,) uint32 of each output register after the instructions. inputs : register -> (32,) of 32 bits; R200 and up are taken"""
+    data = np.zeros((len(inputs) + len(outputs), 32), np.uint32)
+    for row, value in zip(data, inputs.values(), strict=False):
+        row[:] = np.asarray(value).view(np.uint32)
+    program = [f"MOV R200, {DATA:#x}", "MOV R201, 0x0", "S2R R202, SR_TID.X"]
+    program.append("IMAD.WIDE.U32 R200, R202, 0x4, R200")
+    program += [f"LDG.E {name}, [R200.64+{128 * k:#x}]" for k, name in enumerate(inputs)]
+    program += lines
+    for k, name in enumerate(outputs, len(inputs)):
+        program.append(f"STG.E [R200.64+{128 * k:#x}], {name}")
+    lowered = lower(code_of([*program, "EXIT"]))
+    assert not lowered.unknown, lowered.unknown
+    held = execution.Memory(
+        arrays=[("data", DATA, data.view(np.uint8).reshape(-1))],
+        banks=dict(banks or {}),
+        local_bytes=local_bytes,
+        private_bytes=64,
+    )
+    execution.run_group(lowered, execution.Launch((32, 1, 1)), (0, 0, 0), held, 100_000)
+    return list(data[len(inputs) :])

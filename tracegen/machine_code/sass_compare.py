@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracegen.execution import operations as o
-from tracegen.execution.operations import TRASH_MASK, ZERO_ROW
+from tracegen.execution.operations import ALWAYS, TRASH_MASK, ZERO_ROW
 from tracegen.machine_code.sass_emit import Emitter, UnknownInstruction, carries, lowers
 from tracegen.machine_code.sass_integers import BOOLEANS, PACKED, RELATIONS, SIZES, add, each_part
 from tracegen.machine_code.sass_text import Operand, Sass
@@ -24,14 +24,14 @@ def _compare(e: Emitter, s: Sass) -> None:
     results = {"d": e.result_mask(d), "e": e.result_mask(second)}
     if not s.has("EX"):
         return e.emit(kind, a=rows[0], b=rows[1], m=e.mask(p), x=relation | combine, **results)
-    # Of numbers of several words, `low` is the result for the lower ones: it counts where the higher ones are equal.
-    compared = e.temporary_mask()
+    # Of numbers of several words, `low` is the result for the lower ones: it counts where the higher ones are equal. PT is left out.
+    lower, compared = e.mask(low[0]) if low else ALWAYS, e.temporary_mask()
     if relation in (RELATIONS["EQ"], RELATIONS["NE"]):
         how = o.COMBINE_AND if relation == RELATIONS["EQ"] else o.COMBINE_OR
-        e.emit(kind, d=compared, a=rows[0], b=rows[1], m=e.mask(low[0]), x=relation | how)
+        e.emit(kind, d=compared, a=rows[0], b=rows[1], m=lower, x=relation | how)
     else:
         equal = e.temporary_mask()
-        e.emit(kind, d=equal, a=rows[0], b=rows[1], m=e.mask(low[0]), x=o.EQUAL)
+        e.emit(kind, d=equal, a=rows[0], b=rows[1], m=lower, x=o.EQUAL)
         strict = relation & ~o.EQUAL
         e.emit(kind, d=compared, a=rows[0], b=rows[1], m=2 * equal, x=strict | o.COMBINE_OR)
     return combined(e, results, compared, e.mask(p), combine)

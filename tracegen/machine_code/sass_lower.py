@@ -6,11 +6,14 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 
+from msgspec import structs
+
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.execution.code import NO_SLOT, Assembler, Code
 from tracegen.execution.operations import ALWAYS
-from tracegen.machine_code import sass_halves, sass_memory, sass_warp  # noqa: F401
+from tracegen.machine_code import sass_halves, sass_warp  # noqa: F401
 from tracegen.machine_code.sass_emit import HANDLERS, Emitter, UnknownInstruction
+from tracegen.machine_code.sass_memory import COPIES
 from tracegen.machine_code.sass_text import Sass, read
 
 _REGISTER = re.compile(r"(?<![\w$.@])(UR|R|UP|P|B)(\d+)(?![\w$])")
@@ -32,12 +35,12 @@ def lower(code: MachineCode, lanes: int = 32, note: Note | None = None) -> Code:
     instructions = [one for block in code.blocks for one in block.instructions]
     read_ones = [_sass(one) for one in instructions]
     assembler = Assembler(lanes=max(lanes, 32), width=lanes)
-    slots, copies = _slots(instructions, read_ones)
+    slots, copies, counted = _slots(instructions, read_ones)
     outside = set(_FUNCTION.findall(code.listing)) - {code.kernel}
     emitter = Emitter(
         assembler,
         _sizes(instructions),
-        copy_slots=copies,
+        copy_slots=copies | counted,
         asserts=outside == {"__assertfail"},
     )
     number = 0
@@ -48,8 +51,12 @@ def lower(code: MachineCode, lanes: int = 32, note: Note | None = None) -> Code:
             if note is not None:
                 emitter.begin(instruction, read_ones[number])
                 note(emitter, read_ones[number], number)
-            if not _lowered(emitter, instruction, read_ones[number], slots):
+            is_counted = instruction.slot in counted
+            one = structs.replace(instruction, slot=COPIES) if is_counted else instruction
+            if not _lowered(emitter, one, read_ones[number], slots):
                 assembler.unknown[number] = instruction.text
+            if is_counted:
+                assembler.emit("COPIES_END", guard=ALWAYS)
             number += 1
     return assembler.finish()
 
@@ -94,12 +101,20 @@ def _sizes(instructions: list[Instruction]) -> dict[str, int]:
     return {kind: most[kind] or _SPARE for kind in ("R", "UR", "B")}
 
 
-def _slots(instructions: list[Instruction], read_ones: list[Sass]) -> tuple[int, frozenset[int]]:
-    """The scoreboards that accesses to global and private memory name, as bits, and those of groups of copies."""
+def _slots(
+    instructions: list[Instruction], read_ones: list[Sass]
+) -> tuple[int, frozenset[int], frozenset[int]]:
+    """The scoreboards that accesses to global and private memory name, as bits; those of groups of copies; and those of whose
+    accesses all but some are waited for (`DEPBAR.LE SB0, 0x1`): of these each access ends a group of its own."""
     named = [one.slot for one in instructions if one.slot != NO_SLOT and _is_recorded(one)]
     pairs = zip(instructions, read_ones, strict=True)
     copies = frozenset(one.slot for one, sass in pairs if sass.base == "LDGDEPBAR")
-    return sum(1 << slot for slot in set(named)), copies
+    counted = frozenset(
+        int(sass.operands[0].text[2:])
+        for sass in read_ones
+        if sass.base == "DEPBAR" and len(sass.operands) > 1 and sass.operands[1].number > 0
+    )
+    return sum(1 << slot for slot in set(named)), copies, counted - copies
 
 
 def _is_recorded(instruction: Instruction) -> bool:

@@ -139,10 +139,11 @@ def _value(e: Emitter, source: Operand, size: int) -> int:
 
 @lowers("LDC ULDC LDCU", "U8 S8 U16 S16 32 64 128 U IL IS ISL")
 def _load_constant(e: Emitter, s: Sass) -> None:
+    """Addresses of `.IL` count through all banks, which lie behind each other in bank 0."""
     d, a = s.operands
     size = _size(e, s)
     words = max(1, size // 4)
-    if a.kind != "c" or s.has("IL", "IS", "ISL"):
+    if a.kind != "c" or s.has("IS", "ISL"):
         raise UnknownInstruction
     if not a.parts and size >= 4:
         return e.move(e.result(d), e.assembler.bank(a.number, a.offset, words), words)

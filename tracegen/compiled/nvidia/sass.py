@@ -34,6 +34,8 @@ _INSTRUCTION = re.compile(
     r"(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>.*?)\s*;"
 )
 _ENCODING = re.compile(r"[ \t]*/\* 0x[0-9a-f]{16} \*/")
+_LOWER_HALF = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
+_NOT_A_NUMBER = re.compile(r"[+-][QS]NAN")
 _UPPER_HALF = re.compile(r"^\s+/\* 0x([0-9a-f]{16}) \*/\s*$")
 _TABLE = re.compile(r"BRANCH_TARGETS ([^\"]*)")
 _REMARK = re.compile(r'\(\*"[^"]*"\*\)|\s[&?]\S+')
@@ -125,6 +127,8 @@ class _SassReader:
         table = _TABLE.search(match["operands"])
         listed = _REMARK.sub("", match["operands"])
         operands = [part.strip() for part in _OPERAND.findall(listed) if part.strip()]
+        if "NAN" in listed:
+            operands = _with_payload(operands, match)
         is_spill = "SpillRefill" in match["operands"]
         registers_read = self.operands if self.capability >= VOLTA else None
         instruction = _instruction(
@@ -210,6 +214,16 @@ def _instruction(
         origin=origin,
         read_cycles=registers_read.cycles(pipe, reads, operands) if registers_read else 1,
     )
+
+
+def _with_payload(operands: list[str], match: re.Match[str]) -> list[str]:
+    """Immediates that are not a number as the 32 bits that the encoding has: nvdisasm writes all of them alike, and they may be
+    the upper half of a double."""
+    encoding = _LOWER_HALF.search(match.string, match.end())
+    if encoding is None or match["opcode"].startswith("H"):  # of halves there are two in 32 bits
+        return operands
+    bits = f"0x{encoding[1][:8]}"
+    return [bits if _NOT_A_NUMBER.fullmatch(one) else one for one in operands]
 
 
 def _upper_half(line: str) -> int | None:

@@ -1,0 +1,87 @@
+"""Random kernels: their machine code against the same text compiled for this computer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support import gcn_runs, sass_runs
+from tests.support.compilers import needs_amd, needs_nvidia
+from tests.support.random_cuda import (
+    N_INPUTS,
+    N_THREADS,
+    WORDS,
+    Kernel,
+    device_text,
+    host_results,
+    kernel,
+)
+from tests.support.sass_runs import ptx_of
+
+NVIDIA = ("-fmad=false", "-w")
+"""Without them NVRTC fuses products and sums, which this computer's compiler is told not to do."""
+AMD = ("-ffp-contract=off", "-munsafe-fp-atomics")
+TARGETS = ("sm_75", "sm_80", "sm_90", "sm_120", "gfx90a")
+AT_ONCE = 20
+"""Kernels that are compiled at once."""
+
+
+def inputs(seed: int) -> Any:
+    """(N_THREADS, N_INPUTS) uint32"""
+    given = np.random.default_rng(seed).integers(0, 1 << 32, (N_THREADS, N_INPUTS), dtype=np.uint32)
+    given[:16] &= 255
+    given[16], given[17] = 0, 0xFFFFFFFF
+    given[18:24] |= 0x80000000
+    return given
+
+
+def differing(kernels: list[Kernel], given: Any, target: str, by_twin: bool = False) -> list[str]:
+    """The kernels that leave other variables than on this computer, in any bit of any thread."""
+    names = [one.name for one in kernels]
+    arrays = {"in": given.ravel(), "out": np.zeros(N_THREADS * WORDS, np.uint32)}
+    is_amd = target.startswith("gfx")
+    wanted = host_results(kernels, given, 64 if is_amd else 32)
+    results = {}
+    if is_amd:
+        codes = gcn_runs.compiled(device_text(kernels, amd=True), target, names, AMD)
+        for name in names:
+            results[name] = gcn_runs.executed(codes[name], arrays, ["in", "out"], block=N_THREADS)
+    else:
+        codes = sass_runs.compiled(ptx_of(device_text(kernels), NVIDIA), target, names)
+        for name in names:
+            results[name] = sass_runs.executed(
+                codes[name], arrays, ["in", "out"], block=N_THREADS, by_twin=by_twin, limit=1 << 20
+            )
+    return [
+        name
+        for name in names
+        if not np.array_equal(results[name]["out"].reshape(N_THREADS, WORDS), wanted[name])
+    ]
+
+
+@needs_nvidia
+@pytest.mark.parametrize("target", ["sm_80", "sm_120"])
+def test_random_kernels_on_nvidia(target: str) -> None:
+    assert not differing([kernel(f"k{seed}", seed) for seed in range(2)], inputs(0), target)
+
+
+@needs_amd
+def test_random_kernels_on_amd() -> None:
+    kernels = [kernel(f"k{seed}", seed, amd=True) for seed in range(2)]
+    assert not differing(kernels, inputs(0), "gfx90a")
+
+
+@needs_nvidia
+@needs_amd
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("first", range(1000, 1600, AT_ONCE))
+def test_many_random_kernels(first: int, target: str) -> None:
+    """Together 3,000."""
+    seeds = range(first, first + AT_ONCE)
+    amd = target.startswith("gfx")
+    kernels = [kernel(f"k{seed}", seed + 10_000 * TARGETS.index(target), amd) for seed in seeds]
+    assert not differing(kernels, inputs(first), target)
