@@ -4,12 +4,12 @@ This is the only reader of Loopy expressions, and it names operations as feature
 (`calib.counting.language.OPERATIONS`). It follows the expressions as Loopy prints them. A branch of
 an `if` counts where its condition holds: an affine condition narrows the points (`Reach.under`); a
 condition on values from memory is kept by its text, and the user or a trace has to supply how often
-it holds. Time prediction needs no points and passes `Reach.anywhere()`.
+it holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,14 +30,9 @@ Direction = Literal["load", "store", "atomic"]
 
 @dataclass(frozen=True)
 class StaticAccess:
-    """One access in an instruction's text.
-
-    expression : the subscript, or the variable of a scalar
-    in_index : whether it is part of another access's index
-    """
+    """One access in an instruction's text. in_index : whether it is part of another access's index"""
 
     reach: Reach
-    expression: Any
     memory: Memory
     array: Any
     dtype: str
@@ -50,27 +45,17 @@ class StaticAccess:
 
 @dataclass(frozen=True)
 class StaticOperations:
-    """Operations in an instruction's text: `number` of one kind.
-
-    with_local_operand : the number of them with a term or factor in local memory
-    """
+    """Operations in an instruction's text: `number` of one kind."""
 
     reach: Reach
     name: str
     dtype: str
     number: int
     in_index: bool
-    with_local_operand: int = 0
 
 
 class InstructionReader(Mapper):  # type: ignore[misc]
-    """Collects the accesses and operations of one instruction; call `instruction` once.
-
-    private_reads, private_writes : names of private variables that it uses and assigns
-    """
-
-    fuses_integers = False
-    """Whether an integer product that is added counts as one multiply-add."""
+    """Collects the accesses and operations of one instruction; call `instruction` once."""
 
     def __init__(self, kernel: Any, callables: Mapping[Any, Any]) -> None:
         super().__init__()
@@ -78,8 +63,6 @@ class InstructionReader(Mapper):  # type: ignore[misc]
         self.types = TypeReader(kernel, callables)
         self.accesses: list[StaticAccess] = []
         self.ops: list[StaticOperations] = []
-        self.private_reads: set[str] = set()
-        self.private_writes: set[str] = set()
         self.in_index = 0
 
     def instruction(self, instruction: Any, reach: Reach) -> None:
@@ -134,14 +117,12 @@ class InstructionReader(Mapper):  # type: ignore[misc]
         array = self._array(name)
         memory = None if array is None else memory_of(array)
         if memory is None:
-            if isinstance(array, TemporaryVariable):
-                (self.private_reads if direction == "load" else self.private_writes).add(name)
             return
         dtype = self._dtype(expr) if field is not None else _dtype_name(array.dtype)
         text = readable(node) + (f".{field}" if field else "")
         self.accesses.append(
             StaticAccess(
-                *(reach, node, memory, array, dtype, direction, _tag(node), index, text),
+                *(reach, memory, array, dtype, direction, _tag(node), index, text),
                 self.in_index > 0,
             )
         )
@@ -162,30 +143,25 @@ class InstructionReader(Mapper):  # type: ignore[misc]
     def map_sum(self, expr: Any, reach: Reach) -> None:
         dtype = self._dtype(expr)
         adds = len(expr.children) - 1
-        addends, fused, fused_local = [], 0, 0
+        fused = 0
         for child in expr.children:
             factors = _factors(child)
-            fusable = len(factors) >= 2 and fused < adds and self._fuses(dtype)
+            fusable = len(factors) >= 2 and fused < adds and dtype.startswith("float")
             if fusable and self._dtype(child) == dtype:
                 fused += 1
-                fused_local += self._has_local(factors)
                 for factor in factors:
                     self.rec(factor, reach)
                 self._op("mul", dtype, len(factors) - 2, reach)
             else:
-                if len(factors) < 2:
-                    addends.append(factors or [child])
                 self.rec(child, reach)
-        self._op("madd", dtype, fused, reach, fused_local)
-        adds -= fused
-        local_addends = sum(self._has_local(addend) for addend in addends)
-        self._op("add", dtype, adds, reach, min(adds, local_addends))
+        self._op("madd", dtype, fused, reach)
+        self._op("add", dtype, adds - fused, reach)
 
     def map_product(self, expr: Any, reach: Reach) -> None:
         factors = _factors(expr)
         for factor in factors:
             self.rec(factor, reach)
-        self._op("mul", self._dtype(expr), len(factors) - 1, reach, self._has_local(factors))
+        self._op("mul", self._dtype(expr), len(factors) - 1, reach)
 
     def map_quotient(self, expr: Any, reach: Reach) -> None:
         self._operation("div", expr, (expr.numerator, expr.denominator), reach)
@@ -291,19 +267,9 @@ class InstructionReader(Mapper):  # type: ignore[misc]
             return  # compilers fold constants
         super().rec(expr, reach)
 
-    def _op(self, name: str, dtype: str, number: int, reach: Reach, with_local: int = 0) -> None:
+    def _op(self, name: str, dtype: str, number: int, reach: Reach) -> None:
         if number > 0:
-            in_index = self.in_index > 0
-            self.ops.append(StaticOperations(reach, name, dtype, number, in_index, with_local))
-
-    def _fuses(self, dtype: str) -> bool:
-        return dtype.startswith("float") or self.fuses_integers
-
-    def _has_local(self, operands: Sequence[Any]) -> int:
-        """1 where an operand is an element of an array in local memory, else 0."""
-        subscripts = [each for each in operands if isinstance(each, p.Subscript)]
-        arrays = [self._array(_name(each)) for each in subscripts]
-        return int(any(each is not None and memory_of(each) == "local" for each in arrays))
+            self.ops.append(StaticOperations(reach, name, dtype, number, self.in_index > 0))
 
     def _dtype(self, expr: Any) -> str:
         return _dtype_name(self.types(expr))

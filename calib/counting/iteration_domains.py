@@ -37,7 +37,7 @@ class Grid:
 class Reach:
     """The points at which something runs.
 
-    domain : isl.Set whose dims are inames; None for a reader of instructions that needs no points
+    domain : isl.Set whose dims are inames
     inames : names of the dims: group axes, local axes, then loops from the outermost
     n_group, n_local : number of group axes and of local axes
     starts : loops that work-items start at different values, innermost first; for each the first
@@ -54,15 +54,8 @@ class Reach:
     trips: tuple[str, ...] = ()
     taken: tuple[tuple[str, bool], ...] = ()
 
-    @classmethod
-    def anywhere(cls) -> Reach:
-        """A reach without points, which conditions do not narrow."""
-        return cls(None, (), 0, 0)
-
     def under(self, condition: Any, holds: bool) -> Reach:
         """The part where a condition holds, or where it fails."""
-        if self.domain is None:
-            return self
         satisfied = condition_to_set(self.domain.get_space(), condition)
         if satisfied is None:
             return replace(self, taken=(*self.taken, (readable(condition), holds)))

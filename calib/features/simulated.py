@@ -7,14 +7,15 @@ A snapshot of each launch is traced for a machine and replayed on it under rando
             * groups of the launch / groups traced
 
 The quotient is needed because the part of a snapshot that only warms the caches is not counted.
-Launches are replayed separately, each with cold caches. Accesses that a compiler would remove are
-not traced. Data written but not yet evicted at the end of a snapshot are not counted:
+Launches are replayed separately, each with cold caches. Accesses are those of the source, in its order, but for
+those that a compiler would surely remove. Data written but not yet evicted at the end of a snapshot are not counted:
 dram_write_bytes is too small if the snapshot writes less than a few times the capacity of the last
 cache; larger EvaluationContext.snapshot_groups help.
 """
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -32,9 +33,10 @@ from calib.counting.kernel_arguments import sizes_of, workload_of
 from calib.counting.language import FeatureError, SimulatedFeature
 from calib.features.context import EvaluationContext
 from calib.whole_replay import whole_replay
-from memsim.errors import SnapshotWarning
+from memsim.errors import KernelError, SnapshotWarning
 from memsim.machine import Machine
 from memsim.trace import Trace
+from tracegen import Workload
 
 Floats = npt.NDArray[np.float64]
 KEPT = 64
@@ -96,18 +98,26 @@ def simulation(kernel: Any, env: Mapping[str, int], context: EvaluationContext) 
         context.snapshot_groups,
     )
     if key not in _RESULTS:
-        traces = tracegen.trace_launches(
-            workload_of(kernel, env),
-            machine,
-            groups=context.snapshot_groups,
-            context=context.cl_context,
-        )
+        traces = _in_source_order(workload_of(kernel, env), machine, context)
         parts = [_of_launch(trace, machine, context) for trace in traces]
         _RESULTS[key] = ((kernel, context.machine), _together(parts))
         while len(_RESULTS) > KEPT:
             _RESULTS.popitem(last=False)
     _RESULTS.move_to_end(key)
     return _RESULTS[key][1]
+
+
+def _in_source_order(
+    workload: Workload, machine: Machine, context: EvaluationContext
+) -> list[Trace]:
+    """Traces of all launches. Features name accesses of the source, which machine code may merge, widen or leave out."""
+    traced = functools.partial(
+        tracegen.trace_launches, workload, machine, groups=context.snapshot_groups
+    )
+    try:
+        return traced(tracer="polyhedral")
+    except KernelError:  # addresses depend on data, so that the kernel must run
+        return traced(tracer="instrumented", context=context.cl_context)
 
 
 def _of_launch(trace: Trace, machine: Machine, context: EvaluationContext) -> Simulated:

@@ -57,6 +57,16 @@ def test_reuse_stays_in_the_caches(context: Any) -> None:
     assert 0 < missed <= 16 * 256
 
 
+@pytest.mark.parametrize("on_a_device", [True, False])
+def test_accesses_are_those_of_the_source_whether_a_device_is_given_or_not(
+    on_a_device: bool, context: Any
+) -> None:
+    """Compiled code loads what a loop needs in a wider or an earlier access; the feature names that of the source."""
+    n = 32
+    loads = value("f_sim_l1_sectors_load", matmul.naive(n), context if on_a_device else None)
+    assert loads == n**3 / 32 * 4
+
+
 def test_a_snapshot_is_scaled_to_its_launch(context: Any) -> None:
     """Half of a snapshot's accesses warm the caches and are not counted."""
     n = 1 << 22

@@ -74,16 +74,15 @@ def test_a_resource_that_is_twice_as_fast_saves_at_most_half(prediction: Predict
         assert 0.5 * total * 0.999 <= one["time_s"] <= total * 1.02, one
 
 
-def test_operations_of_a_source_are_counted_and_rated(traced: list[Trace], replay: Replay) -> None:
-    """A product of matrices of n^2 takes 2 n^3 operations; Loopy's source says how many there are."""
-    from calib.prediction.options import PredictOptions
-    from calib.prediction.prediction import predict
-
-    made = predict(traced, V100, PredictOptions(trials=2))
-    (rate,) = operation_rates(made)
-    assert rate["per_s"] * made.timing.estimate.mean == pytest.approx(2 * 64**3)
+@needs_clang
+def test_instructions_of_floating_point_units_are_rated(prediction: Prediction) -> None:
+    """A product of matrices of n^2 takes 2 n^3 operations; products of integers, a few in each group, run on the same
+    units and are not told apart."""
+    (rate,) = operation_rates(prediction)
+    done = rate["per_s"] * prediction.timing.estimate.mean
+    assert 2 * 64**3 <= done <= 1.25 * 2 * 64**3
     assert rate["peak_per_s"] == pytest.approx(2 * 64 * V100.n_cores * V100.clock_hz)
-    assert not rate["at_most"]
+    assert rate["at_most"]
 
 
 def test_a_machine_without_throughputs_has_no_time(traced: list[Trace], replay: Replay) -> None:

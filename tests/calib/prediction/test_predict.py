@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from memsim.machine.file import load_machine
 from memsim.machine.parts import Translation
 from memsim.report import bound, read_time, seconds
 from tests.support.command_line import RunMemsim
+from tests.support.compilers import needs_nvidia
 from tests.support.kernel_matrix import FORTRAN, FORTRAN_ARGS
 
 KERNELS = Path(matmul.__file__).parent
@@ -46,9 +48,7 @@ def scale(n: int):
 
 def predicted(workload: Any, machine: Any = V100, **settings: Any) -> Any:
     traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
-    return predict(
-        workload, traces, machine, PredictOptions(**{"trials": 4, "jobs": 1, **settings})
-    )
+    return predict(traces, machine, PredictOptions(**{"trials": 4, "jobs": 1, **settings}))
 
 
 @pytest.fixture(scope="module")
@@ -237,6 +237,73 @@ def test_a_stream_is_bound_by_dram_and_takes_its_bytes() -> None:
     assert float(prediction.timing.floors_s["DRAM"].mean()) == pytest.approx(
         3 * 4 * n / bandwidth, rel=0.05
     )
+
+
+TRIAD = "c[i] = a[i] + 2 * b[i];"
+
+
+@needs_nvidia
+def test_a_triad_takes_as_long_in_any_language() -> None:
+    """Its bytes, its instructions but for a few, and what it would take without latency, are the same."""
+    n = 1 << 22
+    arrays = [np.ones(n, np.float32) for _ in range(3)]
+    parameters = ("const float *{0} a", "const float *{0} b", "float *{0} c")
+    cuda = ", ".join(one.format("__restrict__") for one in parameters)
+    opencl = ", ".join(f"__global {one.format('restrict')}" for one in parameters)
+    made = [
+        stream.triad(n=n),
+        tracegen.CudaWorkload(
+            source=f"__global__ void k({cuda}) {{ int i = blockIdx.x * blockDim.x + threadIdx.x; {TRIAD} }}",
+            kernel="k",
+            arguments=arrays,
+            grid=n // 256,
+            block=256,
+        ),
+        tracegen.OpenCLWorkload(
+            source=f"__kernel void k({opencl}) {{ int i = get_global_id(0); {TRIAD} }}",
+            kernel="k",
+            arguments=arrays,
+            global_size=n,
+            local_size=256,
+        ),
+    ]
+    least = 3 * 4 * n / (V100.dram.usable_bandwidth_bytes_per_cycle * V100.clock_hz)
+    settings = PredictOptions(trials=2, jobs=1)
+    times, hidden = [], []
+    for workload in made:
+        traces = tracegen.trace_snapshots(workload, V100, snapshots=1)
+        prediction = predict(traces, V100, settings)
+        assert not any("arithmetic is not counted" in note for note in prediction.notes)
+        assert float(prediction.timing.floors_s["DRAM"].mean()) == pytest.approx(least, rel=0.05)
+        counted = Counter[str]()
+        for number, runs in prediction.program.occurrences().items():
+            for name, count in prediction.program.blocks[number].operations.items():
+                counted[name] += runs * count  # type: ignore[assignment]
+        assert counted["issued_access"] == 3
+        times.append(prediction.timing.estimate.mean)
+        changed = predict_changed(prediction, traces, settings, parse("no-latency", V100))
+        hidden.append(changed.timing.estimate.mean)
+    assert times == pytest.approx([times[0]] * 3, rel=0.03)
+    assert hidden == pytest.approx([hidden[0]] * 3, rel=0.03)
+    assert max(hidden) <= min(times)
+
+
+def test_only_loopy_kernels_have_an_order_of_the_source(
+    run_memsim: RunMemsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scale.cl").write_text(SCALE)
+    (tmp_path / "args.py").write_text("import numpy as np\n" + SCALE_ARGS)
+    kernel = ("scale.cl:scale", "--args", "args.py:scale", "-m", "v100", "--tracer", "instrumented")
+    for command, words in (
+        ("predict", ("--set", "n=64")),
+        ("advise", ("--set", "n=64")),
+        ("sweep", ("--set", "n=64,128", "--jobs", "1")),
+        ("tune", ("--over", "n=64,128", "--jobs", "1")),
+    ):
+        ended = run_memsim(command, *kernel, *words)
+        assert ended.code == 2, command
+        assert "reads Loopy kernels" in ended.err
 
 
 def test_registers_change_the_resident_groups() -> None:
