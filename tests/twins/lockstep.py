@@ -28,9 +28,6 @@ def lane_tokens_kept(
             kept.append((position, index))
         if key >= 0:
             known[key] = index
-        if probe.closes >= 0:
-            for killed in kills[probe.closes]:
-                known.pop(killed, None)
     return kept
 
 
@@ -87,9 +84,4 @@ def lockstep(
             made_known[key] = len(steps) if probe.kind == "load" else waits
             steps.append(Step(position, None if barrier else active, starts, waits))
             fresh = barrier
-        if probe.closes >= 0:
-            fresh = True
-            for n in passed:
-                for killed in kills[probe.closes]:
-                    known[n].pop(killed, None)
     return steps

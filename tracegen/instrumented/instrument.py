@@ -12,16 +12,6 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from memsim.errors import KernelError
-from tracegen.c_source.expressions import names_in
-from tracegen.c_source.statements import (
-    Function,
-    Statement,
-    assigned_names,
-    assignment,
-    kernel_functions,
-    loop_header,
-    read_statements,
-)
 from tracegen.instrumented.flow import Flow, Need
 from tracegen.instrumented.mark_table import MarkTable
 from tracegen.instrumented.marks import (
@@ -35,6 +25,16 @@ from tracegen.instrumented.marks import (
     strip_calls,
 )
 from tracegen.instrumented.probes import Probe, Program
+from tracegen.instrumented.statements import (
+    Function,
+    Statement,
+    assigned_names,
+    assignment,
+    kernel_functions,
+    loop_header,
+    names_in,
+    read_statements,
+)
 from tracegen.instrumented.tokens import ARGUMENTS, EPILOGUE, PROBE_SOURCE, PROLOGUE
 
 MAX_POSITIONS = 1 << 16
@@ -123,9 +123,7 @@ class _Numbering:
         edge = COMMENT.search(self.text, start, end)
         assert edge is not None, "a loop without its mark"
         assert CALL.search(self.text, start, end) is None, "a loop bound that reads memory"
-        header = loop_header(self.text[start:end])
-        assert header is not None, "a loop without a counter"
-        variable = header.counter
+        variable = loop_header(self.text[start:end]).counter
         first = len(self.probes)
         bounds = self._names(start, end) - {variable}
         self.flow.assign(variable, bounds, ())
@@ -137,34 +135,7 @@ class _Numbering:
             return
         assigned = assigned_names(self.text, statement.children[0])
         self._add(Probe("edge", index=variable, assigned=assigned), Need())
-        token = f", _tg_event(&_tg, TG_AT({last}))"
-        if self._always_ends(statement.children[0]):
-            self.probes[last - 1] = replace(self.probes[last - 1], closes=last)
-            token = ""
-        self.edits.append((edge.start(), edge.end(), token))
-
-    def _always_ends(self, body: Statement) -> bool:
-        """Whether the last probe of a loop's body runs in every iteration: its token then marks the back-edge."""
-        if body.kind == "block":
-            for child in reversed(body.children):
-                if self._has_probe(child):
-                    return self._always_ends(child)
-        plain = strip(self.text[body.start : body.end])
-        marked = calls(self.text, body.start, body.end)
-        in_store_only = self.probes[-2].kind != "atomic" if len(self.probes) > 1 else True
-        return (
-            body.kind == "expression"
-            and bool(marked)
-            and in_store_only
-            and not re.search(r"[?]|&&|[|][|]", plain)
-        )
-
-    def _has_probe(self, statement: Statement) -> bool:
-        return any(
-            match.group(1) in "bp" if match.re is COMMENT else "clamp" not in match.group()
-            for pattern in (COMMENT, CALL)
-            for match in pattern.finditer(self.text, statement.start, statement.end)
-        )
+        self.edits.append((edge.start(), edge.end(), f", _tg_event(&_tg, TG_AT({last}))"))
 
     def _simple(self, statement: Statement) -> None:
         instruction = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tracegen.c_source.statements import closing
+from tracegen.instrumented.statements import closing
 
 CALL = re.compile(r"\b_tg_(?:load|store|atomic|clamp)_(\d+)\(")
 COMMENT = re.compile(r"/\*@tg ([a-z])(\d*)\*/")

@@ -237,7 +237,9 @@ def take(
     if kind == EDGE:
         if reduced:
             _forget(tables, position, lanes, step, n_lane)
-        return _with_fresh(progress)
+        return Progress(
+            progress.n_access, progress.n_granule, progress.start, progress.sequence, True
+        )
     key = tables.key[position]
     track = reduced and key >= 0
     kept = step
@@ -253,11 +255,6 @@ def take(
                 lanes.known[key, lanes.lanes[step.row, k]] = lanes.address[k]
     if kept.n_active > 0:
         progress = _write(tables, lanes, kept, track, progress, out)
-    edge = tables.closes[position]
-    if edge >= 0:
-        if reduced:
-            _forget(tables, edge, lanes, step, n_lane)
-        progress = _with_fresh(progress)
     return progress
 
 
@@ -307,12 +304,6 @@ def _write(
         this_access if begins else progress.sequence,
         kind == BARRIER,
     )
-
-
-@inner
-def _with_fresh(progress: Progress) -> Progress:
-    """The next access begins a sequence."""
-    return Progress(progress.n_access, progress.n_granule, progress.start, progress.sequence, True)
 
 
 @inner

@@ -19,7 +19,6 @@ class Probe:
     gathers : whether the index itself reads memory
     line : 1-based, in the plain code; 0 of back-edges and barriers
     assigned : of a back-edge, the variables that the loop's body assigns
-    closes : position of the back-edge that always follows this access, and so needs no token
     index_feeds : positions of the loads that the address depends on
     feeds : those, the loads on which it depends whether the access happens, and, unless it is a load,
         those that the stored value depends on
@@ -34,7 +33,6 @@ class Probe:
     gathers: bool = False
     line: int = 0
     assigned: frozenset[str] = frozenset()
-    closes: int = -1
     index_feeds: frozenset[int] = frozenset()
     feeds: frozenset[int] = frozenset()
 

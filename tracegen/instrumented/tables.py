@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracegen.c_source.expressions import names_in
 from tracegen.instrumented.probes import Probe
+from tracegen.instrumented.statements import names_in
 
 LOAD, STORE, ATOMIC, EDGE, BARRIER = range(5)
 _KINDS = {"load": LOAD, "store": STORE, "atomic": ATOMIC, "edge": EDGE, "barrier": BARRIER}
@@ -26,7 +26,6 @@ class ProbeTables(NamedTuple):
     The address of an access is base + index * stride, and it accesses `size` bytes.
     key : accesses of one key compute one address from one text; -1 where no key is tracked
     kill : the keys that a back-edge or a store makes unknown
-    closes : the back-edge behind an access that ends a loop's body, -1 elsewhere
     feed : the sites whose latest value a position needs before it is issued
     """
 
@@ -38,7 +37,6 @@ class ProbeTables(NamedTuple):
     key: npt.NDArray[np.int32]
     kill_offset: npt.NDArray[np.int64]
     kill: npt.NDArray[np.int32]
-    closes: npt.NDArray[np.int32]
     feed_offset: npt.NDArray[np.int64]
     feed: npt.NDArray[np.int32]
     n_key: int
@@ -72,7 +70,6 @@ def tables(
         key=np.array(key, np.int32),
         kill_offset=kill_offset,
         kill=kill,
-        closes=np.array([probe.closes for probe in probes], np.int32),
         feed_offset=feed_offset,
         feed=feed,
         n_key=max(key, default=-1) + 1,

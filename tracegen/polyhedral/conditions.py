@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memsim.errors import KernelError
-from tracegen.c_source.expressions import Node, Unreadable, integer, is_truth
 from tracegen.instrumented.probes import Program
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.arithmetic import operate
 from tracegen.polyhedral.code import CodeWriter
+from tracegen.polyhedral.expressions import Node, Unreadable, integer, is_truth
 from tracegen.polyhedral.forms import GROUP, LANE, Affine, Unknown, Value, symbol
 from tracegen.polyhedral.positions import has_probe, positions
 
@@ -53,7 +53,6 @@ class Lowering:
         self.code = CodeWriter()
         self.names: dict[str, Value] = {}
         self.n_seen = 0
-        self.closed = {probe.closes for probe in program.probes}
 
     def accesses(self, tree: Node, mask: int) -> None:
         """Writes the accesses, back-edges and barriers of an expression, in order of evaluation."""
@@ -105,16 +104,10 @@ class Lowering:
 
     def _position(self, tree: Node) -> int:
         (position,) = positions(tree)[-1:]
-        self.skip_closed()
         if position != self.n_seen:
             raise Unreadable(f"access {position} comes where {self.n_seen} was expected")
         self.n_seen += 1
         return position
-
-    def skip_closed(self) -> None:
-        """Skips back-edges that have no token because the access before them implies them."""
-        while self.n_seen in self.closed:
-            self.n_seen += 1
 
     def refusal(self, why: str, position: int) -> NotStatic:
         probe = self.program.probes[position]

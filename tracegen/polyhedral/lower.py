@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from loopy.kernel.data import ValueArg
 
-from tracegen.c_source.expressions import Node, Unreadable, is_truth, parse
-from tracegen.c_source.statements import (
+from tracegen.instrumented.probes import Program
+from tracegen.instrumented.statements import (
     Statement,
     assigned_names,
     assignment,
@@ -27,11 +27,11 @@ from tracegen.c_source.statements import (
     read_statements,
     without_comments,
 )
-from tracegen.instrumented.probes import Program
 from tracegen.instrumented.tokens import EPILOGUE, PROLOGUE
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.code import CodeWriter
 from tracegen.polyhedral.conditions import Lowering, NotStatic
+from tracegen.polyhedral.expressions import Node, Unreadable, is_truth, parse
 from tracegen.polyhedral.forms import Affine, Unknown, Value, symbol
 from tracegen.polyhedral.positions import first_position
 
@@ -95,7 +95,6 @@ class _Schedule(Lowering):
         start = function.body_start + len(PROLOGUE)
         for statement in read_statements(self.text, start, function.body_end - len(EPILOGUE)):
             self._walk(statement, 0)
-        self.skip_closed()
         if self.n_seen != len(self.program.probes):
             raise Unreadable(f"{self.n_seen} accesses of {len(self.program.probes)} were found")
         self.code.write(c.END)
@@ -119,7 +118,7 @@ class _Schedule(Lowering):
     def _loop(self, statement: Statement, mask: int) -> None:
         text = self.text[slice(*statement.header)]
         header = loop_header(text)
-        if header is None or header.updates[:1] != (f"++{header.counter}",):
+        if header.updates[:1] != (f"++{header.counter}",):
             raise Unreadable(f"the loop header {text!r}")
         name = header.counter
         begin = self.value(parse(header.first), mask)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tracegen.c_source.expressions import Node
+from tracegen.polyhedral.expressions import Node
 
 _AT = re.compile(r"\bTG_AT\((\d+)\)")
 

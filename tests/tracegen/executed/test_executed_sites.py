@@ -69,7 +69,7 @@ def nothing_met(*known: KnownAccess) -> Sites:
     ]
     bound: Any = SimpleNamespace(
         code=machine_code,
-        launch=SimpleNamespace(regions=regions),
+        launch_to_read=SimpleNamespace(regions=regions),
         text=TEXT,
         accesses=known,
         source=lambda line: SourceLocation(user_file="k.cu", user_line=line),

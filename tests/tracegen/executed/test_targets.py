@@ -78,7 +78,7 @@ def test_instructions_of_a_whole_warp_need_its_width():
 )
 def test_what_stands_in_is_named(machine, width, why):
     trace = tracegen.trace(reverse(96), machine)
-    (note,) = trace.provenance["compiler"]["notes"]
+    (note,) = trace.provenance["compiler"]["stand_ins"]
     assert note.startswith(f"The instructions are those of sm_75, in sub-groups of {width} lanes")
     assert why in note
 
@@ -87,7 +87,7 @@ def test_what_stands_in_is_named(machine, width, why):
 def test_a_target_that_clang_does_not_know_has_its_predecessor():
     trace = tracegen.trace(reverse(96), "mi355x")
     assert trace.subgroup_size == 64
-    assert "gfx942" in trace.provenance["compiler"]["notes"][0]
+    assert "gfx942" in trace.provenance["compiler"]["stand_ins"][0]
     with pytest.raises(KernelError, match="in sub-groups of 64 lanes, not of 32"):
         tracegen.trace(reverse(96), "mi355x", subgroup_size=32)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 NodeKind = Literal[
@@ -21,7 +21,6 @@ _TOKEN = re.compile(
     |(?P<sign><<|>>|<=|>=|==|!=|&&|\|\||->|[-+*/%<>!~&|^?:,.()\[\]{}])""",
     re.VERBOSE | re.DOTALL,
 )
-_NAME = re.compile(r"[A-Za-z_]\w*")
 _LEVELS = {
     sign: level
     for level, signs in enumerate(
@@ -67,37 +66,15 @@ class Node:
     """An expression.
 
     text : the digits, the name, the operator, the called function or the type of a cast
-    at : offset in the text of its first name, number or prefix operator; not compared
     """
 
     kind: NodeKind
     text: str
     children: tuple[Node, ...] = ()
-    at: int = field(default=0, compare=False)
 
     def is_call(self, name: str) -> bool:
         """Whether it calls a function of this name."""
         return self.kind == "call" and self.text == name
-
-    def __str__(self) -> str:
-        """The expression in C, with the brackets that were written left out."""
-        words = [str(child) for child in self.children]
-        match self.kind:
-            case "index":
-                return f"{words[0]}[{words[1]}]"
-            case "call":
-                return f"{self.text}({', '.join(words)})"
-            case "unary":
-                return f"{self.text}{words[0]}"
-            case "binary":
-                return f"{words[0]} {self.text} {words[1]}"
-            case "condition":
-                return f"{words[0]} ? {words[1]} : {words[2]}"
-            case "cast":
-                return f"({self.text}) {words[0]}"
-            case "list":
-                return ", ".join(words)
-        return self.text
 
 
 def parse(text: str) -> Node:
@@ -112,8 +89,8 @@ def parse(text: str) -> Node:
     return node
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
-    """The kind of each token, its text and its offset."""
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    """The kind of each token and its text."""
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -121,8 +98,8 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
             raise Unreadable(f"{text[position : position + 10]!r} in {text.strip()!r}")
         position = match.end()
         if match.lastgroup is not None:
-            yield match.lastgroup, match.group(), match.start()
-    yield "end", "", position
+            yield match.lastgroup, match.group()
+    yield "end", ""
 
 
 class _Parser:
@@ -165,8 +142,7 @@ class _Parser:
 
     def unary(self) -> Node:
         if self.peek() in ("-", "+", "!", "~", "&", "*"):
-            at = self.tokens[self.at][2]
-            return Node("unary", self.take(), (self.unary(),), at)
+            return Node("unary", self.take(), (self.unary(),))
         end = self._cast_end()
         if end:
             words = " ".join(self.take() for _ in range(end))
@@ -194,11 +170,11 @@ class _Parser:
             sign = self.peek()
             if sign == "[":
                 self.take()
-                node = Node("index", "[]", (node, self.comma()), node.at)
+                node = Node("index", "[]", (node, self.comma()))
                 self.take("]")
             elif sign in (".", "->"):
                 self.take()
-                node = Node("member", self.take(), (node,), node.at)
+                node = Node("member", self.take(), (node,))
             elif sign == "(" and node.kind == "name":
                 self.take()
                 arguments: tuple[Node, ...] = ()
@@ -206,15 +182,15 @@ class _Parser:
                     listed = self.comma()
                     arguments = listed.children if listed.text == "," else (listed,)
                 self.take(")")
-                node = Node("call", node.text, arguments, node.at)
+                node = Node("call", node.text, arguments)
             else:
                 return node
 
     def primary(self) -> Node:
-        kind, text, at = self.tokens[self.at]
+        kind, text = self.tokens[self.at]
         if kind in ("number", "real", "name"):
             self.at += 1
-            return Node(kind, text, at=at)  # type: ignore[arg-type]
+            return Node(kind, text)  # type: ignore[arg-type]
         if text in ("(", "{"):
             self.take()
             node = self.comma()
@@ -232,11 +208,6 @@ def integer(text: str) -> int:
         if value <= _LARGEST:
             return value
     raise Unreadable(f"{text[:40]!r} is no number of 64 bits")
-
-
-def names_in(text: str) -> frozenset[str]:
-    """The identifiers of an expression."""
-    return frozenset(_NAME.findall(text))
 
 
 def is_truth(tree: Node) -> bool:
