@@ -249,6 +249,8 @@ def _show(base: Prediction, time: dict[str, Any]) -> None:
     from memsim.report import PlainTable
 
     screen = console()
+    for line in base.first_lines:
+        screen.print(Text(line))
     screen.print(Text(headline(base, time), style="bold"))
     for line in filter(None, (try_first(base, time), time_line(base))):
         screen.print(Text(line))

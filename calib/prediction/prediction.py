@@ -20,7 +20,7 @@ from calib.prediction.what_if import Changes, without_barriers
 from memsim.bounds import is_open, places_of, with_open_hits
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy, Replay, resident_groups
-from memsim.report import TRANSLATION, first_reads, percent
+from memsim.report import TRANSLATION, first_lines, first_reads, percent
 from memsim.statistics import ONE_PLACE
 from memsim.trace import Trace, launch_work
 
@@ -34,6 +34,7 @@ class Prediction:
 
     program : of one sub-group; all its repeat counts are numbers
     costs, replay : None in mode `paper`
+    first_lines : what stands in for the machine's own code, one sentence each
     notes : assumptions and limits of the prediction, one sentence each
     """
 
@@ -44,6 +45,7 @@ class Prediction:
     occupancy: Occupancy
     costs: AccessCosts | None = None
     replay: Replay | None = None
+    first_lines: Sequence[str] = ()
     notes: Sequence[str] = ()
 
     def _repr_html_(self) -> str:
@@ -182,6 +184,7 @@ def _prediction(
         occupancy=occupancy,
         costs=costs,
         replay=replay,
+        first_lines=first_lines(traces[0].provenance),
         notes=[*notes, *_notes(machine, occupancy, timing)],
     )
 
@@ -319,7 +322,7 @@ def as_json(prediction: Prediction) -> dict[str, Any]:
         "nbb": float(prediction.program.n_blocks),
         "blocks": block_rows(prediction),
         "accesses": access_rows(prediction),
-        "notes": list(prediction.notes),
+        "notes": [*prediction.first_lines, *prediction.notes],
         "replay": None
         if prediction.replay is None
         else json.loads(prediction.replay.attrs["options_json"]),

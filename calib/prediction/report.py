@@ -142,6 +142,7 @@ def page(prediction: Prediction, time: Mapping[str, Any]) -> str:
         bound(read),
         [*report.time_sections(read), blocks],
         subtitle=residency_line(prediction),
+        first=prediction.first_lines,
     )
 
 

@@ -1,4 +1,5 @@
 from .access_csv import text_cell as text_cell
+from .compiled import first_lines as first_lines
 from .counters.measurement import against as against
 from .finding import bound as bound
 from .finding import headline as headline

@@ -2,7 +2,7 @@
 
 Results may come from files: whatever does not have the expected form is left out.
 
-    target, registers_per_item, notes
+    target, registers_per_item, stand_ins, notes
                        and the versions of the tools, as texts; or only
     missing            why there is no machine code
     code{}             its instructions, in columns of equal length: text, pipe, line (of the
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_NO_TOOLS = {"target", "registers_per_item", "notes", "code", "missing"}
+_NO_TOOLS = {"target", "registers_per_item", "stand_ins", "notes", "code", "missing"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,7 @@ class Compiled:
     """The machine code of a kernel; all empty where the trace has no compiler's.
 
     tools : name -> version
+    stand_ins : what is used instead of what the machine would run, a sentence each
     missing : why there is no machine code
     instructions : of which the trace holds only the first where n_instructions is larger
     """
@@ -43,24 +44,22 @@ class Compiled:
     target: str = ""
     registers_per_item: int | None = None
     tools: Mapping[str, str] | None = None
+    stand_ins: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     missing: str = ""
     instructions: tuple[MachineInstruction, ...] = ()
     n_instructions: int = 0
 
     @property
-    def missing_text(self) -> str:
-        """What the lack of a compiler costs, in one sentence; empty where there is none to lack."""
+    def first_lines(self) -> tuple[str, ...]:
+        """What every report begins with: that it is not of the machine's own code, and why. Mostly empty."""
         if not self.missing:
-            return ""
-        return (
+            return self.stand_ins
+        why = (
             "The accesses are in the order of the source, and registers are not those of a"
             f" compiler: {self.missing.rstrip('.')}."
         )
-
-    def caveats(self) -> list[str]:
-        """Sentences on what is missing or approximate."""
-        return [*([self.missing_text] if self.missing else []), *self.notes]
+        return (why, *self.stand_ins)
 
     @property
     def tools_text(self) -> str:
@@ -78,7 +77,7 @@ def read_compiled(provenance: Mapping[str, Any], site_names: tuple[str, ...] = (
     site_names : in the order of the trace
     """
     compiler = _compiler(provenance)
-    registers, notes = compiler.get("registers_per_item"), compiler.get("notes")
+    registers = compiler.get("registers_per_item")
     return Compiled(
         target=_text(compiler.get("target")),
         registers_per_item=registers if isinstance(registers, int) else None,
@@ -87,10 +86,16 @@ def read_compiled(provenance: Mapping[str, Any], site_names: tuple[str, ...] = (
             for name, value in compiler.items()
             if name not in _NO_TOOLS and isinstance(value, str)
         },
-        notes=tuple(_text(note) for note in notes) if isinstance(notes, list) else (),
+        stand_ins=_texts(compiler.get("stand_ins")),
+        notes=_texts(compiler.get("notes")),
         missing=_text(compiler.get("missing")),
         **_code(compiler.get("code"), site_names),
     )
+
+
+def first_lines(provenance: Mapping[str, Any]) -> tuple[str, ...]:
+    """`Compiled.first_lines` by the provenance of a trace."""
+    return read_compiled({"trace": provenance}).first_lines
 
 
 def without_code(provenance: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,6 +138,10 @@ def _code(table: Any, site_names: tuple[str, ...]) -> dict[str, Any]:
 
 def _item(names: tuple[str, ...], index: Any) -> str | None:
     return names[index] if isinstance(index, int) and 0 <= index < len(names) else None
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(_text(one) for one in values) if isinstance(values, list) else ()
 
 
 def _text(value: Any) -> str:

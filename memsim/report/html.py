@@ -76,6 +76,7 @@ def replay_page(dataset: xr.Dataset, extra: Sequence[Section] = ()) -> str:
         _sections(dataset, summary, values, extra),
         subtitle=_part("subtitle.html.j2", s=summary),
         lead=_part("verdict.html.j2", **values),
+        first=summary.compiled.first_lines,
     )
 
 
@@ -160,7 +161,7 @@ def _sections(
 ) -> list[Section]:
     """The sections of a replay's page, in order."""
     dataset = with_open_hits(dataset)
-    known = summary.compiled.caveats()
+    known = summary.compiled.notes
     notes = tuple(note for note in summary.time.notes if note not in known)
     on_time = time_sections(replace(summary.time, notes=notes))
     tiles = _part("tiles.html.j2", groups_charts=_groups_charts(summary), **values)

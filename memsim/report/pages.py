@@ -99,6 +99,7 @@ def page(
     *,
     subtitle: Markup | str = "",
     lead: Markup | str = "",
+    first: Sequence[str] = (),
     tab: str = "",
     footer: str = "This page is one self-contained file and loads nothing.",
 ) -> str:
@@ -106,6 +107,7 @@ def page(
 
     title : what was examined; headline : the finding, in one sentence
     lead : what follows the headline in its box
+    first : what readers must know before anything else, a sentence each
     tab : title of the browser's tab; by default the title
     footer : what the page says of itself at its end
     """
@@ -117,6 +119,7 @@ def page(
             headline=headline,
             subtitle=subtitle,
             lead=lead,
+            first=first,
             sections=sections,
             footer=footer,
             script=Markup(_script()),

@@ -121,7 +121,8 @@ def frame(title: Text, caption: Text) -> dict[str, Any]:
 
 
 def title(summary: Summary) -> Text:
-    """The finding and what to try first; then kernel, machine, trials and snapshot in one line."""
+    """What stands in for the machine's own code; the finding and what to try first; then kernel, machine, trials and
+    snapshot in one line."""
     parts = [
         f"{text.shortened(summary.kernel)} on {summary.machine_title}",
         f"{summary.n_trials} trials, seed {summary.seed}",
@@ -131,7 +132,8 @@ def title(summary: Summary) -> Text:
         parts.append(f"counted as {summary.counters}")
     if summary.interrupted:
         parts.append("INTERRUPTED")
-    lines = Text(headline(summary), style="bold")
+    lines = Text("".join(f"{line}\n" for line in summary.compiled.first_lines))
+    lines.append(headline(summary), style="bold")
     for line in filter(None, (first_advice(summary), " · ".join(parts))):
         lines.append(f"\n{line}", style="not bold")
     return lines
@@ -150,11 +152,9 @@ def _caption(summary: Summary) -> Text:
     lines.append(f"DRAM latency {text.plus_minus(summary.dram.latency_cycles, 0)} cycles")
     lines += filter(None, [bounds_line(summary.time), orders_text(summary)])
     lines += launch_lines(summary.launch)
-    missing = summary.compiled.missing_text
     legends = (
         resident_text(summary),
         occupancy_text(summary),
-        missing,
         LEGENDS.get(summary.counters, ""),
         _LEGEND,
     )

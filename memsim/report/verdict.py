@@ -298,7 +298,7 @@ def _caveats(summary: Summary) -> tuple[str, ...]:
     by_order = orders_text(summary)
     if by_order:
         caveats.append(by_order)
-    caveats += summary.compiled.caveats()
+    caveats += summary.compiled.notes
     unknown = [name for name, error in summary.model_error.items() if error is None]
     if unknown:
         caveats.append(

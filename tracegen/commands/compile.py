@@ -154,5 +154,5 @@ def _report(compiled: list[CompiledKernel], json_out: Path | None) -> None:
         for line in kernel.lines():
             click.echo(line)
         screen.print(kernel.table())
-        for note in kernel.code.notes:
+        for note in (*kernel.code.stand_ins, *kernel.code.notes):
             click.echo(f"note: {note}")

@@ -93,7 +93,7 @@ def export(
     written = _instructions(
         KernelSpec(spec, settings, arguments), machine, launch, groups, limits, output
     )
-    for note in dict.fromkeys(note for one in written for note in one.notes):
+    for note in dict.fromkeys(note for one in written for note in one.stand_ins):
         click.echo(f"memsim: {note}", err=True)
     for one in written:
         click.echo(

@@ -91,7 +91,7 @@ def _by_library(
     except CompileError as error:
         code = compiled("clang")
         note = f"clang compiled it, for {name} refuses it: {error}"
-        return dataclasses.replace(code, notes=(*code.notes, note))
+        return dataclasses.replace(code, stand_ins=(*code.stand_ins, note))
 
 
 def compile_cuda(

@@ -131,7 +131,8 @@ class MachineCode:
     intermediate : the intermediate text (PTX), "" where there is none
     binary : the file that the listing shows (a cubin), empty where the listing says all
     tools : name -> version of the programs that made it
-    notes : what is unknown or approximate, one sentence each
+    stand_ins : what is used instead of what the machine would run, one sentence each
+    notes : what else is unknown or approximate, one sentence each
     """
 
     kernel: str
@@ -147,4 +148,5 @@ class MachineCode:
     intermediate: str = ""
     binary: bytes = b""
     tools: Mapping[str, str] = field(default_factory=dict)
+    stand_ins: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

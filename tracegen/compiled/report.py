@@ -146,7 +146,7 @@ class CompiledKernel:
             "occupancy": occupancy,
             "instructions": dict(_mix(code.blocks)),
             "blocks": [_block_json(block) for block in code.blocks],
-            "notes": [*code.notes, *([why] if why else [])],
+            "notes": [*code.stand_ins, *code.notes, *([why] if why else [])],
         }
 
 

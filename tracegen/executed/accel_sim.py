@@ -50,7 +50,7 @@ class Written:
     n_groups: int
     written: int
     instructions: int
-    notes: tuple[str, ...]
+    stand_ins: tuple[str, ...]
 
 
 def write(
@@ -116,7 +116,7 @@ def _write_launch(run: SassRun, number: int, folder: Path, most: int | None) -> 
         n_groups=n_groups,
         written=count,
         instructions=instructions,
-        notes=bound.code.notes,
+        stand_ins=bound.code.stand_ins,
     )
 
 

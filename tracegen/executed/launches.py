@@ -138,8 +138,9 @@ def bound_launches(
     target = target_of(machine, options)
     for bound in bind(workload, target.name, options.compiler):
         if target.note:
-            notes = (target.note, *bound.code.notes)
-            bound = dataclasses.replace(bound, code=dataclasses.replace(bound.code, notes=notes))
+            stand_ins = (target.note, *bound.code.stand_ins)
+            code = dataclasses.replace(bound.code, stand_ins=stand_ins)
+            bound = dataclasses.replace(bound, code=code)
         yield bound
 
 

@@ -167,6 +167,7 @@ class ExecutedRun(LaunchTraces):
             **code.tools,
             "registers_per_item": code.registers_per_item,
             "skipped_instructions": len(self.execution.code.skipped),
+            "stand_ins": list(code.stand_ins),
             "notes": [*code.notes, *conflicts],
             "code": code_table(code, self.sites),
         }

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from memsim.montecarlo.result import Replay
 from memsim.report import svg
+from memsim.report.finding import headline
 from memsim.report.html import listings, replay_page
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
@@ -81,14 +82,21 @@ def test_registers_that_are_given_are_not_the_compilers(
     assert f"; {registers} registers per work-item, {source} " in printed(one)
 
 
-def test_one_line_names_the_missing_compiler() -> None:
-    one = replay(
+def test_what_stands_in_comes_first() -> None:
+    """Before the finding, on the page and on a terminal: the lack of a compiler, and code of another target."""
+    missing = replay(
         {"missing": "clang is not installed"}, {"groups_per_core": 16, "limited_by": "items"}
     )
-    for text in (printed(one), shown(one)):
+    other = f"The instructions are those of sm_75 {HOSTILE}."
+    source = "The accesses are in the order of the source"
+    for one, first in ((missing, source), (replay({**COMPILER, "stand_ins": [other]}), other)):
+        found = headline(summarise(one.dataset))
+        assert printed(one).startswith(first)
+        assert printed(one).index(first) < printed(one).index(found)
+        assert shown(one).index(first) < shown(one).index(found)
+    for text in (printed(missing), shown(missing)):
         assert text.count("clang is not installed.") == 1
-        assert "The accesses are in the order of the source" in text
-    assert "registers per work-item" not in shown(one)
+    assert "registers per work-item" not in shown(missing)
 
 
 def test_notes_are_among_the_notes_of_the_page() -> None:

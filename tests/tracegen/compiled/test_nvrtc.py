@@ -125,7 +125,7 @@ class TestOnItsOwn:
         )
         found = compiler_of(traced(stencil(source), "auto"))
         assert "clang" in found
-        (note,) = (note for note in found["notes"] if "NVRTC" in note)
+        (note,) = (note for note in found["stand_ins"] if "NVRTC" in note)
         assert re.match(
             r"clang compiled it, for NVRTC refuses it: .*kernel\.cu\(\d+\): error: ", note
         )

@@ -151,7 +151,7 @@ class TestInstalled:
         monkeypatch.setenv("MEMSIM_CACHE_DIR", "")
         code = compile_kernel(TEXT, "k", "sm_80")
         assert "libnvvm" not in code.tools
-        (note,) = (one for one in code.notes if "libNVVM" in one)
+        (note,) = (one for one in code.stand_ins if "libNVVM" in one)
         assert re.match(r"clang compiled it, for libNVVM refuses it: kernel k: .*\(libnvvm [\d.]+ for sm_80\)$", note)  # fmt: skip
         with pytest.raises(KernelError, match=r"\(libnvvm [\d.]+ for sm_80\)$") as refused:
             compile_kernel(TEXT, "k", "sm_80", by="nvvm")

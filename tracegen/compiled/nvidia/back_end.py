@@ -153,12 +153,13 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
         intermediate=texts["ptx"],
         binary=texts["binary"],
         tools={tool.name: tool.version for tool in _used(request, tools)},
-        notes=(*_target_notes(request, tools, texts), *notes),
+        stand_ins=tuple(_stand_ins(request, tools, texts)),
+        notes=(*_spill_notes(request, texts), *notes),
     )
 
 
-def _target_notes(request: Request, tools: NvidiaTools, texts: Mapping[str, Any]) -> Iterator[str]:
-    """What is approximate where a program does not know the target."""
+def _stand_ins(request: Request, tools: NvidiaTools, texts: Mapping[str, Any]) -> Iterator[str]:
+    """What is used where a program does not know the target."""
     shown = texts["listing_target"]
     if request.by == "clang" and request.target not in tools.clang.targets:
         yield f"{tools.clang} does not know {request.target}: its PTX is for an older target."
@@ -167,6 +168,11 @@ def _target_notes(request: Request, tools: NvidiaTools, texts: Mapping[str, Any]
             f"The registers are those of {request.target}; the instructions are those of {shown}"
             f" with as many registers, because nvdisasm does not read {request.target}."
         )
+
+
+def _spill_notes(request: Request, texts: Mapping[str, Any]) -> Iterator[str]:
+    shown = texts["listing_target"]
+    if shown != request.target:
         spilled = read_usage(texts["listing_log"]).spill_store_bytes
         if spilled != read_usage(texts["log"]).spill_store_bytes:
             yield f"On {shown}, {spilled} bytes of registers are spilled."
