@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +13,12 @@ import pytest
 import tracegen
 from memsim.commands.cli import main
 from memsim.errors import KernelError
+from memsim.machine import load_machine
 from memsim.trace.file import read_trace
-from tests.support.instrumented_runs import run_traced
+from tests.support.compilers import needs_amd, needs_nvidia
 from tracegen import OpenCLWorkload
+from tracegen.executed.launches import checked
+from tracegen.options import TraceOptions
 
 KERNEL = """\
 __kernel void scaled(__global const float *restrict x, __global float *restrict y, float by)
@@ -46,8 +51,6 @@ def filled():
 
 def number():
     return 3
-
-
 
 
 def fortran(n: int):
@@ -95,6 +98,7 @@ def run(*words: str) -> int:
     return main(list(words))
 
 
+@needs_nvidia
 def test_trace_of_a_cl_file(folder: Path) -> None:
     words = ["trace", "k.cl:scaled", "--args", "args.py:scaled", "-m", "v100", "-o", "k.trace"]
     assert run(*words, "--set", "n=2048") == 0
@@ -105,6 +109,16 @@ def test_trace_of_a_cl_file(folder: Path) -> None:
     assert trace.user_source == KERNEL
 
 
+@needs_nvidia
+def test_results_are_compared_with_a_run_of_the_text(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["trace", "k.cl:scaled", "--args", "args.py:scaled", "-m", "a100", "-o", "k.trace"]
+    assert run(*words, "--check") == 0
+    assert "a run through OpenCL" in "".join(capsys.readouterr())
+
+
+@needs_nvidia
 def test_profile_of_a_cl_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["profile", "k.cl:filled", "--args", "args.py:filled", "-m", "v100", "--trials", "16"]
     assert run(*words, "--json", "-") == 0
@@ -113,24 +127,52 @@ def test_profile_of_a_cl_file(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert Path(site["user_file"]).name == "k.cl"
 
 
+@needs_nvidia
 def test_profile_of_fortran(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["profile", "f.floopy:neighbours", "-m", "v100", "--set", "n=1000", "--trials", "16"]
     assert run(*words, "--set", "k=3", "--json", "-") == 0
     sites = json.loads(capsys.readouterr().out)["sites"]
-    lines = {(site["array"], site["direction"], site["user_line"]) for site in sites}
-    # 14 begins the first assignment, 16 is the second.
-    assert lines == {
-        ("a", "load", 14),
-        ("out", "store", 14),
-        ("out", "load", 16),
-        ("out", "store", 16),
+    lines = [(site["array"], site["direction"], site["user_line"]) for site in sites]
+    # 14 begins the first assignment; what it stores the second one, in line 16, takes from a register and overwrites.
+    assert sorted(lines) == [("a", "load", 14), ("a", "load", 14), ("out", "store", 16)]
+
+
+@pytest.mark.parametrize(
+    ("machine", "n_access", "n_granule"),
+    [
+        # 31 sub-groups of 32 lanes, and 7 lanes: 256 bytes from byte 8 of a granule on are 9 of them
+        pytest.param("a100", 32, 31 * 9 + 2, marks=needs_nvidia),
+        # 15 of 64 lanes, and 39 lanes
+        pytest.param("mi250x", 16, 15 * 17 + 10, marks=needs_amd),
+    ],
+)
+def test_accesses_of_fortran(folder: Path, machine: str, n_access: int, n_granule: int) -> None:
+    """999 numbers of 8 bytes: a(i) from the second one on, a(i - 1) from the first."""
+    workload = tracegen.load_kernel("f.floopy:neighbours", {"n": "1000"}, "args.py:fortran")
+    trace = tracegen.trace(workload, machine)
+    found = {}
+    for k, site in enumerate(trace.sites):
+        at = np.flatnonzero(trace.site == k)
+        assert (len(at), trace.lanes[at].sum()) == (n_access, 999)
+        found[site.name] = int(np.diff(trace.granule_offset)[at].sum())
+    assert found == {
+        "a[1 + 64 * gid(0) + lid(0)]": n_granule,
+        "a[64 * gid(0) + lid(0)]": 250,
+        "store out[1 + i]": n_granule,
     }
 
 
+@needs_nvidia
 def test_fortran_computes_what_its_text_states(folder: Path) -> None:
     workload = tracegen.load_kernel("f.floopy:neighbours", {"n": "100"}, "args.py:fortran")
-    _, outputs = run_traced(workload)
-    np.testing.assert_array_equal(outputs["out"][1:], 4)
+    assert isinstance(workload, tracegen.Workload)
+
+    def check(outputs: Any) -> None:
+        np.testing.assert_array_equal(outputs["out"][1:], 4)
+
+    made = dataclasses.replace(workload, check=check)
+    assert checked(made, load_machine("a100"), TraceOptions()) == "the workload's own check"
+    assert checked(workload, load_machine("a100"), TraceOptions()) == "a run through OpenCL"
 
 
 @pytest.mark.parametrize(
@@ -183,6 +225,7 @@ def test_broken_fortran(folder: Path, text: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@needs_nvidia
 def test_workload_from_a_python_file(folder: Path) -> None:
     (folder / "whole.py").write_text(
         "import args, dataclasses\n"
