@@ -55,7 +55,7 @@ def requests(trace: Trace) -> dict[tuple[str, str], Any]:
     lengths = np.diff(trace.granule_offset)
     subgroup = np.repeat(np.arange(trace.n_subgroup), np.diff(trace.subgroup_offset))
     site, subgroup = np.repeat(trace.site, lengths), np.repeat(subgroup, lengths)
-    found = {}
+    found: dict[tuple[str, str], Any] = {}
     for key in {(one.direction, one.array) for one in trace.sites}:
         sites = [k for k, one in enumerate(trace.sites) if (one.direction, one.array) == key]
         own = np.isin(site, sites)

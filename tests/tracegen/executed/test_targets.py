@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -37,7 +40,7 @@ def reverse(block: int) -> tracegen.CudaWorkload:
         np.arange(4 * block) % block % 3 != 0, (x + 5).reshape(4, -1)[:, ::-1].ravel(), 0
     )
 
-    def check(outputs):
+    def check(outputs: Mapping[str, Any]) -> None:
         np.testing.assert_array_equal(outputs["y"], expected)
 
     arguments = {"x": x, "y": np.zeros_like(x), "n": 5}
@@ -49,7 +52,7 @@ def reverse(block: int) -> tracegen.CudaWorkload:
 @needs_nvidia
 @pytest.mark.parametrize("block", [96, 83])
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
-def test_sub_groups_of_any_width_compute_the_same(width, block):
+def test_sub_groups_of_any_width_compute_the_same(width: int, block: int) -> None:
     options = TraceOptions(subgroup_size=width)
     assert checked(reverse(block), load_machine("a100"), options) == "the workload's own check"
     trace = tracegen.trace(reverse(block), "a100", subgroup_size=width)
@@ -63,7 +66,7 @@ def test_sub_groups_of_any_width_compute_the_same(width, block):
 
 
 @needs_nvidia
-def test_instructions_of_a_whole_warp_need_its_width():
+def test_instructions_of_a_whole_warp_need_its_width() -> None:
     arguments = {"x": np.zeros(32, np.int32), "y": np.zeros(32, np.int32)}
     workload = tracegen.CudaWorkload(source=SHUFFLE, arguments=arguments, grid=1, block=32)
     assert tracegen.trace(workload, "a100").n_subgroup == 1
@@ -76,7 +79,7 @@ def test_instructions_of_a_whole_warp_need_its_width():
     ("machine", "width", "why"),
     [("cpu-pocl", 8, "there is no compiler for it"), ("c1060", 32, "do not know sm_13")],
 )
-def test_what_stands_in_is_named(machine, width, why):
+def test_what_stands_in_is_named(machine: str, width: int, why: str) -> None:
     trace = tracegen.trace(reverse(96), machine)
     (note,) = trace.provenance["compiler"]["stand_ins"]
     assert note.startswith(f"The instructions are those of sm_75, in sub-groups of {width} lanes")
@@ -84,7 +87,7 @@ def test_what_stands_in_is_named(machine, width, why):
 
 
 @needs_amd
-def test_a_target_that_clang_does_not_know_has_its_predecessor():
+def test_a_target_that_clang_does_not_know_has_its_predecessor() -> None:
     trace = tracegen.trace(reverse(96), "mi355x")
     assert trace.subgroup_size == 64
     assert "gfx942" in trace.provenance["compiler"]["stand_ins"][0]
@@ -94,7 +97,7 @@ def test_a_target_that_clang_does_not_know_has_its_predecessor():
 
 @needs_nvidia
 @pytest.mark.parametrize("make", [stencil.stencil7, transpose.tiled])
-def test_affine_kernels_access_the_same_in_narrow_sub_groups(make):
+def test_affine_kernels_access_the_same_in_narrow_sub_groups(make: Callable[[], Any]) -> None:
     """Loads by granule and sub-group are those that the polyhedral tracer derives for 16 lanes."""
     ours = tracegen.trace(make(), "arc_b580", groups=4)
     theirs = tracegen.trace(make(), "arc_b580", tracer="polyhedral", groups=4)

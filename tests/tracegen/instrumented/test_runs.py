@@ -109,13 +109,21 @@ def test_a_launch_finds_what_the_one_before_it_left() -> None:
 def test_nothing_is_restored_that_nothing_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A count and a record of each set of groups: what was there is copied once, and back before each run but
     the first."""
-    copied, pasted, runs = [], [], []
-    copies, paste, run = DeviceRun._copies, DeviceRun._paste, DeviceRun._run
-    monkeypatch.setattr(DeviceRun, "_copies", lambda r, n: copied.append(n) or copies(r, n))
-    monkeypatch.setattr(DeviceRun, "_paste", lambda r, c: pasted.append(1) or paste(r, c))
-    monkeypatch.setattr(DeviceRun, "_run", lambda r, *a: runs.append(1) or run(r, *a))
+    called: list[str] = []
+
+    def counted(name: str) -> Any:
+        method = getattr(DeviceRun, name)
+
+        def call(run: DeviceRun, *arguments: Any) -> Any:
+            called.append(name)
+            return method(run, *arguments)
+
+        return call
+
+    for name in ("_copies", "_paste", "_run"):
+        monkeypatch.setattr(DeviceRun, name, counted(name))
     tracegen.trace(halve(numbers()), options=OPTIONS)
-    assert (copied, len(runs), len(pasted)) == (["saved"], 2, 1)
+    assert called == ["_copies", "_run", "_paste", "_run"]
 
 
 @pytest.mark.parametrize(
