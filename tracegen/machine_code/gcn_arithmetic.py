@@ -76,6 +76,10 @@ def _apply(wave: Wave, rule: Rule, step: Step, results: dict[str, int]) -> None:
         target = int(step.modifiers.get("d", 0))
         d = result_row(wave, target, words, rule.half if rule.half[-2:] != "32" else "")
     wave.emit(step.name, d=d, x=x, **fields)
+    if "e" in step.modifiers and wave.guard != o.ALWAYS and wave.tests_whole_masks:
+        wave.mask_logic(
+            fields["e"], 2 * fields["e"], wave.guard, AND
+        )  # lanes that rest carry nothing
     if last:
         _scale(wave, step, d)
     if step.sets_scc:

@@ -17,6 +17,7 @@ from tracegen.machine_code.gcn_text import Kind, Parsed, number
 _REGISTER = re.compile(r"(v|s|a|ttmp)(?:(\d+)|\[(\d+):(\d+)\])$")
 _USED = re.compile(r"\b([vsa]|ttmp)(?:(\d+)\b|\[\d+:(\d+)\])")
 _MASK = re.compile(r"(vcc|exec)(_lo|_hi)?$")
+_TESTS = re.compile(r"s_cbranch_vcc|s_(?!and_saveexec)\w+ .*\bvcc")
 _SIGNED = re.compile(r"(-(?=[va-z|])|neg\()?(\||abs\()?(sext\()?([^|)]*)")
 _PART = re.compile(r"(BYTE|WORD)_(\d)")
 _APERTURES = {"src_shared_base": o.LOCAL_WINDOW, "src_private_base": o.PRIVATE_WINDOW}
@@ -86,6 +87,7 @@ class Wave:
     functions : label of a block -> number of its first instruction
     table_entries : scalar registers that hold the address of an entry of the global offset table
     names : rows that stand for operands of a name
+    tests_whole_masks : whether a scalar instruction asks which lanes vcc has, those that are not active too
     """
 
     def __init__(self, code: MachineCode) -> None:
@@ -98,10 +100,12 @@ class Wave:
         last = {"v": 3, "s": 31, "a": 0, "ttmp": 15}
         count = 0
         self.functions: dict[str, int] = {}
+        self.tests_whole_masks = False
         for block in code.blocks:
             self.functions[block.label] = count
             count += len(block.instructions)
             for instruction in block.instructions:
+                self.tests_whole_masks |= _TESTS.match(instruction.text) is not None
                 for kind, one, end in _USED.findall(instruction.text):
                     last[kind] = max(last[kind], int(one or end))
         self.files = {kind: self.out.rows(kind, count + 1) for kind, count in last.items()}

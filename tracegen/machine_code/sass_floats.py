@@ -31,9 +31,26 @@ def _arithmetic(e: Emitter, s: Sass, name: str, double: bool) -> None:
     e.emit(name, d=e.result(d), x=x, **fields)
 
 
-@lowers("FADD FADD32I FMUL FMUL32I FFMA FFMA32I", f"FTZ SAT {_ROUNDINGS}")
+_SCALES = {"D2": 0.5, "D4": 0.25, "D8": 0.125, "M2": 2.0, "M4": 4.0, "M8": 8.0}
+"""Of products: `FMUL.D2` is half of one."""
+
+
+@lowers("FADD FADD32I FMUL FMUL32I FFMA FFMA32I", f"FTZ SAT {_ROUNDINGS} {' '.join(_SCALES)}")
 def _single(e: Emitter, s: Sass) -> None:
-    _arithmetic(e, s, {"A": "ADD_F32", "M": "MULTIPLY_F32", "F": "FUSED_F32"}[s.base[1]], False)
+    if scale := s.one_of(*_SCALES):
+        return _scaled_product(e, s, _SCALES[scale])
+    return _arithmetic(
+        e, s, {"A": "ADD_F32", "M": "MULTIPLY_F32", "F": "FUSED_F32"}[s.base[1]], False
+    )
+
+
+def _scaled_product(e: Emitter, s: Sass, scale: float) -> None:
+    if not s.base.startswith("FMUL"):
+        raise UnknownInstruction
+    d, a, b = s.operands
+    (x, first), (y, second), scaled = e.number(a, "a"), e.number(b, "a"), e.temporary()
+    e.emit("MULTIPLY_F32", d=scaled, a=y, b=e.constant(float_bits(scale)), x=second)
+    e.emit("MULTIPLY_F32", d=e.result(d), a=x, b=scaled, x=first | float_modifiers(s))
 
 
 @lowers("DADD DMUL DFMA", _ROUNDINGS)

@@ -197,3 +197,19 @@ def test_a_symbol_becomes_its_address() -> None:
     assert (64, 0) in {
         (code.constants.get(row), code.constants.get(row + 1)) for row in code.constants
     }
+
+
+def test_lanes_that_rest_carry_nothing() -> None:
+    """An addition writes vcc whole: the bits of lanes that exec leaves out become 0."""
+    body = """
+        s_mov_b64 vcc, -1
+        s_mov_b64 exec, 3
+        v_add_co_u32 v2, vcc, v0, v1
+        s_mov_b64 s[20:21], vcc
+        s_cmp_lg_u64 vcc, 0
+        s_cselect_b32 s22, 1, 2
+        s_mov_b64 exec, -1
+    """
+    carries = {"v0": np.full(64, WORD, np.uint32), "v1": (LANE == 1).astype(np.uint32)}
+    low, high, some = run(body, carries, ["s20", "s21", "s22"])
+    assert (low[0], high[0], some[0]) == (2, 0, 1)

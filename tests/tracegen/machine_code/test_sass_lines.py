@@ -28,6 +28,14 @@ def test_what_is_not_a_number_keeps_its_bits() -> None:
     assert np.all(found == 0xFFF80000)
 
 
+def test_a_product_that_is_scaled() -> None:
+    a, b = WORDS[:2].astype(np.float32)
+    lines = ["FMUL.D2 R2, R0, -R1", "FMUL.M4 R3, R0, 0.10000000149011611938"]
+    halved, larger = run_text(lines, {"R0": a, "R1": b}, ["R2", "R3"])
+    assert np.array_equal(halved.view(np.float32), a * -b / 2)
+    assert np.array_equal(larger.view(np.float32), a * np.float32(0.1) * 4)
+
+
 def test_the_upper_halves_of_windows() -> None:
     """Local memory and private memory are told apart by the upper halves of generic addresses."""
     lines = ["MOV R2, 0x10", "S2R R3, SR_SWINHI", "MOV R4, 0x10", "S2R R5, SR_LWINHI"]
