@@ -54,7 +54,7 @@ class StarGrid:
 
     def arrays(self, filled: bool) -> dict[str, Any]:
         src = data(self.n_element, np.float64) if filled else np.zeros(self.n_element)
-        return {"src": src, "dst": np.zeros_like(src)}
+        return {"src": src, "dst": np.zeros(src.shape, src.dtype)}
 
     def check(self, src: Any) -> Callable[[Mapping[str, Any]], None]:
         def check(outputs: Mapping[str, Any]) -> None:

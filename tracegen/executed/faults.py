@@ -76,10 +76,10 @@ def _access(bound: BoundKernel, code: Code, fault: Fault) -> str:
     if fault.kind == s.MISALIGNED:
         return f"{name} is misaligned: its address {fault.address:#x} is no multiple of {size}"
     if fault.kind == s.OUT_OF_LOCAL:
-        have = bound.launch.local_bytes
+        have = bound.launch_to_read.local_bytes
         return f"{name} is out of bounds: byte {fault.address} of {have} bytes of local memory"
     if fault.kind == s.OUT_OF_PRIVATE:
-        have = bound.launch.private_bytes
+        have = bound.launch_to_read.private_bytes
         return f"{name} is out of bounds: byte {fault.address} of {have} bytes of private memory"
     if array is None:
         return f"{name} is out of bounds: its address {fault.address:#x} lies in no array"

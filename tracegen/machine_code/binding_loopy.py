@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from memsim.errors import KernelError
 from memsim.trace import SourceLocation
 from tracegen.compiled.programs import include_options
-from tracegen.instrumented import prepare
+from tracegen.instrumented import known_arguments, prepare
 from tracegen.instrumented.launch import LoopyLaunch, element_bytes
 from tracegen.instrumented.sites import static_accesses
 from tracegen.machine_code.binding_makers import DeviceCode
@@ -26,13 +27,16 @@ from tracegen.workloads.workload import Workload
 def bind_loopy(
     workload: Workload, target: str, compiler: Compiler, registers: int | None
 ) -> Iterator[BoundKernel]:
-    prepared = static(prepare(workload, None))
+    prepared = _prepared(workload)
     launches = prepared.launches
     options = [*prepared.build_options, *include_options()]
     place = "line {} of the code that Loopy generates".format
     made: dict[Any, DeviceCode] = {}
+    accesses: dict[str, tuple[KnownAccess, ...]] = {}
     for launch in launches:
         key = launch.name, launch.group_shape
+        if launch.name not in accesses:
+            accesses[launch.name] = tuple(_accesses(launch))
         if key not in made:
             made[key] = compiled_opencl(
                 prepared.source,
@@ -47,18 +51,48 @@ def bind_loopy(
     variables = {name: data for code in made.values() for name, data in code.variables.items()}
     memory = _memory(launches[0], variables) if launches else Memory({}, {})
     for launch in launches:
-        yield _bound(prepared, launch, made[launch.name, launch.group_shape], memory)
+        code = made[launch.name, launch.group_shape]
+        yield _bound(prepared, launch, code, memory, accesses[launch.name])
+
+
+_latest: list[tuple[Any, StaticPrepared]] = []
+
+
+def _prepared(workload: Workload) -> StaticPrepared:
+    """The kernel with its generated code, which is kept for the next workload: with other sizes it is the same."""
+    types = _types(workload)
+    if not _latest or _latest[0][0] != types:
+        made = static(prepare(workload, None))
+        # Without the arrays.
+        plain = dataclasses.replace(workload, arguments={}, check=None)
+        _latest[:] = [(types, dataclasses.replace(made, workload=plain))]
+    known = _latest[0][1]
+    known_arguments(known.kernel, workload)
+    return dataclasses.replace(known, workload=workload)
+
+
+def _types(workload: Workload) -> tuple[Any, ...]:
+    """What the generated code depends on, and where it says that its text comes from."""
+    given = {
+        name: getattr(value, "dtype", None) or np.asarray(value).dtype
+        for name, value in workload.arguments.items()
+        if value is not None
+    }
+    return given, workload.source_file, workload.origin, workload.kernel
 
 
 def _bound(
-    prepared: StaticPrepared, launch: LoopyLaunch, made: DeviceCode, memory: Memory
+    prepared: StaticPrepared,
+    launch: LoopyLaunch,
+    made: DeviceCode,
+    memory: Memory,
+    accesses: tuple[KnownAccess, ...],
 ) -> BoundKernel:
     names = {symbol: symbol for symbol in made.variables}
     values = [
         _value(launch, memory, position, name)
         for position, name in enumerate(launch.proxy.info.passed_names)
     ]
-    accesses = tuple(_accesses(launch))
     lines = {one.source.generated_line: one.source for one in reversed(accesses)}
 
     def source(line: int) -> SourceLocation:
@@ -75,13 +109,13 @@ def _bound(
         memory=memory,
         machine=made.machine(memory, names, values, (launch.grid, launch.group_shape), 0, {}),
         symbols=names,
-        writable=frozenset(launch.proxy.info.written_names) & set(memory.views) | set(names),
+        writable=frozenset(launch.proxy.info.written_names) & set(memory.bases) | set(names),
         local_memory_bytes=made.code.local_memory_bytes,
         settings=launch.settings,
         text=prepared.source,
         source=source,
         accesses=accesses,
-        named_outputs={name: name for name in outputs if name in memory.views},
+        named_outputs={name: name for name in outputs if name in memory.bases},
     )
 
 
@@ -95,9 +129,7 @@ def _memory(launch: LoopyLaunch, variables: Mapping[str, bytes]) -> Memory:
             arrays[name] = given
         elif bound is not None:
             layouts[name] = (bound.shape, bound.dtype, bound.strides)
-    zeros = {
-        name: bytes(launch.array_bytes(name)) for name in launch.array_names if name not in arrays
-    }
+    zeros = {name: launch.array_bytes(name) for name in launch.array_names if name not in arrays}
     ordered = {name: arrays.get(name) for name in launch.array_names}
     return Memory(arrays, {**zeros, **variables}, order=[*ordered, *variables], layouts=layouts)
 

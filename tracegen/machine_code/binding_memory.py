@@ -1,4 +1,4 @@
-"""The memory of a launch: copies of the arrays of its arguments at the addresses of the address map."""
+"""The memory of a launch: the arrays of its arguments at the addresses of the address map, copied before they are written."""
 
 from __future__ import annotations
 
@@ -10,57 +10,80 @@ import numpy.typing as npt
 
 from memsim.errors import KernelError
 from memsim.trace import ArrayExtent
-from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, FIRST_BASE_BYTES, allocate
+from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, allocate
 from tracegen.workloads.checks import short
 
 Bytes = npt.NDArray[np.uint8]
 PIECE_BYTES = 1 << 20
+WORD_BYTES = 4
 Address = Callable[[Any], int]
 """The address of an array in the address map, 0 for None."""
 
 
 class Memory:
-    """Arrays side by side, as in the address map.
+    """The arrays of an address map.
 
     arrays : name -> the user's array, which is not changed
-    raw : name -> initial bytes, of what is no array of the user's, as variables of the program
+    raw : name -> initial bytes, of what is no array of the user's, as variables of the program; a number for so many zeros
     order : of all names, by default as in arrays, then raw
     layouts : name -> shape, type and strides, of those of raw that are arrays
-    views : name -> the bytes of each, in the order of their addresses
+    views : name -> the bytes of each, which may be written; made when they are first asked for
     """
 
     def __init__(
         self,
         arrays: Mapping[str, npt.NDArray[Any]],
-        raw: Mapping[str, bytes],
+        raw: Mapping[str, bytes | int],
         order: Sequence[str] = (),
         layouts: Mapping[str, tuple[Any, Any, Any]] | None = None,
     ) -> None:
         self.arrays, self.raw, self.layouts = dict(arrays), dict(raw), dict(layouts or {})
         sizes = {name: int(array.nbytes) for name, array in arrays.items()}
-        sizes |= {name: len(content) for name, content in raw.items()}
+        sizes |= {name: one if isinstance(one, int) else len(one) for name, one in raw.items()}
         self.extents: tuple[ArrayExtent, ...] = allocate(
             {name: sizes[name] for name in order or sizes}
         )
-        end = max((one.base_bytes + one.size_bytes for one in self.extents), default=0)
-        try:
-            whole = np.zeros(max(end - FIRST_BASE_BYTES, 1) + BASE_ALIGNMENT_BYTES, np.uint8)
-        except (MemoryError, ValueError):
-            raise KernelError(f"there is no memory for {end - FIRST_BASE_BYTES} bytes") from None
-        self.views: dict[str, Bytes] = {}
         self.bases = {one.name: one.base_bytes for one in self.extents}
-        for one in self.extents:
-            start = one.base_bytes - FIRST_BASE_BYTES
-            self.views[one.name] = whole[start : start + one.size_bytes]
+        self._sizes = {one.name: one.size_bytes for one in self.extents}
         self._addresses = {id(array): self.bases[name] for name, array in self.arrays.items()}
-        self.fill(fresh=True)
+        self.views: dict[str, Bytes] = _MadeWhenAskedFor(self._made)
 
-    def fill(self, *, fresh: bool = False) -> None:
-        """Gives all arrays their initial values. fresh : the memory is zero, so that zeros need no pages"""
-        for name, array in self.arrays.items():
-            _write(self.views[name], content(array, self.address), fresh)
-        for name, data in self.raw.items():
+    def read(self, name: str) -> Bytes:
+        """The present bytes of an array, which must not be written: the user's own until there is a copy."""
+        array = self.arrays.get(name)
+        if name in self.views or array is None or array.dtype.hasobject:
+            return self.views[name]
+        if not (array.flags.forc and array.size) or array.nbytes % WORD_BYTES:
+            return self.views[name]
+        own = array.reshape(-1, order="A").view(np.uint8)
+        own.flags.writeable = False
+        return own
+
+    def fill(self) -> None:
+        """Gives all arrays their initial values."""
+        for name in self.views:
+            self._write(name, fresh=False)
+
+    def _made(self, name: str) -> Bytes:
+        size = self._sizes[name]
+        try:
+            whole = np.zeros(size + BASE_ALIGNMENT_BYTES, np.uint8)
+        except (MemoryError, ValueError):
+            raise KernelError(f"there is no memory for the {size} bytes of array {name}") from None
+        self.views[name] = whole[:size]
+        self._write(name, fresh=True)
+        return self.views[name]
+
+    def _write(self, name: str, *, fresh: bool) -> None:
+        """Gives an array its initial values. fresh : its memory is zero, so that zeros need no pages"""
+        if name in self.arrays:
+            _write(self.views[name], content(self.arrays[name], self.address), fresh)
+            return
+        data = self.raw[name]
+        if isinstance(data, bytes):
             _write(self.views[name], np.frombuffer(data, np.uint8), fresh)
+        elif not fresh:
+            self.views[name][:] = 0
 
     def address(self, array: Any) -> int:
         """The address of an array, 0 for None. Raises KernelError for one that is not in this memory."""
@@ -90,6 +113,15 @@ class Memory:
     def paste(self, copies: Mapping[str, Bytes]) -> None:
         for name, data in copies.items():
             self.views[name][:] = data
+
+
+class _MadeWhenAskedFor(dict[str, Bytes]):
+    def __init__(self, made: Callable[[str], Bytes]) -> None:
+        super().__init__()
+        self._made = made
+
+    def __missing__(self, name: str) -> Bytes:
+        return self._made(name)
 
 
 def content(array: npt.NDArray[Any], address: Address) -> Bytes:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsim.trace import ArrayExtent, SourceLocation
 from tracegen.compiled.model import MachineCode
-from tracegen.machine_code.binding_memory import Bytes, Memory
+from tracegen.machine_code.binding_memory import WORD_BYTES, Bytes, Memory
 from tracegen.machine_code.binding_values import Machine
 
 if TYPE_CHECKING:
     from tracegen.execution.run import Launch
-
-WORD_BYTES = 4
 
 
 class KnownAccess(NamedTuple):
@@ -38,7 +36,7 @@ class BoundKernel:
     name : as the user writes it;  index : number of the launch, of n_launches of the workload
     code : whose `kernel` is the symbol in the machine code
     grid, group_shape : groups, and work-items of a group, along one to three axes
-    memory : the arrays of the address map; those of the user are copies
+    memory : the arrays of the address map; those of the user are copied before they are written
     machine : what the driver prepares
     symbols : of a variable of the program in memory -> the name of its array
     writable : names of arrays that the kernel may write
@@ -67,10 +65,6 @@ class BoundKernel:
     named_outputs: Mapping[str, str] = field(default_factory=dict)
     _before: dict[str, Bytes] | None = None
 
-    def __post_init__(self) -> None:
-        if self.index:  # what earlier launches left
-            self._before = self.memory.copies(self.memory.views)
-
     def place(self, line: int) -> str:
         """Where the user wrote a 1-based line of the text, in words: `file:line`."""
         source = self.source(line)
@@ -85,7 +79,19 @@ class BoundKernel:
 
     @property
     def launch(self) -> Launch:
-        """The launch as the interpreter takes it; the memory is shared with this object."""
+        """The launch as the interpreter takes it, to be run by code that writes arrays; memory is shared with this object."""
+        if self._before is None:
+            # Behind earlier launches, arrays have what those left; those of the first one are the user's.
+            names = self.memory.bases if self.index else ()
+            self._before = self.memory.copies(names)
+        return self._launch(lambda name: self.memory.views[name])
+
+    @property
+    def launch_to_read(self) -> Launch:
+        """The launch for code that writes no array: large arrays of the user need not be copied."""
+        return self._launch(self.memory.read)
+
+    def _launch(self, content: Callable[[str], Bytes]) -> Launch:
         from tracegen.execution.run import Launch, Region
 
         halves = {
@@ -93,7 +99,7 @@ class BoundKernel:
             for symbol, address in self.symbol_addresses.items()
             for half, bits in (("lo", 0), ("hi", 32))
         }
-        views = [(whole_words(one), self.memory.views[one.name]) for one in self.memory.extents]
+        views = [(whole_words(one), content(one.name)) for one in self.memory.extents]
         regions = [
             *(Region(extent=one, content=data, hidden=True) for one, data in self.machine.hidden),
             *(Region(extent=one, content=data) for one, data in views),
@@ -110,10 +116,10 @@ class BoundKernel:
 
     def restore(self) -> None:
         """Gives all arrays the values that they had before this launch."""
-        if self._before is None:
-            self.memory.fill()
-        else:
+        if self._before:
             self.memory.paste(self._before)
+        elif not self.index:
+            self.memory.fill()
 
     def outputs(self) -> dict[str, Any]:
         """Copies of the arrays that the kernel may write, by name; variables of the program as bytes."""

@@ -284,7 +284,8 @@ def test_launches_of_a_loopy_kernel_share_memory(target: str) -> None:
     bound = []
     for launch in bind(work, target):
         bound.append(launch)
-        launch.memory.views["y"][:4] = launch.index + 1  # what a run would leave
+        (y,) = (one for one in launch.launch.regions if one.extent.name == "y")
+        y.content[:4] = launch.index + 1  # what a run would leave
     assert [launch.index for launch in bound] == [0, 1, 2]
     memory = bound[0].memory
     assert all(launch.memory is memory for launch in bound)
@@ -368,6 +369,17 @@ def test_launch_as_the_interpreter_takes_it() -> None:
     assert (region.extent.name, region.extent.base_bytes) == ("y", 1 << 20)
     assert np.shares_memory(region.content, bound.memory.views["y"])
     assert launch.banks[0] is bound.machine.banks[0]
+
+
+@needs_nvidia
+@pytest.mark.parametrize("array", [np.zeros(6, np.int32), np.zeros((2, 3), np.int32, order="F")])
+def test_code_that_writes_no_array_reads_the_users_own(array: np.ndarray) -> None:
+    bound = one(cuda(SIZES, array), "sm_80")
+    (region,) = bound.launch_to_read.regions
+    assert np.shares_memory(region.content, array) and not region.content.flags.writeable
+    (written,) = bound.launch.regions
+    assert written.content.flags.writeable and not np.shares_memory(written.content, array)
+    assert np.shares_memory(bound.launch_to_read.regions[0].content, written.content)
 
 
 def results(workload: CudaWorkload, target: str) -> dict[str, Any]:
