@@ -24,7 +24,7 @@ from loopy.target.pyopencl_execution import (
 )
 
 from memsim.errors import KernelError, MemsimError
-from tracegen.devices.builds import Builds
+from tracegen.devices.program import Builds
 from tracegen.instrumented.instrument import Instrumented, instrument
 from tracegen.instrumented.launch import LoopyLaunch, Observer, Proxy
 from tracegen.instrumented.sites import UserFile
@@ -117,14 +117,15 @@ def prepare(workload: Workload, context: Any) -> PreparedLoopy:
         dtypes = executor.arg_to_dtype(
             {
                 key: value if hasattr(value, "dtype") else np.asarray(value)
-                for key, value in _known_arguments(t_unit[name], workload).items()
+                for key, value in known_arguments(t_unit[name], workload).items()
             }
         )
         executor.prepare(dtypes, UserFile.read(workload.source_file, workload.origin))
     return PreparedLoopy(workload, executor.kernel, executor.instrumented, executor, context)
 
 
-def _known_arguments(kernel: Any, workload: Workload) -> Mapping[str, Any]:
+def known_arguments(kernel: Any, workload: Workload) -> Mapping[str, Any]:
+    """The arguments that are given. Raises KernelError for one that the kernel has not or cannot take."""
     for name, value in workload.arguments.items():
         if name not in kernel.arg_dict:
             raise KernelError(
