@@ -148,31 +148,35 @@ def _dot_halves(wave: Wave, match: re.Match[str]) -> None:
 
 
 def _permute_bytes(wave: Wave, match: re.Match[str]) -> None:
-    """v_perm_b32: byte k of the third source chooses: 0 to 3 of the second, 4 to 7 of the first, 12 zero, more 255.
-
-    8 to 11, which spread signs, are not known to come from compilers and count as 12.
-    """
+    """v_perm_b32: byte k of the third source chooses: 0 to 3 of the second, 4 to 7 of the first, 8 to 11 the sign of byte 1, 3, 5
+    or 7 of both, 12 zero, more 255."""
     high, low, choice = (wave.source(k).row for k in (1, 2, 3))
-    nibbles, part, special = (wave.temporary() for _ in range(3))
-    wave.logic(nibbles, choice, wave.constant(7), AND)
+    chosen, nibbles, part = (wave.temporary() for _ in range(3))
+    special = _bytes_with_bit(wave, choice, 3)
+    wave.emit("SHIFT_LEFT", d=part, a=choice, b=wave.constant(1))
+    wave.logic(part, part, wave.constant(0x06060606), AND)
+    wave.logic(part, part, wave.constant(0x09090909), OR)
+    wave.logic(chosen, choice, wave.constant(0x07070707), AND)
+    wave.logic(chosen, special, part, 0xCA, chosen)
+    wave.logic(nibbles, chosen, wave.constant(15), AND)
     for byte in (1, 2, 3):
-        wave.emit("SHIFT_RIGHT_U", d=part, a=choice, b=wave.constant(4 * byte))
-        wave.logic(part, part, wave.constant(7 << 4 * byte), AND)
+        wave.emit("SHIFT_RIGHT_U", d=part, a=chosen, b=wave.constant(4 * byte))
+        wave.logic(part, part, wave.constant(15 << 4 * byte), AND)
         wave.logic(nibbles, nibbles, part, OR)
     wave.emit("PERMUTE_BYTES", d=nibbles, a=low, b=high, c=nibbles)
-    wave.emit("SHIFT_RIGHT_U", d=special, a=choice, b=wave.constant(3))
-    wave.logic(special, special, wave.constant(0x01010101), AND)
-    wave.emit("MULTIPLY_ADD", d=special, a=special, b=wave.constant(255))
-    ones = wave.temporary()  # of 13, 14 and 15: a bit 0 or 1 beside bits 2 and 3
-    wave.emit("SHIFT_RIGHT_U", d=ones, a=choice, b=wave.constant(1))
-    wave.logic(ones, ones, choice, OR)
-    wave.emit("SHIFT_RIGHT_U", d=part, a=choice, b=wave.constant(2))
-    wave.logic(ones, ones, part, AND)
-    wave.logic(ones, ones, wave.constant(0x01010101), AND)
-    wave.emit("MULTIPLY_ADD", d=ones, a=ones, b=wave.constant(255))
-    wave.logic(ones, ones, special, AND)
-    d = wave.result(wave.operand(0))
-    wave.logic(d, special, ones, 0xCA, nibbles)
+    wave.logic(special, special, _bytes_with_bit(wave, choice, 2), AND)
+    ones = _bytes_with_bit(wave, choice, 0)
+    wave.logic(ones, ones, _bytes_with_bit(wave, choice, 1), OR)
+    wave.logic(wave.result(wave.operand(0)), special, ones, 0xCA, nibbles)
+
+
+def _bytes_with_bit(wave: Wave, row: int, bit: int) -> int:
+    """A row with 255 in each byte that has this bit, and else 0."""
+    made = wave.temporary()
+    wave.emit("SHIFT_RIGHT_U", d=made, a=row, b=wave.constant(bit))
+    wave.logic(made, made, wave.constant(0x01010101), AND)
+    wave.emit("MULTIPLY_ADD", d=made, a=made, b=wave.constant(255))
+    return made
 
 
 packed = by_patterns(

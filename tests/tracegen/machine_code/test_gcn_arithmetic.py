@@ -68,6 +68,7 @@ WORDS_TO_WORDS = {
     "v_ffbl_b32_e32 v10, v2": np.array([(int(a) & -int(a)).bit_length() - 1 for a in A]),
     "v_bfrev_b32_e32 v10, v2": np.array([int(f"{int(a):032b}"[::-1], 2) for a in A]),
     "v_perm_b32 v10, v2, v3, 0x0c0d0501": (A >> np.uint32(8) & np.uint32(255)) << np.uint32(8) | B >> np.uint32(8) & np.uint32(255) | np.uint32(0xFF0000),
+    "v_perm_b32 v10, v2, v3, 0x0b0a0908": sum((x >> np.uint32(31 - 16 * h) & np.uint32(1)) * np.uint32(255 << 8 * k) for k, (x, h) in enumerate(((B, 1), (B, 0), (A, 1), (A, 0)))),
     "v_perm_b32 v10, v2, v3, 0x07060100": A & np.uint32(0xFFFF0000) | B & np.uint32(0xFFFF),
     "v_add_u16_e32 v10, v2, v3": A + B & np.uint32(0xFFFF),
     "v_mul_lo_u16_e32 v10, v2, v3": A * B & np.uint32(0xFFFF),
