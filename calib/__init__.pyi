@@ -1,6 +1,5 @@
 from .advice.options import AdviseOptions as AdviseOptions
 from .advice.search import advise as advise
-from .block_counts.closed_form import block_forms as block_forms
 from .counting.control_flow_from_trace import measure_control_flow as measure_control_flow
 from .counting.feature_counts import count as count
 from .counting.language import FeatureError as FeatureError

@@ -1,8 +1,8 @@
-"""How often each basic block of a kernel runs: by closed form where control flow is static, else learned.
+"""How often basic blocks run: counted in executions, by polynomials that these determine, or learned from them.
 
-`closed_form` and `static_control` determine exact counts; `sampling`, `network`, `regressions` and
-`learned` learn the rest. `costs`, `hit_ratio_trend` and `followed_time` derive requests, busy cycles and
-times from them.
+`executions` runs sizes, and `exact` finds polynomials through their counts; `sampling`, `network`, `regressions` and
+`learned` learn what has none; `costs` and `hit_ratio_trend` turn counts into costs, and `report` is what
+`memsim blocks` shows.
 """
 
 import lazy_loader

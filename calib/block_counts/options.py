@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calib.counting.options import SUBGROUP_SIZE
 from memsim.options import Options, option
-from tracegen.options import MOST_SUBGROUP_SIZE
 
 RUNS_TO_LEARN = 12
 """Fewest runs from which a count is learned."""
@@ -19,8 +17,11 @@ RUNS_TO_LEARN = 12
 class BlockOptions(Options):
     """How basic blocks are counted."""
 
-    subgroup_size: int = option(
-        SUBGROUP_SIZE, "Lanes of a sub-group.", least=1, most=MOST_SUBGROUP_SIZE, metavar="N"
+    subgroup_size: int | None = option(
+        None,
+        "Lanes of a sub-group: 8, 16, 32 or 64.",
+        metavar="N",
+        default_text="the machine's, or 32",
     )
     runs: int = option(
         40, "Number of runs that --train learns from.", least=RUNS_TO_LEARN, metavar="N"

@@ -1,4 +1,4 @@
-"""`memsim blocks KERNEL`: how often each basic block runs, at sizes that are not executed.
+"""`memsim blocks KERNEL`: how often each basic block of the machine code runs, also at sizes that are not executed.
 
 It imports nothing heavy at module level, because the help of the command group loads it.
 """
@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calib.block_counts.options import BlockOptions
-from calib.commands.blocks_costs import costs_of, integer_sizes
+from calib.commands.blocks_costs import costs_of
 from calib.commands.blocks_output import show_costs, show_counts, show_extrapolated, show_run
 from calib.commands.blocks_settings import (
     doubled,
     drawn_sizes,
     parsed_range,
     settings_of_sizes,
-    small_settings,
     together,
 )
 from memsim.commands import MACHINE, check_outputs, json_option, output_path, working, wrote_json
@@ -29,10 +28,9 @@ from memsim.options import command_options
 from tracegen.commands import KernelSpec, kernel_options
 
 if TYPE_CHECKING:
-    from calib.block_counts.learned import LearnedCount
-    from calib.block_counts.report import BlockReport
+    from calib.block_counts.executions import Executions
+    from calib.block_counts.report import BlockReport, Learn
     from memsim.machine import Machine
-    from tracegen.blocks import BlockCounter
 
 
 @click.command()
@@ -40,14 +38,15 @@ if TYPE_CHECKING:
 @click.option(
     "--run",
     is_flag=True,
-    help="Also run the first size and compare its counts; --json then lists the counts of each launch.",
+    help="Also run the first size, however long it takes, and compare its counts; --json then lists the counts of each"
+    " launch.",
 )
 @click.option(
     "--train",
     "training",
     multiple=True,
     metavar="NAME=LOW:HIGH",
-    help="Learn the counts without a closed form from runs with this setting in this range; repeat for"
+    help="Learn the counts that are no polynomials from runs with this setting in this range; repeat for"
     " several settings.",
 )
 @command_options(BlockOptions)
@@ -56,14 +55,14 @@ if TYPE_CHECKING:
     "-m",
     metavar="NAME",
     type=MACHINE,
-    help="Also report memory requests, and the busy cycles of each unit of this machine.",
+    help="Count the code for this machine, and report memory requests and the busy cycles of each of its units.",
 )
 @click.option(
     "--hits",
     metavar="NAME=LOW:HIGH",
     help="With -m: trace and replay these sizes, and extrapolate hit ratios to the requested sizes.",
 )
-@click.option("--formulas", is_flag=True, help="Print the closed forms.")
+@click.option("--formulas", is_flag=True, help="Print the polynomials, of small sizes too.")
 @output_path(
     "--plot", "plot_out", help="Draw the control-flow graph with counts (.png, .svg, .pdf)."
 )
@@ -79,41 +78,42 @@ def blocks(
     plot_out: Path | None,
     json_out: Path | None,
 ) -> int:
-    """Count how often each basic block of a kernel runs: exactly, or from a model learned from runs.
+    """Count how often each basic block of a kernel's machine code runs.
 
-    KERNEL is FILE.py:NAME, PACKAGE.MODULE:NAME, FILE.cl:NAME or FILE.floopy:SUBROUTINE as for
-    'memsim profile'. A setting LOW:HIGH stands for LOW, twice that, and so on up to HIGH. Blocks whose loops and branches are affine in the kernel's
-    sizes have closed forms. The counts of other blocks are learned from runs with --train, or
-    counted with --run.
+    KERNEL is FILE.py:NAME, PACKAGE.MODULE:NAME, FILE.cl:NAME, FILE.cu:NAME, FILE.hip:NAME or FILE.floopy:SUBROUTINE as
+    for 'memsim profile'. A setting LOW:HIGH stands for LOW, twice that, and so on up to HIGH. Small sizes are executed.
+    At large ones, counts are polynomials through the counts of small sizes, checked on further ones. Counts that are none
+    because they depend on data are learned from runs with --train; without it, sizes that are not too large are
+    executed.
 
     \b
     Examples:
       memsim blocks experiments/kernels/polybench/products.py:gemm --set nk=64:4096
-      memsim blocks experiments/kernels/rodinia/elimination.py:lud --set n=64:4096 --run --plot lud.png
+      memsim blocks experiments/kernels/rodinia/elimination.py:lud --set n=64:512 --run --plot lud.png
       memsim blocks experiments/kernels/polybench/vectors.py:atax --set nx=32768 --set ny=32768 -m v100 --hits nx=512:4096
       memsim blocks experiments/kernels/graphs.py:spmv --set n=8192 --train n=256:4096 -m v100
     """
     check_outputs({"--plot": plot_out, "--json": json_out})
-    from calib.block_counts.report import exact_report, plot
-    from tracegen.blocks import BlockCounter
+    from calib.block_counts.executions import Executions
+    from calib.block_counts.report import block_report, plot
+    from memsim.machine import load_machine
 
     if hits is not None and machine is None:
         raise MemsimError("--hits needs a machine: give --machine")
     rows = settings_of_sizes(kernel.settings)
     ranges = dict(parsed_range("--train", text) for text in training)
-    small = small_settings(rows[0], ranges, hits)
-    with working("reading the kernel"):
-        base = kernel.load(small)
-        counter = BlockCounter(base)
-        sizes = integer_sizes(counter, base, small, rows, kernel.spec)
-    learned = _learned(kernel, counter, rows[0], ranges, options) if ranges else {}
-    report = exact_report(counter, sizes, options.subgroup_size, learned, list(ranges))
+    known = None if machine is None else load_machine(machine)
+    executions = Executions(kernel.load, known, subgroup_size=options.subgroup_size)
+    learn = _learn(executions, rows[0], ranges, options) if ranges else None
+    with working("executing small sizes"):
+        report = block_report(executions, rows, learn, formulas=formulas)
     record = report.record()
     if run:
-        workload = base if small == rows[0] else kernel.load(rows[0])
-        record |= _run_first(report, counter, workload, options.subgroup_size)
-    record["costs"], extrapolated = _costs(kernel, counter, report, rows[0], machine, hits)
-    if hits is not None:
+        record |= _run_first(report, executions, rows[0])
+    record["costs"] = [] if known is None else costs_of(report, known)
+    extrapolated = []
+    if hits is not None and known is not None:
+        extrapolated = _extrapolated(hits, kernel, rows[0], record["costs"], known)
         record["beyond"] = extrapolated
     quiet = wrote_json(lambda: json.dumps(record, indent=1), json_out)
     if plot_out is not None:
@@ -128,41 +128,34 @@ def blocks(
     return 0
 
 
-def _learned(
-    kernel: KernelSpec,
-    counter: BlockCounter,
+def _learn(
+    executions: Executions,
     settings: Mapping[str, str],
     ranges: Mapping[str, tuple[int, int]],
     options: BlockOptions,
-) -> dict[int, LearnedCount]:
-    """block number -> its learned count, from runs at sizes drawn from the ranges."""
+) -> Learn:
+    """Learns counts from runs at sizes drawn from the ranges."""
     from calib.block_counts.report import learn_from_runs
 
     drawn = drawn_sizes(ranges, options.runs)
-    with working(f"running {options.runs} sizes to learn from"):
-        fixed = {name: value for name, value in settings.items() if name not in ranges}
-        workloads = [
-            kernel.load(fixed | {name: str(value) for name, value in row.items()}) for row in drawn
-        ]
-        inputs = {name: [row[name] for row in drawn] for name in ranges}
-        return learn_from_runs(counter, workloads, inputs, options.subgroup_size)
+    rows = [{**settings, **{name: str(value) for name, value in row.items()}} for row in drawn]
+    inputs = {name: [row[name] for row in drawn] for name in ranges}
+    return lambda lacking: learn_from_runs(executions, rows, inputs, lacking)
 
 
 def _run_first(
-    report: BlockReport, counter: BlockCounter, workload: Any, subgroup_size: int
+    report: BlockReport, executions: Executions, settings: Mapping[str, str]
 ) -> dict[str, Any]:
     """The counts of a run of the first size, compared with the report, and those of each launch."""
     with working("running"):
-        counts, outputs = counter.count(workload, subgroup_size)
-        if workload.check is not None:
-            workload.check(outputs)
+        counts = executions.counts(settings)
     launches = [
         {
             "launch": launch.index,
             "kernel": launch.kernel,
             "settings": dict(launch.settings),
             "by_work_items": launch.by_items.tolist(),
-            "by_sub_groups": [] if launch.by_subgroups is None else launch.by_subgroups.tolist(),
+            "by_sub_groups": launch.by_subgroups.tolist(),
         }
         for launch in counts.launches
     ]
@@ -172,8 +165,9 @@ def _run_first(
 def _compared(report: BlockReport, counts: Any) -> list[dict[str, Any]]:
     compared = []
     for row, items, groups in zip(report.rows, counts.by_items, counts.by_subgroups, strict=True):
-        exact = (row.by_items[0], row.by_subgroups[0])
-        equal = None if row.method != "exact" else exact == (int(items), int(groups))
+        equal = None
+        if row.method in ("exact", "executed"):
+            equal = (row.by_items[0], row.by_subgroups[0]) == (int(items), int(groups))
         compared.append(
             {
                 "block": row.block.name,
@@ -183,24 +177,6 @@ def _compared(report: BlockReport, counts: Any) -> list[dict[str, Any]]:
             }
         )
     return compared
-
-
-def _costs(
-    kernel: KernelSpec,
-    counter: BlockCounter,
-    report: BlockReport,
-    settings: Mapping[str, str],
-    machine_name: str | None,
-    hits: str | None,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Costs on a machine at each size, and extrapolated hit ratios; nothing without a machine."""
-    if machine_name is None:
-        return [], []
-    from memsim.machine import load_machine
-
-    machine = load_machine(machine_name)
-    costs = costs_of(counter, report, machine)
-    return costs, _extrapolated(hits, kernel, settings, costs, machine) if hits is not None else []
 
 
 def _extrapolated(

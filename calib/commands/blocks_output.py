@@ -39,24 +39,29 @@ def show_counts(report: BlockReport, formulas: bool, ran: bool) -> None:
 
     shown = chosen(len(report.sizes))
     changing = [n for n in report.sizes[0] if len({size.get(n) for size in report.sizes}) > 1]
-    columns = ["block", "begins with", "next", "count"]
+    columns = ["block", "line", "begins with", "next", "instructions", "count"]
     for k in shown:
         columns.append(", ".join(f"{n}={report.sizes[k][n]}" for n in changing) or "sub-groups")
     rows = []
     for row in report.rows:
-        text = "  " * len(row.block.controls) + row.block.text
+        lines = ", ".join(map(str, row.block.lines[:1])) + "..." * (len(row.block.lines) > 1)
+        text = "  " * row.block.depth + row.block.text
         following = ", ".join("end" if f < 0 else f"B{f}" for f in row.block.followers)
         counts = [number(row, k) for k in shown]
-        rows.append((row.block.name, text, following, row.method, *counts))
+        instructions = str(len(row.block.instructions))
+        rows.append((row.block.name, lines, text, following, instructions, row.method, *counts))
     title = f"basic blocks of {report.kernel}: executions by sub-groups"
     console().print(PlainTable(title, columns, rows))
     reasons: dict[str, list[str]] = {}
     for row in report.rows:
-        reasons.setdefault(f"{row.method}: {row.reason}", []).append(f"B{row.block.number}")
+        if row.reason:
+            reasons.setdefault(f"{row.method}: {row.reason}", []).append(f"B{row.block.number}")
         if row.warning:
             reasons.setdefault(f"warning: {row.warning}", []).append(f"B{row.block.number}")
     for reason, numbers in reasons.items():
         click.echo(f"{', '.join(numbers)} {reason}")
+    for note in report.notes:
+        click.echo(f"note: {note}")
     if formulas:
         for row in report.rows:
             if row.formula:
@@ -95,7 +100,7 @@ def show_costs(costs: Sequence[Mapping[str, Any]]) -> None:
 def show_run(rows: Sequence[Mapping[str, Any]]) -> None:
     compared = [row for row in rows if row["equal"] is not None]
     wrong = [row["block"] for row in compared if not row["equal"]]
-    found = f"{len(compared) - len(wrong)} of {len(compared)} exact counts are equal"
+    found = f"{len(compared) - len(wrong)} of {len(compared)} counts are equal"
     if not compared:
         found = "counted; no count of the table is exact, to compare it with"
     click.echo(f"run of the first size: {found}" + f"; {', '.join(wrong)} differ" * bool(wrong))

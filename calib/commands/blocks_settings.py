@@ -61,19 +61,6 @@ def parsed_range(option: str, text: str) -> tuple[str, tuple[int, int]]:
     return name, (low, high)
 
 
-def small_settings(
-    first: Mapping[str, str], ranges: Mapping[str, tuple[int, int]], hits: str | None
-) -> dict[str, str]:
-    """Settings with which the kernel is read: the smallest sizes that are run anyway."""
-    small = dict(first)
-    for name, (low, _) in ranges.items():
-        small[name] = str(low)
-    if hits is not None:
-        name, (low, _) = parsed_range("--hits", hits)
-        small |= dict.fromkeys(together(first, name), str(low))
-    return small
-
-
 def together(first: Mapping[str, str], name: str) -> list[str]:
     """The settings that grow with one setting: those of the same value."""
     return [k for k, v in first.items() if v == first.get(name)] or [name]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calib.commands.blocks_costs import costs_of, integer_sizes
+from calib.commands.blocks_costs import costs_of
 from calib.commands.blocks_settings import doubled, parsed_range, together
 from calib.words import whole
 from memsim.commands import console, working, wrote_json
@@ -82,24 +82,24 @@ def _sizes(settings: dict[str, str], follow: str) -> tuple[str, list[int], list[
 def _busy_cycles(
     spec: str, rows: Sequence[Settings], machine: Machine, requested: str
 ) -> list[float]:
-    """Busy cycles at each size, of all units and cores together, from the blocks' closed forms."""
-    from calib.block_counts.report import exact_report
+    """Busy cycles at each size, of all units and cores together, from the counts of its blocks."""
+    from calib.block_counts.executions import Executions
+    from calib.block_counts.report import block_report
     from tracegen import load_kernel
-    from tracegen.blocks import BlockCounter
 
-    with working("reading the kernel"):
-        base = load_kernel(spec, rows[0])
-        counter = BlockCounter(base)
-        sizes = integer_sizes(counter, base, rows[0], rows, spec)
-    report = exact_report(counter, sizes, machine.subgroup_size, {}, [])
-    costs = costs_of(counter, report, machine)
+    with working("counting basic blocks"):
+        executions = Executions(lambda settings: load_kernel(spec, settings), machine)
+        report = block_report(executions, rows, lambda _: {})
     for row in report.rows:
         if row.by_subgroups[-1] is None:
             raise MemsimError(
-                f"block {row.block.name} has no closed form ({row.reason}), so it cannot be counted at"
-                f" {requested}; 'memsim blocks --train' learns its count from runs"
+                f"the count of block {row.block.name} at {requested} does not follow from small sizes: {row.reason};"
+                " 'memsim blocks --train' learns it from runs"
             )
-    return [machine.n_cores * sum(cost["busy_cycles_per_core"].values()) for cost in costs]
+    return [
+        machine.n_cores * sum(cost["busy_cycles_per_core"].values())
+        for cost in costs_of(report, machine)
+    ]
 
 
 def _predict_small(

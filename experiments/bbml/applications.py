@@ -1,4 +1,4 @@
-"""The sixteen applications of BB-ML: their inputs, and the counts of their basic blocks."""
+"""The sixteen applications of BB-ML: their inputs, and the counts of the basic blocks of their machine code."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calib.block_counts import BlockForm, Samples, block_forms, samples
+from calib.block_counts import TRAINED_SHARE, Executions, NetworkOptions, Samples, samples
 from experiments.kernels.polybench import factorisations, moments, products, vectors
 from experiments.kernels.rodinia import elimination, paths
-from tracegen.blocks import BlockCounter
+from memsim.machine import load_machine
 
+MACHINE = "v100"
 TABLES = Path(__file__).parents[1] / "data" / "bbml_tables.csv"
-MOST_SAMPLES = 500
+MOST_SAMPLES = 300
 """The paper has up to 10 862 inputs for an application. More inputs than this change only the run
 time."""
-LEAST_SAMPLES = 150
-"""With fewer inputs the low part of a split has fewer samples than the network has parameters."""
-QUICK_SAMPLES = 200
+ROOM = 1.15
+"""Samples beyond those of which the low part of a split has as many as the network has parameters."""
 ALL_LOW, ALL_HIGH = 0.35, 0.25
 """Share of the runs with all inputs in the lower 70 % of their ranges, and with all inputs
 above."""
@@ -35,48 +35,43 @@ Integers = npt.NDArray[np.int64]
 class Application:
     """One of the sixteen applications.
 
-    ranges : smallest and largest value of each input
-    small : inputs of a small run
+    ranges : smallest and largest value of each input: sizes that are executed in a fraction of a second
     step : inputs are multiples of this
-    baked : an input that is a constant in the kernel's text, and its values
     """
 
     name: str
     make: Callable[..., Any]
     ranges: Mapping[str, tuple[int, int]]
-    small: Mapping[str, int]
     step: int = 1
-    baked: tuple[str, tuple[int, ...]] | None = None
 
 
-def _square(*names: str, most: int = 2048) -> dict[str, tuple[int, int]]:
-    return dict.fromkeys(names, (32, most))
+def _square(*names: str, most: int = 512, least: int = 32) -> dict[str, tuple[int, int]]:
+    return dict.fromkeys(names, (least, most))
 
 
 APPLICATIONS = {
     application.name: application
     for application in (
-        Application("2mm", products.two_mm, _square("ni", "nj", "nk", "nl"), {"ni": 50, "nj": 70, "nk": 40, "nl": 60}),
-        Application("atax", vectors.atax, _square("nx", "ny", most=8192), {"nx": 300, "ny": 500}),
-        Application("bicg", vectors.bicg, _square("nx", "ny", most=8192), {"nx": 300, "ny": 500}),
-        Application("covariance", moments.covariance, _square("m", "n"), {"m": 70, "n": 90}),
-        Application("correlation", moments.correlation, _square("m", "n"), {"m": 70, "n": 90}),
-        Application("doitgen", products.doitgen, {"nr": (4, 128), "nq": (16, 512), "np_": (16, 512)}, {"nr": 7, "nq": 30, "np_": 50}),
-        Application("gemm", products.gemm, _square("ni", "nj", "nk"), {"ni": 50, "nj": 70, "nk": 90}),
-        Application("gesummv", vectors.gesummv, _square("n", most=8192), {"n": 400}),
-        Application("lu", factorisations.lu, _square("n", most=1024), {"n": 60}),
-        Application("gramschmidt", factorisations.gramschmidt, _square("n", most=1024), {"n": 50}),
-        Application("syrk", products.syrk, _square("n", "m"), {"n": 70, "m": 50}),
-        Application("mvt", vectors.mvt, _square("n", most=8192), {"n": 400}),
-        Application("gaussian", elimination.gaussian, _square("n", most=1024), {"n": 60}),
-        Application("lud", elimination.lud, {"n": (32, 4096)}, {"n": 96}, step=16),
-        Application("nw", paths.nw, {"n": (32, 4096)}, {"n": 160}, step=16),
+        Application("2mm", products.two_mm, _square("ni", "nj", "nk", "nl")),
+        Application("atax", vectors.atax, _square("nx", "ny", most=1024)),
+        Application("bicg", vectors.bicg, _square("nx", "ny", most=1024)),
+        Application("covariance", moments.covariance, _square("m", "n")),
+        Application("correlation", moments.correlation, _square("m", "n", most=192)),
+        Application("doitgen", products.doitgen, {"nr": (2, 16), "nq": (16, 128), "np_": (16, 128)}),
+        Application("gemm", products.gemm, _square("ni", "nj", "nk")),
+        Application("gesummv", vectors.gesummv, _square("n", most=1024)),
+        Application("lu", factorisations.lu, _square("n", least=16, most=96)),
+        Application("gramschmidt", factorisations.gramschmidt, _square("n", least=16, most=96)),
+        Application("syrk", products.syrk, _square("n", "m")),
+        Application("mvt", vectors.mvt, _square("n", most=1024)),
+        Application("gaussian", elimination.gaussian, _square("n", least=16, most=96)),
+        Application("lud", elimination.lud, _square("n", most=640), step=16),
+        Application("nw", paths.nw, _square("n", most=640), step=16),
+        # The height of a pyramid, the third input, is a constant in the code: other heights are other blocks.
         Application(
             "pathfinder",
-            paths.pathfinder,
-            {"rows": (20, 1000), "cols": (500, 100_000), "height": (2, 32)},
-            {"rows": 60, "cols": 900, "height": 8},
-            baked=("height", (2, 4, 8, 16, 32)),
+            lambda **size: paths.pathfinder(height=8, **size),
+            {"rows": (20, 100), "cols": (500, 20_000)},
         ),
     )
 }  # fmt: skip
@@ -111,66 +106,46 @@ def paper() -> dict[str, Paper]:
 
 
 @functools.cache
-def counter(name: str, baked: int | None = None) -> BlockCounter:
-    """The application's kernels with counters, built once for each value of a baked input."""
-    application = APPLICATIONS[name]
-    settings = dict(application.small)
-    if application.baked is not None and baked is not None:
-        settings[application.baked[0]] = baked
-    return BlockCounter(application.make(**settings))
-
-
-@functools.cache
-def forms(name: str, baked: int | None = None) -> tuple[BlockForm, ...]:
-    """The closed forms of the counts of all blocks."""
-    return block_forms(counter(name, baked))
+def executions(name: str) -> Executions:
+    """The application's counts at sizes, each executed once."""
+    make = APPLICATIONS[name].make
+    return Executions(
+        lambda size: make(**{key: int(value) for key, value in size.items()}), load_machine(MACHINE)
+    )
 
 
 def n_samples(name: str, quick: bool) -> int:
-    """Number of inputs: the paper's (samples of blocks divided by blocks), within bounds."""
+    """Number of inputs: the paper's (samples of blocks divided by blocks), within bounds; in quick runs the fewest."""
+    least = least_samples(len(APPLICATIONS[name].ranges))
     in_paper = paper()[name]
-    most = QUICK_SAMPLES if quick else MOST_SAMPLES
-    return min(max(in_paper.samples // in_paper.blocks, LEAST_SAMPLES), most)
+    return least if quick else min(max(in_paper.samples // in_paper.blocks, least), MOST_SAMPLES)
+
+
+def least_samples(n_input: int) -> int:
+    """Samples of which the low part of a split has enough for the paper's network."""
+    low = ALL_LOW + (1 - ALL_LOW - ALL_HIGH) * TRAINED_SHARE**n_input
+    return round(ROOM * NetworkOptions().n_parameters(n_input) / low)
 
 
 @functools.cache
 def counted(name: str, quick: bool) -> Samples:
-    """Counts by sub-group of every block at the drawn inputs, from the closed forms.
-
-    The only block without a closed form (correlation's column without variance) never runs with the
-    data used here, so its count is 0.
-    """
+    """Counts by sub-group of every block at the drawn inputs."""
     application = APPLICATIONS[name]
-    drawn = draw(application, n_samples(name, quick))
-    if application.baked is None:
-        columns = _columns(forms(name), drawn)
-    else:
-        baked, values = application.baked
-        parts = {value: drawn[baked] == value for value in values}
-        n = len(drawn[baked])
-        columns = {form.block.name: np.zeros(n) for form in forms(name, values[0])}
-        for value, rows in parts.items():
-            part = _columns(forms(name, value), {k: v[rows] for k, v in drawn.items()})
-            for block, column in part.items():
-                columns[block][rows] = column
+    return execute(name, draw(application, n_samples(name, quick)))
+
+
+def execute(name: str, drawn: Mapping[str, Integers]) -> Samples:
+    """Counts by sub-group of every block at inputs."""
+    rows = [
+        dict(zip(drawn, size, strict=True))
+        for size in zip(*(column.tolist() for column in drawn.values()), strict=True)
+    ]
+    runs = executions(name)
+    counts = np.array([runs.counts(row).by_subgroups for row in rows])
     return samples(
-        {k: v.tolist() for k, v in drawn.items()}, {k: v.tolist() for k, v in columns.items()}
+        {name: column.tolist() for name, column in drawn.items()},
+        {block.name: counts[:, block.number].tolist() for block in runs.blocks},
     )
-
-
-def _columns(forms: tuple[BlockForm, ...], drawn: Mapping[str, Integers]) -> dict[str, Any]:
-    n = len(next(iter(drawn.values())))
-    known: dict[tuple[int, ...], Any] = {}
-    columns = {}
-    for form in forms:
-        exact = form.by_subgroups
-        # Many blocks share the parts of their closed forms, which are solved once.
-        key = () if exact is None else tuple(id(part) for part in exact.parts)
-        if key not in known:
-            counts = 0 if exact is None else exact.at_many(drawn)
-            known[key] = np.broadcast_to(np.asarray(counts, np.float64), n)
-        columns[form.block.name] = known[key].copy()
-    return columns
 
 
 def draw(application: Application, n: int) -> dict[str, Integers]:
@@ -186,10 +161,6 @@ def draw(application: Application, n: int) -> dict[str, Integers]:
         values = least + np.round(place * (most - least))
         # Both ends of the range are included, so that all splits divide the same range.
         values[:2] = least, most
-        if application.baked is not None and name == application.baked[0]:
-            allowed = np.array(application.baked[1])
-            values = allowed[np.abs(values[:, None] - allowed).argmin(axis=1)]
-        else:
-            values = np.maximum(np.round(values / application.step), 1) * application.step
+        values = np.maximum(np.round(values / application.step), 1) * application.step
         drawn[name] = values.astype(np.int64)
     return drawn

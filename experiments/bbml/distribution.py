@@ -13,8 +13,7 @@ from experiments.reproduction import Case, Figure
 
 
 def figure_3(out: Path, quick: bool) -> Figure:
-    """The loop body of bicg's second product; the paper shows block 19 of 21 of the machine
-    code."""
+    """The block of bicg that runs most often; the paper shows block 19 of 21."""
     given = counted("bicg", quick)
     column = int(np.argmax(given.counts.mean(axis=0)))
     counts = given.counts[:, column]

@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from calib.block_counts import Samples, block_forms, learn, normalised_error, samples, split
+from calib.block_counts import (
+    Executions,
+    Samples,
+    block_report,
+    learn,
+    normalised_error,
+    samples,
+    split,
+)
 from experiments.bbml import drawing
 from experiments.kernels import graphs
 from experiments.reproduction import Case, Figure
-from tracegen.blocks import BlockCounter
 
 RUNS = 90
 QUICK_RUNS = 60
@@ -58,7 +65,7 @@ def data_dependent(out: Path, quick: bool) -> Figure:
                 ),
             ]  # fmt: skip
         findings.append(
-            f"{title}: {len(measured.blocks)} blocks must be learned, for example because {reason}."
+            f"{title}: the counts of {len(measured.blocks)} blocks must be learned; of the first, {reason}."
         )
     picture = drawing.predictions(out / "data.png", panels)
     return Figure(
@@ -79,11 +86,10 @@ def data_dependent(out: Path, quick: bool) -> Figure:
 def _runs(
     make: Callable[..., Any], ranges: dict[str, tuple[int, int]], n: int
 ) -> tuple[Samples, str]:
-    """Counts by sub-group of the blocks without a closed form, and the reason for one of them."""
+    """Counts by sub-group of the blocks without a polynomial, and the reason for one of them."""
     rng = np.random.default_rng(7)
     kind = rng.random(n)
-    inputs: dict[str, list[float]] = {name: [] for name in ranges}
-    counter = None
+    executions = Executions(lambda size: make(**{name: int(size[name]) for name in size}))
     rows = []
     for run in range(n):
         place = rng.random(len(ranges))
@@ -97,14 +103,11 @@ def _runs(
         }
         if "width" in chosen:  # the runs of a merge sort have powers of two
             chosen["width"] = 1 << round(np.log2(chosen["width"]))
-        workload = make(**chosen)
-        counter = counter or BlockCounter(workload)
-        counts, _ = counter.count(workload, 32)
-        rows.append(counts.by_subgroups)
-        for name, value in chosen.items():
-            inputs[name].append(value)
-    assert counter is not None
-    table = np.array(rows, np.float64)
-    forms = [form for form in block_forms(counter) if not form.is_exact]
-    columns = {form.block.name: table[:, form.block.number].tolist() for form in forms}
-    return samples(inputs, columns), forms[0].reason
+        rows.append(chosen)
+    table = np.array([executions.counts(row).by_subgroups for row in rows], np.float64)
+    large = {name: str(most) for name, (_, most) in ranges.items()}
+    report = block_report(executions, [large], lambda _: {})
+    unknown = [row for row in report.rows if row.method == "unknown"]
+    columns = {row.block.name: table[:, row.block.number].tolist() for row in unknown}
+    inputs = {name: [float(row[name]) for row in rows] for name in ranges}
+    return samples(inputs, columns), unknown[0].reason

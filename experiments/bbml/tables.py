@@ -62,8 +62,8 @@ def _table(name: str, title: str, splits: list[Split], quick: bool) -> Figure:
                 f" {100 * min(means[method]):.2f} %."
             )
     findings.append(
-        "Almost all of these counts have a closed form without any error (see exact), so they need not be"
-        " learned."
+        "Almost all of these counts are polynomials among sizes that are the same modulo the size of groups (see exact),"
+        " so they need not be learned."
     )
     return Figure(name=name, title=title, source=SOURCE, cases=cases, findings=findings)
 

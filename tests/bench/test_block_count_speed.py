@@ -1,26 +1,24 @@
-"""The cost of counting basic blocks: the time of a counting launch over that of the plain one, warm."""
+"""How fast basic blocks are counted: turns of a loop of work-items each second, and beside a trace of everything."""
 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyopencl as cl
 import pytest
 
 from experiments.kernels import graphs
 from experiments.kernels.polybench import products, vectors
-from tracegen.blocks.counter import BlockCounter
-from tracegen.blocks.run import CountingRun
-from tracegen.instrumented.launch import LoopyLaunch
+from tracegen import count_blocks
+from tracegen.executed.targets import lowered
+from tracegen.execution.run import Execution
+from tracegen.machine_code.binding import bind
 
 pytestmark = pytest.mark.bench
 
-MOST_OF_PLAIN = 2.0
-REPEATS = 9
+REPEATS = 5
 
 CASES: list[tuple[str, Callable[[], Any]]] = [
     ("gemm", lambda: products.gemm(384, 384, 384)),
@@ -29,42 +27,31 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
 ]
 
 
+def median_s(call: Callable[[], Any]) -> float:
+    call()
+    times = []
+    for _ in range(REPEATS):
+        begin = time.process_time()
+        call()
+        times.append(time.process_time() - begin)
+    return float(np.median(times))
+
+
 @pytest.mark.parametrize(("name", "make"), CASES)
-def test_counting_against_the_plain_launch(name: str, make: Callable[[], Any]) -> None:
+def test_counting_against_a_run_with_all_values(name: str, make: Callable[[], Any]) -> None:
     workload = make()
-    counter = BlockCounter(workload)
-    plain, counting, both = [], [], []
+    counting_s = median_s(lambda: count_blocks(workload))
 
-    def observer(launch: LoopyLaunch) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program = cl.Program(counter.context, counter.prepared.source).build()
-        kernel = cl.Kernel(program, launch.name)
-        kernels = {
-            "counting": counter.counting[launch.name],
-            "recording": counter.recording[launch.name],
-        }
-        run = CountingRun(counter.buffers, launch, counter.cuts[launch.name], kernels, True)
-        launch.set_arguments(kernel)
-        shape = launch.group_shape
-        items = tuple(a * b for a, b in zip(launch.grid, shape, strict=False))
-        times: list[list[float]] = [[], [], []]
-        for _ in range(REPEATS):
-            begin = time.perf_counter()
-            cl.enqueue_nd_range_kernel(launch.queue, kernel, items, shape)
-            launch.queue.finish()
-            times[0].append(time.perf_counter() - begin)
-            for k, width in ((1, None), (2, 32)):
-                begin = time.perf_counter()
-                run.counted(width)
-                times[k].append(time.perf_counter() - begin)
-        for column, values in zip((plain, counting, both), times, strict=True):
-            column.append(float(np.median(values)))
+    def everything() -> None:
+        for bound in bind(workload, "sm_75"):
+            groups = np.arange(np.prod(bound.grid))
+            Execution(lowered(bound.code, 32), bound.launch).run(groups, record=False)
 
-    counter.prepared.run(observer)
-    ratio = sum(counting) / sum(plain)
+    everything_s = median_s(everything)
+    counts = count_blocks(workload)
+    steps = counts.by_subgroups.sum() / counting_s
     print(
-        f"\n{name}: plain {1e3 * sum(plain):.1f} ms, counting work-items {ratio:.2f} times that,"
-        f" and sub-groups {sum(both) / sum(plain):.1f} times"
+        f"\n{name}: counted in {1e3 * counting_s:.1f} ms, {steps / 1e6:.1f} M blocks of sub-groups/s;"
+        f" a run with all values takes {everything_s / counting_s:.1f} times as long"
     )
-    assert ratio < MOST_OF_PLAIN
+    assert counting_s < everything_s

@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 
 from calib.block_counts.sampling import samples, split
-from calib.counting.kernel_arguments import sizes_of
 from experiments.bbml import FIGURES, TITLE
-from experiments.bbml.applications import APPLICATIONS, counted, counter, draw, forms, paper
+from experiments.bbml.applications import (
+    APPLICATIONS,
+    draw,
+    execute,
+    least_samples,
+    paper,
+)
 from experiments.bbml.case_study import SIZES
 from experiments.bbml.distribution import figure_3
 from experiments.bbml.evaluation import score
@@ -38,21 +43,24 @@ def test_drawn_inputs_keep_to_their_ranges() -> None:
             assert drawn[name].min() >= least
             assert drawn[name].max() <= most
             assert not (drawn[name] % application.step).any()
-        if application.baked is not None:
-            assert set(drawn[application.baked[0]]) <= set(application.baked[1])
 
 
-def test_samples_are_what_a_run_counts() -> None:
-    """Counts of syrk from closed forms equal those of a run, at a drawn input that is small enough
-    to run."""
-    given = counted("syrk", True)
-    row = int(np.argmin(np.prod(given.inputs, axis=1)))
-    sizes = dict(zip(given.names, given.inputs[row].astype(int).tolist(), strict=True))
-    workload = APPLICATIONS["syrk"].make(**sizes)
-    assert sizes_of(workload) == sizes
-    counts, _ = counter("syrk").count(workload, 32)
-    assert counts.by_subgroups.tolist() == given.counts[row].tolist()
-    assert [form.block.name for form in forms("syrk")] == list(given.blocks)
+def test_samples_are_counts() -> None:
+    """Of syrk, by hand: a sub-group is a row of a tile of 8 by 32, and its body multiplies 16 numbers a turn."""
+    drawn = {"n": np.array([40, 64, 33]), "m": np.array([16, 35, 50])}
+    given = execute("syrk", drawn)
+    assert given.names == ("n", "m")
+    body = int(np.argmax(given.counts[1]))
+    assert given.counts[:, body].tolist() == [
+        n * -(-n // 32) * (m // 16) for n, m in zip(drawn["n"], drawn["m"], strict=True)
+    ]
+
+
+def test_there_are_samples_enough_for_the_network() -> None:
+    """The low part of a split has at least as many as there are parameters: 10 (inputs + 2) + 1."""
+    for n_input in (1, 2, 3, 4):
+        low = 0.35 + 0.4 * 0.7**n_input
+        assert least_samples(n_input) * low > 10 * (n_input + 2) + 1
 
 
 def test_scores_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""Counts of basic blocks, by running a copy of the kernel with counters."""
+"""Counts of basic blocks of machine code, by running what decides where lanes go."""
 
 import lazy_loader
 

@@ -1,5 +1,5 @@
-from .counter import BlockCounter as BlockCounter
-from .model import EVERYONE as EVERYONE
+from .count import TooLong as TooLong
+from .count import count_blocks as count_blocks
 from .model import Block as Block
-from .model import BlockAccess as BlockAccess
-from .model import Control as Control
+from .model import BlockCounts as BlockCounts
+from .model import LaunchCounts as LaunchCounts

@@ -43,6 +43,7 @@ _ROOTS = frozenset(
     ]
 )
 """Operations that are needed for what they do, not for what they write."""
+_WAITS = frozenset(("WAIT_SLOTS", "WAIT_COUNT", "COPIES_END", "WAIT_COPIES"))
 _ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
 _WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE_WHOLE"))
 """What these write, they write in all lanes, whatever the guard."""
@@ -76,22 +77,27 @@ class _Use:
     widens: bool = False
 
 
-def sliced(code: Code, *, global_values: bool = False) -> Code:
+def sliced(code: Code, *, global_values: bool = False, accesses: bool = True) -> Code:
     """The code without what addresses, predicates and branches do not depend on.
 
     global_values : whether values stored to global memory are needed, since loads may read them again
+    accesses : False leaves out accesses, too, and waits for them: what is left decides where lanes go. Stores and atomic
+        operations stay where a needed load may read global memory, so that the interpreter notes what both access
     """
     uses = list(_uses(code))
     needed_spaces: set[int] = {o.GLOBAL} if global_values else set()
+    roots, stay = (_ROOTS, _ACCESSES) if accesses else (_ROOTS - _WAITS, frozenset())
     while True:
-        needed, loaded = _needed(uses, needed_spaces)
+        needed, loaded = _needed(uses, needed_spaces, roots, stay)
         more = {space for space in loaded if space != o.GLOBAL}
         if o.GENERIC in more:
             more |= {o.LOCAL, o.PRIVATE}
-        if more <= needed_spaces:
+        noted = stay | (_ACCESSES - {"LOAD"} if loaded & {o.GLOBAL, o.GENERIC} else set())
+        if more <= needed_spaces and noted == stay:
             break
         needed_spaces |= more
-    return _without(code, uses, needed, needed_spaces)
+        stay = noted
+    return _without(code, uses, needed, stay)
 
 
 def _uses(code: Code) -> Iterator[_Use]:
@@ -220,8 +226,13 @@ def _words(row: MicroOperation) -> int:
     return max((row.x >> o.BYTES & 63) // 4, 1)
 
 
-def _needed(uses: list[_Use], needed_spaces: set[int]) -> tuple[list[bool], set[int]]:
-    """Which micro-operations are needed, of accesses whether their value is; and the spaces that needed loads read."""
+def _needed(
+    uses: list[_Use], needed_spaces: set[int], roots: frozenset[str], stay: frozenset[str]
+) -> tuple[list[bool], set[int]]:
+    """Which micro-operations are needed, of accesses whether their value is; and the spaces that needed loads read.
+
+    roots : that are needed anyway;  stay : accesses that are recorded though nobody needs their value
+    """
     entering = [(0, 0)] * (len(uses) + 1)
     predecessors: list[list[int]] = [[] for _ in uses]
     for k, use in enumerate(uses):
@@ -251,11 +262,13 @@ def _needed(uses: list[_Use], needed_spaces: set[int]) -> tuple[list[bool], set[
             if wanted:
                 loaded.add(use.space)
             reads |= use.values if needed[k] else 0
-        elif wanted or use.name in _ROOTS:
+            if not needed[k] and use.name not in stay:
+                reads = 0
+        elif wanted or use.name in roots:
             needed[k] = True
         else:
             reads = 0
-        if reads or needed[k] or use.space >= 0:
+        if reads or needed[k] or use.name in stay:
             working = working & ~use.kills | reads
             others = (others if use.works_alone else others & ~use.kills) | reads & use.everywhere
         before = entering[k]
@@ -268,9 +281,9 @@ def _needed(uses: list[_Use], needed_spaces: set[int]) -> tuple[list[bool], set[
     return needed, loaded
 
 
-def _without(code: Code, uses: list[_Use], needed: list[bool], needed_spaces: set[int]) -> Code:
-    """The code with the needed micro-operations alone."""
-    kept = [k for k, use in enumerate(uses) if needed[k] or use.space >= 0]
+def _without(code: Code, uses: list[_Use], needed: list[bool], stay: frozenset[str]) -> Code:
+    """The code with the needed micro-operations and the accesses that stay."""
+    kept = [k for k, use in enumerate(uses) if needed[k] or use.name in stay]
     place = np.searchsorted(np.array(kept), np.arange(len(uses) + 1)).tolist()
     table = code.table[kept].copy()
     for row, k in zip(table, kept, strict=True):

@@ -1,154 +1,157 @@
-"""Closed forms of block counts, against runs, against sums by hand, and the reasons for refusing."""
+"""Polynomials of block counts: of counts that are known, and beside executions; costs by hand."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from calib.block_counts.closed_form import BlockForm, block_forms
-from calib.block_counts.costs import block_work, busy_cycles, requests
-from calib.counting.feature_counts import count
-from calib.counting.kernel_arguments import sizes_of
+from calib.block_counts import Executions, block_report, busy_cycles, fit_exactly, requests
 from experiments.kernels import graphs
-from experiments.kernels.polybench import factorisations, moments, products
-from experiments.kernels.rodinia import elimination, paths
+from experiments.kernels.polybench import factorisations, products, vectors
+from experiments.kernels.rodinia import elimination
 from memsim import load_machine
 from memsim.errors import KernelError
-from tracegen import trace_launches
-from tracegen.blocks.counter import BlockCounter
+from tracegen import count_blocks, trace_launches
+
+
+def counts(*of: Callable[..., int]) -> Callable[[tuple[int, ...]], Any]:
+    return lambda size: np.array([one(*size) for one in of])
+
+
+def test_quasi_polynomials_are_found() -> None:
+    """Sub-groups of rows, an unrolled loop and its remainder, a triangle, and a constant."""
+    triangle = lambda n, m: sum(-(-(n - k) // 32) for k in range(n))  # noqa: E731
+    of = (
+        lambda n, m: n * -(-m // 32),
+        lambda n, m: n * (m // 4),
+        lambda n, m: n * (m % 4),
+        triangle,
+        lambda n, m: 7,
+    )
+    size = (1000, 777)
+    forms = fit_exactly(counts(*of), ("n", "m"), size, 32)
+    for form, count in zip(forms, of, strict=True):
+        assert form is not None
+        assert form.at({"n": 1000, "m": 777}) == count(*size)
+        # Any size of the same residues, also one that nothing could count.
+        assert form.at({"n": 1000 + 32, "m": 777 - 32}) == count(1032, 745)
+    rows, unrolled, remainder, _, seven = forms
+    # 777 is 9 modulo 32: 23 sub-groups hold the rest of the last one.
+    assert str(rows) == "n m/32 + 23 n/32"
+    assert str(unrolled) == "n m/4 - n/4"
+    assert str(remainder) == "n"
+    assert str(seven) == "7"
+    labels = {"n": "n", "m": "m = k"}
+    assert rows is not None
+    assert remainder is not None
+    assert rows.where(labels) == "n = 8 mod 32, m = k = 9 mod 32"
+    assert remainder.where(labels) == "n = 8 mod 32"
+
+
+def test_what_is_no_polynomial_is_left_out() -> None:
+    rng = np.random.default_rng(0)
+    noise: dict[int, int] = {}
+    of = (
+        lambda n: noise.setdefault(n, int(rng.integers(100))),
+        lambda n: n.bit_length(),
+        lambda n: 2**n,
+        lambda n: n**4,
+        lambda n: n**5,
+        lambda n: n if n < 200 else n + 1,  # another path, from the sixth period on
+        lambda n: 3 * n,
+    )
+    forms = fit_exactly(counts(*of), ("n",), (4096,), 32)
+    assert [form is not None for form in forms] == [False, False, False, True, False, False, True]
+
 
 CASES: list[Any] = [
-    (products.gemm, {"ni": 20, "nj": 37, "nk": 17}, {"ni": 9, "nj": 64, "nk": 1}),
-    pytest.param(moments.covariance, {"m": 30, "n": 40}, {"m": 300, "n": 3}, marks=pytest.mark.slow),
-    (factorisations.lu, {"n": 21}, {"n": 34}),
-    pytest.param(factorisations.gramschmidt, {"n": 14}, {"n": 33}, marks=pytest.mark.slow),
-    pytest.param(elimination.gaussian, {"n": 18}, {"n": 33}, marks=pytest.mark.slow),
-    (elimination.lud, {"n": 48}, {"n": 32}),
-    pytest.param(paths.nw, {"n": 32}, {"n": 80}, marks=pytest.mark.slow),
-    (paths.pathfinder, {"rows": 30, "cols": 500, "height": 8}, {"rows": 11, "cols": 97, "height": 8}),
-]  # fmt: skip
+    (products.gemm, {"ni": 170, "nj": 195, "nk": 183}, 17),
+    (vectors.atax, {"nx": 1400, "ny": 1400}, 30),
+    (elimination.lud, {"n": 240}, 74),
+]
 
 
-@pytest.mark.parametrize(("make", "small", "other"), CASES)
-def test_closed_forms_are_what_runs_count(
-    make: Callable[..., Any], small: dict[str, Any], other: dict[str, Any]
+@pytest.mark.parametrize(("make", "size", "n_block"), CASES)
+def test_polynomials_are_what_larger_executions_count(
+    make: Callable[..., Any], size: dict[str, int], n_block: int
 ) -> None:
-    """By work-items and by sub-groups, at the size of the counter's workload and at another one."""
-    workloads = [make(**small), make(**other)]
-    counter = BlockCounter(workloads[0])
-    forms = block_forms(counter)
-    for workload in workloads:
-        counts, _ = counter.count(workload, 32)
-        sizes = sizes_of(workload)
-        for form, items, groups in zip(forms, counts.by_items, counts.by_subgroups, strict=True):
-            assert form.by_items is not None, form.reason
-            assert form.by_subgroups is not None
-            assert form.by_items.symbolic
-            assert form.by_items.at(sizes) == items, form.block.name
-            assert form.by_subgroups.at(sizes) == groups, form.block.name
-            many = form.by_items.at_many({name: np.array([v, v]) for name, v in sizes.items()})
-            assert np.broadcast_to(many, 2).tolist() == [items, items]
+    runs = Executions(lambda row: make(**{name: int(value) for name, value in row.items()}))
+    report = block_report(runs, [{name: str(value) for name, value in size.items()}], lambda _: {})
+    executed = count_blocks(make(**size))
+    assert len(report.rows) == n_block
+    for row, items, subgroups in zip(
+        report.rows, executed.by_items, executed.by_subgroups, strict=True
+    ):
+        assert row.method == "exact", row.reason
+        assert row.by_items == (items,)
+        assert row.by_subgroups == (subgroups,)
 
 
-def body(forms: tuple[BlockForm, ...], launch: str, kind: str = "then") -> BlockForm:
-    return next(f for f in forms if (f.block.launch, f.block.kind) == (launch, kind))
-
-
-def test_sizes_that_never_ran() -> None:
-    """LU's update at n = 10^6 is a sum of squares, which the closed form yields immediately."""
-    forms = block_forms(BlockCounter(factorisations.lu(20)))
-    n = 10**6
-    updated = body(forms, "lu_0").by_items
-    assert updated is not None
-    assert updated.at({"n": n}) == (n - 1) * n * (2 * n - 1) // 6
-
-
-@pytest.mark.parametrize("width", [8, 64])
-def test_other_widths(width: int) -> None:
-    workload = moments.covariance(20, 30)
-    counter = BlockCounter(workload)
-    counts, _ = counter.count(subgroup_size=width)
-    sizes = sizes_of(workload)
-    for form, groups in zip(block_forms(counter, width), counts.by_subgroups, strict=True):
-        assert form.by_subgroups is not None
-        assert form.by_subgroups.at(sizes) == groups
+def test_the_matrix_product_at_sizes_that_never_ran() -> None:
+    """Each of a million rows of tiles multiplies 16 numbers a turn."""
+    size = {"ni": "1048576", "nj": "1048576", "nk": "1048576"}
+    runs = Executions(lambda row: products.gemm(**{k: int(v) for k, v in row.items()}))
+    report = block_report(runs, [size])
+    body = max(report.rows, key=lambda row: row.by_subgroups[0] or 0)
+    assert body.by_subgroups == (2**60 // 32 // 16,)
+    assert body.by_items == (2**60 // 16,)
+    # The three are one size, as they are the same wherever a count is asked for.
+    assert body.formula == "ni^3/512 for ni = nj = nk = 0 mod 32"
 
 
 def test_reasons_for_learning() -> None:
-    reasons = {
-        form.block.kind: form.reason
-        for form in block_forms(BlockCounter(graphs.bfs_level(300)))
-        if not form.is_exact
-    }
-    assert "own = distance[256 * gid(0) + lid(0)]" in reasons["then"]
-    assert "it reads memory" in reasons["then"]
-    (refused,) = [f for f in block_forms(BlockCounter(moments.correlation(9, 9))) if not f.is_exact]
-    assert "sqrt(square / n)" in refused.reason
-    merge = block_forms(BlockCounter(graphs.merge_pass(1000)))
-    assert all(not form.is_exact and "OpenCL C" in form.reason for form in merge)
+    runs = Executions(lambda row: graphs.spmv(int(row["n"])))
+    rows = block_report(runs, [{"n": "1000000"}]).rows
+    unknown = [row for row in rows if row.method == "unknown"]
+    assert all("it depends on loaded values" in row.reason for row in unknown)
+    # The first block is every work-item's, and the last one every row's.
+    assert (rows[0].method, rows[0].by_subgroups) == ("exact", (-(-1000000 // 128) * 4,))
+    assert (rows[-1].method, rows[-1].by_items) == ("exact", (1000000,))
+    assert len(unknown) > 5
+
+
+def test_other_code_at_another_size_is_refused() -> None:
+    def load(row: Any) -> Any:
+        return products.gemm(64, 64, 64) if row["n"] == "1" else vectors.mvt(64)
+
+    runs = Executions(load)
+    runs.counts({"n": "1"})
+    with pytest.raises(KernelError, match="at n=2 the kernel is compiled to other code"):
+        runs.counts({"n": "2"})
 
 
 @pytest.mark.parametrize(
-    ("make", "settings"),
-    [
-        (products.syrk, {"n": 20, "m": 9}),
-        pytest.param(factorisations.gramschmidt, {"n": 12}, marks=pytest.mark.slow),
-        (elimination.lud, {"n": 48}),
-        (paths.pathfinder, {"rows": 20, "cols": 300, "height": 8}),
-    ],
+    "workload",
+    [products.syrk(40, 9), factorisations.lu(20), elimination.lud(48), graphs.spmv(300)],
+    ids=["syrk", "lu", "lud", "spmv"],
 )
-def test_costs_are_those_of_full_traces_and_of_the_counting_module(
-    make: Callable[..., Any], settings: dict[str, Any]
-) -> None:
-    workload = make(**settings)
-    counter = BlockCounter(workload)
-    sizes = sizes_of(workload)
-    counts = [
-        form.by_subgroups.at(sizes) if form.by_subgroups is not None else 0
-        for form in block_forms(counter)
-    ]
-    work = block_work(counter)
-    result = requests(work, counts)
-    traced: dict[tuple[str, str, str], float] = {}
-    for trace in trace_launches(workload, subgroup_size=32, reduced=False):
-        numbers = np.bincount(trace.site[trace.site >= 0], minlength=len(trace.sites))
-        for site, number in zip(trace.sites, numbers.tolist(), strict=True):
-            key = ("global", site.direction, site.array)
-            traced[key] = traced.get(key, 0) + number
-    own = {key: number for key, number in result.items() if key[0] == "global" and number}
-    assert own == {key: number for key, number in traced.items() if number}
-    local = sum(number for key, number in result.items() if key[0] == "local")
-    dtype = "int32" if make is paths.pathfinder else "float32"
-    expected = sum(
-        count(workload.kernel, f"f_mem_access_local_{dtype}_{direction}").value(sizes)
-        for direction in ("load", "store")
-    )
-    assert local == expected
-    operations: Counter[str] = Counter()
-    for block, runs in zip(work, counts, strict=True):
-        operations.update({name: int(runs) * times for name, times in block.operations.items()})
-    for name, feature in (("fma", "madd"), ("mul", "mul"), ("add", "add"), ("div", "div")):
-        counted = count(workload.kernel, f"f_op_float32_{feature}").value(sizes)
-        assert operations[f"fp32_{name}"] == counted
+def test_requests_are_those_of_full_traces(workload: Any) -> None:
+    """A trace has the requests with a lane; where all lanes are switched off, the code has an instruction more."""
+    executed = count_blocks(workload, "a100")
+    counted = requests(executed.blocks, executed.by_subgroups.tolist())
+    traced = {"load": 0, "store": 0}
+    for trace in trace_launches(workload, "a100", groups=10_000):
+        for site, number in zip(
+            trace.sites, np.bincount(trace.site[trace.site >= 0], minlength=len(trace.sites)), strict=True
+        ):  # fmt: skip
+            traced[site.direction] += int(number)
+    assert counted["global", "load"] == traced["load"]
+    assert counted["global", "store"] == traced["store"]
 
 
 def test_busy_cycles_by_hand() -> None:
-    """A V100's core issues 64 fp32 and 32 memory lanes a cycle: a row of gemm's inner loop."""
-    counter = BlockCounter(products.gemm(8, 32, 10))
+    """A V100's core issues 64 fp32 lanes a cycle and 32 of memory: ten turns of gemm's inner loop."""
     machine = load_machine("v100")
-    work = block_work(counter)
-    inner = [10.0 if block.kind == "body" else 0.0 for block in counter.blocks]
-    cycles = busy_cycles(work, inner, machine)
+    blocks = count_blocks(products.gemm(8, 32, 64), machine).blocks
+    (body,) = [b for b in blocks if len(b.accesses) == 32]
+    cycles = busy_cycles(blocks, [10.0 * (b is body) for b in blocks], machine)
     lanes = machine.subgroup_size
-    assert cycles["FMA"] == pytest.approx(10 * lanes / machine.throughputs["fp32_fma"])
-    load = machine.throughputs["load_store_lanes"]
-    assert cycles["load and store"] == pytest.approx(10 * 2 * lanes / load)
-
-
-def test_opencl_c_has_no_costs() -> None:
-    with pytest.raises(KernelError, match="this kernel is OpenCL C"):
-        block_work(BlockCounter(graphs.merge_pass(1000)))
+    # 16 products and 17 additions of addresses, which share their unit.
+    assert body.work["fma"] == 33
+    assert cycles["FMA"] == pytest.approx(10 * 33 * lanes / machine.throughputs["fp32_fma"])
+    assert cycles["load and store"] == pytest.approx(
+        10 * 32 * lanes / machine.throughputs["load_store_lanes"]
+    )

@@ -35,7 +35,8 @@ def gather(n: int = 262144):
         [lp.GlobalArg("a", np.float32, shape="n"), ...], name="gather", lang_version=(2018, 2)
     )
     kernel = lp.split_iname(kernel, "i", 128, outer_tag="g.0", inner_tag="l.0")
-    return Workload(kernel, {"a": np.ones(n, np.float32), "m": np.ones(n, np.int32)})
+    m = np.random.default_rng(n).integers(0, 9, n, dtype=np.int32)
+    return Workload(kernel, {"a": np.ones(n, np.float32), "m": m})
 """
 OPTIONS = ("-m", "v100", "--trials", "4", "--jobs", "1")
 
@@ -122,7 +123,11 @@ def test_sizes_that_do_not_fill_the_machine_are_left_out(run_memsim: RunMemsim, 
             ("--set", "n=16777216", "--follow", "n=131072:2097152", "--html", "x.html"),
             "--html cannot be combined with --follow",
         ),
-        ("gather", ("--set", "n=16777216", "--follow", "n=131072:1048576"), "has no closed form"),
+        (
+            "gather",
+            ("--set", "n=16777216", "--follow", "n=131072:1048576"),
+            "does not follow from small sizes",
+        ),
     ],
 )
 def test_kernels_that_cannot_be_extrapolated_are_refused(

@@ -1,146 +1,131 @@
-"""Block counts by execution, against hand counts and a program that steps lanes in Python."""
+"""Counts of basic blocks of machine code, against hand counts and the readable twin of the interpreter."""
 
 from __future__ import annotations
 
-from collections import Counter
+import copy
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tracegen
 from experiments.kernels import graphs
-from experiments.kernels.polybench import factorisations, products
-from memsim.errors import KernelError, PathsWarning
-from tracegen import OpenCLWorkload
-from tracegen.blocks.counter import BlockCounter, BlockCounts, count_blocks
-from tracegen.blocks.run import CountingRun
-from tracegen.blocks.text import cut_text
+from experiments.kernels.polybench import factorisations, moments, products
+from experiments.kernels.rodinia import elimination
+from memsim.errors import KernelError
+from tests.twins import execution as twin
+from tests.twins.branching import Branching
+from tests.twins.comparison import interpreted, rows_of
+from tracegen import CudaWorkload, OpenCLWorkload, count_blocks
+from tracegen.blocks import Block, BlockCounts, TooLong
+from tracegen.blocks.counting_code import counting
+from tracegen.executed.targets import lowered
+from tracegen.execution.run import Execution
+from tracegen.machine_code.binding import bind
 
-NESTED = """
-__kernel void nested(int n, __global const int *outer, __global const int *inner,
-                     __global const int *odd, __global int *out)
+SUM = """
+extern "C" __global__ void sums(const float *x, float *out, int n, int rows)
 {
-  int i = get_global_id(0);
-  int total = 0;
-  if (i >= n)
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows)
     return;
-  for (int j = 0; j < outer[i]; ++j)
-  {
-    int k = 0;
-    while (k < inner[i] + j)
-    {
-      if (odd[(i + k) % n])
-        total += 1;
-      else
-        total += 2;
-      k++;
-    }
-    if (total > 40)
-      break;
-  }
+  float total = 0;
+#pragma unroll 4
+  for (int j = 0; j < n; ++j)
+    total += x[j * rows + i];
   out[i] = total;
 }
 """
-BLOCKS = (
-    "entry", "return", "for's head", "for's test", "for's body", "while's test", "while's body",
-    "odd", "even", "step", "if of break", "break", "end",
-)  # fmt: skip
 
 
-def nested(n: int, seed: int) -> OpenCLWorkload:
-    rng = np.random.default_rng(seed)
-    return OpenCLWorkload(
-        source=NESTED,
+def sums(n: int, rows: int) -> CudaWorkload:
+    return CudaWorkload(
+        source=SUM,
         arguments={
-            "n": np.int32(n),
-            "outer": rng.integers(0, 6, n, dtype=np.int32),
-            "inner": rng.integers(0, 5, n, dtype=np.int32),
-            "odd": rng.integers(0, 2, n, dtype=np.int32),
-            "out": np.zeros(n, np.int32),
+            "x": np.ones(n * rows, np.float32), "out": np.zeros(rows, np.float32),
+            "n": np.int32(n), "rows": np.int32(rows),
         },
-        global_size=-(-n // 64) * 64,
-        local_size=64,
-    )
+        grid=-(-rows // 128), block=128,
+    )  # fmt: skip
 
 
-def stepped(arguments: Any, n: int, items: range) -> list[list[tuple[str, tuple[int, ...]]]]:
-    """What each lane runs: blocks with the trips of the loops around them."""
-    outer, inner, odd = (arguments[name] for name in ("outer", "inner", "odd"))
-    lanes = []
-    for i in items:
-        ran: list[tuple[str, tuple[int, ...]]] = [("entry", ())]
-        lanes.append(ran)
-        if i >= n:
-            ran.append(("return", ()))
-            continue
-        ran.append(("for's head", ()))
-        total, j = 0, 0
-        while True:
-            ran.append(("for's test", (j,)))
-            if j >= outer[i]:
-                break
-            ran.append(("for's body", (j,)))
-            k = 0
-            while True:
-                ran.append(("while's test", (j, k)))
-                if k >= inner[i] + j:
-                    break
-                ran.append(("while's body", (j, k)))
-                chosen = bool(odd[(i + k) % n])
-                ran.append(("odd" if chosen else "even", (j, k)))
-                total += 1 if chosen else 2
-                ran.append(("step", (j, k)))
-                k += 1
-            ran.append(("if of break", (j,)))
-            if total > 40:
-                ran.append(("break", (j,)))
-                break
-            j += 1
-        ran.append(("end", ()))
-    return lanes
+def loads(block: Block) -> int:
+    return sum(one.space == "global" and one.direction == "load" for one in block.accesses)
 
 
-@pytest.mark.parametrize(("n", "width"), [(200, 32), (64, 8), (130, 64)])
-def test_lanes_that_part_and_meet(n: int, width: int) -> None:
-    """A sub-group runs a block once for all lanes that are in the same trips of its loops."""
-    workload = nested(n, seed=n)
-    counts = count_blocks(workload, width)
-    by_items: Counter[str] = Counter()
-    by_subgroups: Counter[str] = Counter()
-    for first in range(0, -(-n // 64) * 64, width):
-        lanes = stepped(workload.arguments, n, range(first, first + width))
-        by_items.update(name for lane in lanes for name, _ in lane)
-        by_subgroups.update(name for name, _ in {each for lane in lanes for each in lane})
-    assert len(counts.blocks) == len(BLOCKS)
-    assert by_items["break"] > 0
-    assert counts.by_items.tolist() == [by_items[name] for name in BLOCKS]
-    assert counts.by_subgroups.tolist() == [by_subgroups[name] for name in BLOCKS]
+def stores(block: Block) -> int:
+    return sum(one.space == "global" and one.direction == "store" for one in block.accesses)
 
 
-def named(counts: BlockCounts, kind: str, launch: str) -> list[int]:
-    return [b.number for b in counts.blocks if b.kind == kind and b.launch == launch]
+def loaded(counts: BlockCounts) -> int:
+    """Loads from global memory by work-items."""
+    return sum(loads(b) * int(n) for b, n in zip(counts.blocks, counts.by_items, strict=True))
+
+
+@pytest.mark.parametrize(("n", "rows"), [(11, 300), (8, 256), (3, 32), (0, 40)])
+def test_an_unrolled_loop_and_its_remainder(n: int, rows: int) -> None:
+    """Four loads a turn of the unrolled loop, one a turn of the rest; 300 work-items are 10 sub-groups, of which 9.4
+    have rows, and 3 groups of 4 sub-groups begin."""
+    counts = count_blocks(sums(n, rows))
+    per_turn = {b.number: loads(b) for b in counts.blocks if loads(b)}
+    subgroups, items = -(-rows // 32), rows
+    turns = {
+        size: sum(int(counts.by_items[k]) for k, m in per_turn.items() if m == size)
+        for size in per_turn.values()
+    }
+    assert sum(size * number for size, number in turns.items()) == n * items
+    # Blocks with one load are the remainder, which runs n mod 4 times.
+    assert turns.get(1, 0) == n % 4 * items
+    remainder = [k for k, m in per_turn.items() if m == 1]
+    assert sum(int(counts.by_subgroups[k]) for k in remainder) == n % 4 * subgroups
+    assert counts.by_subgroups[0] == -(-rows // 128) * 4
+    assert counts.by_items[0] == -(-rows // 128) * 128
+    (stored,) = [b.number for b in counts.blocks if stores(b)]
+    assert (counts.by_items[stored], counts.by_subgroups[stored]) == (items, subgroups)
+
+
+def test_the_matrix_product() -> None:
+    """ni nj nk multiplications, 16 a turn where nk is a multiple of 16; a sub-group is a row of a tile of 8 by 32."""
+    ni, nj, nk = 20, 70, 48
+    counts = count_blocks(products.gemm(ni, nj, nk))
+    (body,) = [b for b in counts.blocks if loads(b) and b.number in b.followers and loads(b) == 32]
+    assert body.depth == 1
+    assert counts.by_items[body.number] == ni * nj * nk // 16
+    assert counts.by_subgroups[body.number] == ni * 3 * nk // 16
+    assert loaded(counts) == 2 * ni * nj * nk + ni * nj  # and c itself
+    assert body.work["fma"] >= 16
+    assert 12 in body.lines  # of the code that Loopy generates
+
+
+def test_machines_of_64_lanes() -> None:
+    counts = count_blocks(products.gemm(20, 70, 48), "mi250x")
+    assert (counts.target, counts.subgroup_size) == ("gfx90a", 64)
+    # Two rows of a tile are a sub-group: 10 of them, and 3 tiles side by side.
+    (stored,) = [b.number for b in counts.blocks if stores(b)]
+    assert (counts.by_items[stored], counts.by_subgroups[stored]) == (20 * 70, 10 * 3)
 
 
 def test_rows_of_a_matrix() -> None:
-    """A row's loop runs as often as it has entries; a sub-group's as often as its longest row."""
+    """Every entry loads its index, its value and x; every row its begin and its end."""
     workload = graphs.spmv(500, degrees="geometric")
-    counts = count_blocks(workload, 32)
     degrees = np.diff(workload.arguments["row_start"])
-    padded = np.append(degrees, np.zeros(-len(degrees) % 32, degrees.dtype))
-    longest = padded.reshape(-1, 32).max(axis=1)
-    (body,) = named(counts, "body", "spmv")
-    (test,) = named(counts, "test", "spmv")
-    assert counts.by_items[body] == degrees.sum()
-    assert counts.by_items[test] == degrees.sum() + 500
-    assert counts.by_subgroups[body] == longest.sum()
-    assert counts.by_subgroups[test] == longest.sum() + 16
+    counts = count_blocks(workload)
+    assert counts.reads_memory
+    assert loaded(counts) == 3 * degrees.sum() + 2 * 500
+    longest = np.append(degrees, np.zeros(-len(degrees) % 32, int)).reshape(-1, 32).max(axis=1)
+    by_subgroups = sum(
+        loads(b) * int(k) for b, k in zip(counts.blocks, counts.by_subgroups, strict=True)
+    )
+    # Lanes whose rows end earlier wait; where remainders differ, lanes take turns that they do not share.
+    assert by_subgroups >= 3 * longest.sum() + 2 * 16
 
 
 def test_launches_add_up_and_are_distinguished() -> None:
     n = 24
-    counts = count_blocks(factorisations.lu(n), 32)
+    counts = count_blocks(factorisations.lu(n))
     assert len(counts.launches) == 2 * (n - 1)
-    scaled, updated = named(counts, "then", "lu")[0], named(counts, "then", "lu_0")[0]
+    (scaled,) = [b.number for b in counts.blocks if b.kernel == "lu" and stores(b)]
+    (updated,) = [b.number for b in counts.blocks if b.kernel == "lu_0" and stores(b)]
     assert counts.by_items[scaled] == n * (n - 1) // 2
     assert counts.by_items[updated] == sum((n - 1 - k) ** 2 for k in range(n - 1))
     for launch in counts.launches:
@@ -150,97 +135,124 @@ def test_launches_add_up_and_are_distinguished() -> None:
         assert launch.by_items[updated] == (left * left if launch.kernel == "lu_0" else 0)
 
 
-def test_one_build_counts_any_size_and_leaves_results_as_they_were() -> None:
-    counter = BlockCounter(products.gemm(16, 16, 16))
-    for ni, nj, nk in ((9, 33, 5), (40, 7, 21)):
-        workload = products.gemm(ni, nj, nk)
-        counts, outputs = counter.count(workload, 32)
-        workload.check(outputs)  # type: ignore[misc]
-        (body,) = named(counts, "body", "gemm")
-        assert counts.by_items[body] == ni * nj * nk
-        # A sub-group is a row of a tile of 8 by 32.
-        assert counts.by_subgroups[body] == ni * -(-nj // 32) * nk
+def test_values_that_an_earlier_launch_stored_decide() -> None:
+    """Correlation compares deviations with means that another launch has stored: those are computed, not left out."""
+    counts = count_blocks(moments.correlation(20, 30))
+    assert counts.reads_memory
+    launches = counts.launches
+    assert sum(one.by_items.sum() for one in launches) == counts.by_items.sum()
+    roots = [b for b in counts.blocks if any("MUFU.SQRT" in i.text for i in b.instructions)]
+    # Of the variance of each of 20 columns, and of n for each of 600 entries; no column is constant.
+    assert [int(counts.by_items[b.number]) for b in roots] == [20, 600]
 
 
-def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    workload = graphs.bfs_level(3000)
-    whole = count_blocks(workload, 32)
-    monkeypatch.setattr("tracegen.blocks.run.BATCH_BYTES", 1)
-    monkeypatch.setattr("tracegen.blocks.run.TOKEN_BATCH_BYTES", 2)
-    parts = count_blocks(workload, 32)
-    assert whole.by_items.tolist() == parts.by_items.tolist()
-    assert whole.by_subgroups.tolist() == parts.by_subgroups.tolist()
-
-
-def test_blocks_follow_each_other() -> None:
-    """Edges of the graph lead from entry to end, and counts are kept along them."""
-    (cut,) = cut_text(NESTED)
-    followers = {
-        BLOCKS[b.number]: [BLOCKS[f] if f >= 0 else "" for f in b.followers] for b in cut.blocks
-    }
-    assert followers["entry"] == ["return", "for's head"]
-    assert followers["return"] == [""]
-    assert followers["for's test"] == ["for's body", "end"]
-    assert followers["while's test"] == ["while's body", "if of break"]
-    assert followers["step"] == ["while's test"]
-    assert followers["if of break"] == ["break", "for's test"]
-    assert followers["break"] == ["end"]
-
-
-def test_accesses_of_a_block() -> None:
-    counter = BlockCounter(products.gemm(8, 8, 8))
-    (body,) = [block for block in counter.blocks if block.kind == "body"]
-    result = [(a.memory, a.direction, a.array) for a in counter.accesses(body)]
-    assert result == [("global", "load", "a"), ("global", "load", "b")]
-
-
-def test_what_cannot_be_counted_is_named() -> None:
-    text = "__kernel void f(int n) { switch (n) { case 1: break; } }"
-    with pytest.raises(KernelError, match="'switch' in line 1 cannot be cut into basic blocks"):
-        cut_text(text)
-    with pytest.raises(KernelError, match="subgroup_size must be 1 to 1024, got 0"):
-        count_blocks(products.gemm(8, 8, 8), 0)
-    with pytest.raises(KernelError, match="sub-groups were not counted"):
-        _ = count_blocks(products.gemm(8, 8, 8), None).by_subgroups
-
-
-CHANGING = """
-__kernel void k(__global int *trips, __global float *x)
+RELOADED = """
+__kernel void reloaded(__global int *trips, __global float *x)
 {
-  int i = get_global_id(0);
-  int n = trips[i];
+  const int i = get_global_id(0);
+  trips[i] = 1 + get_local_id(0) % 3;
+  barrier(CLK_GLOBAL_MEM_FENCE);
+  const int n = trips[get_group_id(0) * 32 + 31 - get_local_id(0)];
   for (int j = 0; j < n; ++j)
-    x[i] += j;
-  trips[i] = NEXT;
+    x[i * 4 + j] += 1;
 }
 """
 
 
-def changing(following: str) -> OpenCLWorkload:
-    return OpenCLWorkload(
-        source=CHANGING.replace("NEXT", following),
-        arguments=[np.ones(64, np.int32), np.zeros(64, np.float32)],
+def test_values_that_the_launch_itself_stored_decide() -> None:
+    workload = OpenCLWorkload(
+        source=RELOADED,
+        arguments=[np.zeros(64, np.int32), np.zeros(256, np.float32)],
         global_size=64,
         local_size=32,
     )
+    counts = count_blocks(workload)
+    trips = 2 * sum(1 + k % 3 for k in range(32))
+    stored = sum(stores(b) * int(n) for b, n in zip(counts.blocks, counts.by_items, strict=True))
+    assert stored == 64 + trips
 
 
-def test_other_paths_are_recorded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs that do not begin with what the first began with stand for those of a data race."""
-    assert list(count_blocks(changing("30")).by_items) == [64, 128, 64, 64]
-    monkeypatch.setattr(CountingRun, "_paste", lambda *_: None)
-    with pytest.warns(PathsWarning, match=r"launch 0 \(k\) took other paths .*one of many"):
-        counts = count_blocks(changing("30"))
-    assert list(counts.by_items) == [64, 64 * 31, 64 * 30, 64]
-    assert list(counts.by_subgroups) == [2, 2 * 31, 2 * 30, 2]
-    with pytest.raises(KernelError, match="longer paths each of the 8 times that it was run"):
-        count_blocks(changing("2 * n + 30"))
+def everything(workload: Any, target: str, lanes: int) -> list[int]:
+    """Executions of blocks by sub-groups in a run with all values, block by block."""
+    total: dict[Any, Any] = {}
+    for bound in bind(workload, target):
+        code = lowered(bound.code, lanes)
+        execution = Execution(code, bound.launch)
+        recorded = execution.run(np.arange(np.prod(bound.grid)), record=False)
+        seen: dict[int, int] = {}
+        for number, segment in enumerate(code.segments):
+            seen.setdefault(segment.block, int(recorded.segment_count[number]))
+        own = total.setdefault(bound.name, np.zeros(len(seen), int))
+        own += [seen[k] for k in range(len(seen))]
+    return [int(n) for counts in total.values() for n in counts]
 
 
-def test_too_much_room_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = count_blocks(nested(300, 1))
-    record = CountingRun._record
-    monkeypatch.setattr(CountingRun, "_record", lambda run, *at: record(run, *at[:2], at[2] + 3))
-    again = count_blocks(nested(300, 1))
-    assert list(again.by_items) == list(exact.by_items)
-    assert list(again.by_subgroups) == list(exact.by_subgroups)
+@pytest.mark.parametrize("machine", ["a100", "mi250x"])
+@pytest.mark.parametrize(
+    "workload",
+    [graphs.bfs_level(300), graphs.merge_pass(900), elimination.lud(48), graphs.spmv(200)],
+    ids=["bfs", "merge", "lud", "spmv"],
+)
+def test_counts_are_those_of_runs_with_all_values(workload: Any, machine: str) -> None:
+    target, lanes = {"a100": ("sm_80", 32), "mi250x": ("gfx90a", 64)}[machine]
+    counts = count_blocks(workload, machine)
+    assert counts.by_subgroups.tolist() == everything(workload, target, lanes)
+    assert (counts.by_items <= lanes * counts.by_subgroups).all()
+
+
+@pytest.mark.parametrize("lanes", [32, 64])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_programs_against_the_twin(
+    seed: int, lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loops, choices, joins, barriers and ends of single lanes: by sub-groups and by lanes."""
+    rng = np.random.default_rng((seed, lanes, 3))
+    items = int(rng.integers(1, 4 * lanes))
+    program = Branching(rng, lanes=lanes, n_items=items)
+    code = program.finish(4)
+    first: dict[int, int] = {}
+    for number, segment in enumerate(code.segments):
+        first.setdefault(segment.block, number)
+    by_lanes = np.zeros(len(code.segments), int)
+
+    def block(s: twin.Step) -> None:
+        s.warp.group.segments[s.y] += 1
+        executing = [s.warp.mask(2 * mask) for mask, name in code.masks.items() if name == "exec"]
+        by_lanes[s.y] += np.logical_and.reduce([s.who, *executing]).sum()
+
+    monkeypatch.setitem(twin.DO, "BLOCK", block)
+    launch = twin.Launch((items, 1, 1))
+    memory = copy.deepcopy(program.memory)
+    group = twin.run_group(code, launch, (0, 0, 0), program.memory)
+    counted, row = counting(code, values=True)
+    execution, recorded = interpreted(counted, launch, memory)
+    lanes_of = sum(rows_of(execution, k)[row:].sum(axis=1) for k in range(len(group.warps)))
+    for number, segment in first.items():
+        assert lanes_of[number] == by_lanes[segment]
+        assert recorded.segment_count[segment] == group.segments[segment]
+
+
+def test_what_cannot_be_counted_is_named() -> None:
+    with pytest.raises(TooLong, match="kernel gemm runs more than 1000 basic blocks"):
+        count_blocks(products.gemm(64, 64, 64), most_steps=1000)
+    with pytest.raises(KernelError, match="subgroup_size must be 8, 16, 32 or 64, got 24"):
+        count_blocks(products.gemm(8, 8, 8), subgroup_size=24)
+
+
+def test_blocks_follow_each_other() -> None:
+    counts = count_blocks(sums(11, 300))
+    ends = [b for b in counts.blocks if -1 in b.followers]
+    assert ends
+    for block in counts.blocks:
+        assert block.name == f"sums:B{block.number}"
+        assert all(-1 <= k < len(counts.blocks) for k in block.followers)
+    reached, waiting = {0}, [0]
+    while waiting:
+        new = set(counts.blocks[waiting.pop()].followers) - reached - {-1}
+        reached |= new
+        waiting += new
+    assert reached == {b.number for b in counts.blocks}
+
+
+def test_the_public_function() -> None:
+    assert tracegen.count_blocks is count_blocks
