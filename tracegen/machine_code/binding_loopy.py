@@ -109,13 +109,13 @@ def _bound(
         memory=memory,
         machine=made.machine(memory, names, values, (launch.grid, launch.group_shape), 0, {}),
         symbols=names,
-        writable=frozenset(launch.proxy.info.written_names) & set(memory.views) | set(names),
+        writable=frozenset(launch.proxy.info.written_names) & set(memory.bases) | set(names),
         local_memory_bytes=made.code.local_memory_bytes,
         settings=launch.settings,
         text=prepared.source,
         source=source,
         accesses=accesses,
-        named_outputs={name: name for name in outputs if name in memory.views},
+        named_outputs={name: name for name in outputs if name in memory.bases},
     )
 
 
@@ -129,9 +129,7 @@ def _memory(launch: LoopyLaunch, variables: Mapping[str, bytes]) -> Memory:
             arrays[name] = given
         elif bound is not None:
             layouts[name] = (bound.shape, bound.dtype, bound.strides)
-    zeros = {
-        name: bytes(launch.array_bytes(name)) for name in launch.array_names if name not in arrays
-    }
+    zeros = {name: launch.array_bytes(name) for name in launch.array_names if name not in arrays}
     ordered = {name: arrays.get(name) for name in launch.array_names}
     return Memory(arrays, {**zeros, **variables}, order=[*ordered, *variables], layouts=layouts)
 
