@@ -70,7 +70,7 @@ def _access(bound: BoundKernel, code: Code, fault: Fault) -> str:
     row = next((row for row in rows if row[0] in _DIRECTIONS), rows[0] if rows else [0] * 12)
     direction, size = _DIRECTIONS.get(row[0], "atomic"), row[9] >> 3 & 63
     near = {s.OUT_OF_LOCAL: "local memory", s.OUT_OF_PRIVATE: PRIVATE_MEMORY}.get(fault.kind)
-    array = None if near else _nearest(bound, fault.address)
+    array = None if near else _nearest(bound, fault)
     called = _name(bound, fault.instruction, near or (array[0] if array else ""), direction)
     name = f"access {called}"
     if fault.kind == s.MISALIGNED:
@@ -95,18 +95,20 @@ def _name(bound: BoundKernel, number: int, array: str, direction: str) -> str:
     return access_text(lines[one.location.line - 1], one.location.column, array, direction)
 
 
-def _nearest(bound: BoundKernel, address: int) -> tuple[str, str, str] | None:
-    """Name, index, and array in words that an address is nearest to: the array before it, if it is no farther than that is
-    long. A null pointer has none."""
-    best = None
-    if -_NULL <= address < _NULL:
+def _nearest(bound: BoundKernel, fault: Fault) -> tuple[str, str, str] | None:
+    """Name, index, and array in words that an address derives from; where the code does not say, the array before it, if it is
+    no farther than that is long. A null pointer has none."""
+    best, address = None, fault.address
+    if fault.array >= 0:
+        best = bound.launch.regions[fault.array].extent
+    elif -_NULL <= address < _NULL:
         return None
-    for extent in bound.memory.extents:
-        beyond = address - extent.base_bytes
-        if beyond >= 0 or best is None:
-            best = extent
-    if best is None or abs(address - best.base_bytes) > 2 * best.size_bytes + (1 << 20):
-        return None
+    else:
+        for extent in bound.memory.extents:
+            if address >= extent.base_bytes or best is None:
+                best = extent
+        if best is None or abs(address - best.base_bytes) > 2 * best.size_bytes + (1 << 20):
+            return None
     array = bound.memory.arrays.get(best.name)
     element = array.dtype.itemsize if array is not None else 1
     shape = tuple(array.shape) if array is not None else (best.size_bytes,)

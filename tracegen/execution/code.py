@@ -24,6 +24,8 @@ from tracegen.execution.operations import (
 )
 
 NO_SLOT = 7
+ARGUMENTS = -1
+"""Stands for AMD's arguments where a constant bank could be meant."""
 INSTRUCTION_BITS = 20
 """Of a micro-operation's z; above them is the scoreboard slot of an access."""
 

@@ -70,8 +70,8 @@ BARRIER_PLACE = -1
 (
     _LANES, _ROW_BYTES, _PRIVATE_WORDS, _PRIVATE_BASE, _N_REGION, _RECORD, _UNIFORM,
 ) = (Size.LANES, Size.ROW_BYTES, Size.PRIVATE_WORDS, Size.PRIVATE_BASE, Size.N_REGION, Size.RECORD, Size.UNIFORM)  # fmt: skip
-_N_ACCESS, _N_GRANULE, _ADDRESS, _LANE = (
-    Counter.N_ACCESS.value, Counter.N_GRANULE.value, Counter.FAULT_ADDRESS.value, Counter.FAULT_LANE.value,
+_ADDRESS, _LANE, _ARRAY = (
+    Counter.FAULT_ADDRESS.value, Counter.FAULT_LANE.value, Counter.FAULT_ARRAY.value,
 )  # fmt: skip
 
 
@@ -185,6 +185,15 @@ def _fail(state, kind, lane, address):
 
 
 @inner
+def _beyond(state, place, region, lane, address):
+    """An access out of bounds. region : that it begins in, -1 for none"""
+    if state.stays[place]:
+        region = np.int64(state.hints[place])
+    state.counters[_ARRAY] = region + 1
+    return _fail(state, OUT_OF_BOUNDS, lane, address)
+
+
+@inner
 def _grain(state, size):
     """What the address of an access of so many bytes must be a multiple of; AMD's may begin at any byte."""
     if state.sizes[_UNIFORM]:
@@ -202,14 +211,14 @@ def _global(state, subgroup, at, kind, active, x, size, differ):
     hint = np.int64(state.table[at, _PLACE])
     region = _region(state, hint, first)
     if region < 0:
-        return _fail(state, OUT_OF_BOUNDS, lane, first)
+        return _beyond(state, hint, -1, lane, first)
     together = differ & active == 0
     one_region = True
     if together:
         last = 63 - leading(active)
         if base + (last + 1) * size > state.region_end[region]:
             beyond = max((state.region_end[region] - base) // size, lane)
-            return _fail(state, OUT_OF_BOUNDS, beyond, base + beyond * size)
+            return _beyond(state, hint, region, beyond, base + beyond * size)
         if first & grain - 1:
             return _fail(state, MISALIGNED, lane, first)
     else:
@@ -226,7 +235,7 @@ def _global(state, subgroup, at, kind, active, x, size, differ):
                 one_region = False
                 state.region_use[max(other, 0)] |= np.uint8(3)  # not told apart: values are needed
                 if other < 0 or where + size > state.region_end[other]:
-                    return _fail(state, OUT_OF_BOUNDS, one, where)
+                    return _beyond(state, hint, -1, one, where)
     use = np.uint8(2 if x & _SKIPPED else 0) if kind != LOAD else np.uint8(0 if x & _SKIPPED else 1)
     if kind == ATOMIC and not x & _SKIPPED:
         use = np.uint8(0 if x & _NO_RESULT else 1)
@@ -256,6 +265,8 @@ def _region(state, place, address):
     hint = state.hints[place]
     if state.region_base[hint] <= address < state.region_end[hint]:
         return np.int64(hint)
+    if state.stays[place]:
+        return np.int64(-1)
     low, high = np.int64(0), state.sizes[_N_REGION]
     while low < high:
         middle = (low + high) >> 1

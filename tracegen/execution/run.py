@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from memsim.compile import compiled
 from memsim.trace import ArrayExtent
+from tracegen.execution.bases import bases
 from tracegen.execution.code import Code
 from tracegen.execution.interpreter import MOST_PATH, prepared_number, run_groups
 from tracegen.execution.operations import (
@@ -74,6 +75,7 @@ class Launch:
     grid, group_shape : groups, and work-items of a group, along three axes
     regions : in ascending order of their addresses
     banks : constant banks by number;  specials : values of AMD's arguments_low and the like, by name
+    pointers : (constant bank, or ARGUMENTS for AMD's arguments, offset in bytes) -> the address that lies there
     local_bytes : of a group;  private_bytes : of a work-item
     """
 
@@ -82,6 +84,7 @@ class Launch:
     regions: Sequence[Region]
     banks: Mapping[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
     specials: Mapping[str, int] = field(default_factory=dict)
+    pointers: Mapping[tuple[int, int], int] = field(default_factory=dict)
     local_bytes: int = 0
     private_bytes: int = 0
 
@@ -127,7 +130,8 @@ class Fault(Exception):
     """The code did what it must not do.
 
     kind : see tracegen.execution.state;  instruction : its number;  group : id;  item : work-item in its group, if known
-    address : of the access;  waiting : (sub-group, instruction) of those that wait, where all do
+    address : of the access;  array : that its address derives from, by its number among the regions, -1 if that is not known
+    waiting : (sub-group, instruction) of those that wait, where all do
     """
 
     def __init__(
@@ -137,13 +141,14 @@ class Fault(Exception):
         group: int,
         item: int,
         address: int,
+        array: int,
         waiting: list[tuple[int, int]],
     ) -> None:
         super().__init__(
             f"fault {kind} at instruction {instruction}, address {address:#x}, item {item}"
         )
         self.kind, self.instruction, self.group = kind, instruction, group
-        self.item, self.address, self.waiting = item, address, waiting
+        self.item, self.address, self.array, self.waiting = item, address, array, waiting
 
 
 class Execution:
@@ -251,11 +256,13 @@ class Execution:
             int(state.groups[counters[Counter.POSITION]]),
             subgroup * self.code.width + int(counters[Counter.FAULT_LANE]),
             int(counters[Counter.FAULT_ADDRESS]),
+            int(counters[Counter.FAULT_ARRAY]) - 1,
             waiting,
         )
 
     def _state(self, is_access: npt.NDArray[np.bool_]) -> State:
         code, launch, n = self.code, self.launch, self.n_subgroup
+        own = bases(code, launch)
         lanes, row_bytes = code.lanes, 4 * code.lanes
         rows = self._aligned(n * (code.n_rows + 4) * row_bytes).reshape(n, -1, row_bytes)
         words = rows.view(np.uint32)
@@ -314,7 +321,8 @@ class Execution:
             ),
             hidden=np.array([one.hidden for one in regions] or [False], np.bool_),
             region_use=np.zeros(max(len(regions), 1), np.uint8),
-            hints=np.zeros(max(len(self.places), 1), np.int32),
+            hints=np.maximum(np.array(own or [0], np.int32), 0),
+            stays=np.array(own or [0], np.int32) >= 0,
             banks=np.array([bank.ctypes.data for bank in padded] or [0], np.int64),
             bank_bytes=np.array([len(bank) for bank in banks] or [0], np.int64),
             local=np.zeros(launch.local_bytes, np.uint8),

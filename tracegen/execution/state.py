@@ -45,6 +45,8 @@ class Counter(IntEnum):
     N_TOUCHED = 20
     N_SUBGROUP = 21
     """Sub-groups whose groups have ended."""
+    FAULT_ARRAY = 8
+    """1 + the region that the address derives from, 0 where that is not known."""
     UNRECORDED = 22
     """Accesses, where nothing is recorded."""
 
@@ -124,7 +126,7 @@ class State(NamedTuple):
     region_base, region_end : arrays in the address map, ascending;  region_host : address here minus address there
     hidden : of each region, whether its accesses are not recorded
     region_use : 1 where a load took a value from it, plus 2 where a store left out its value
-    hints : by access of the code, the region it met last
+    hints : by access of the code, the region it met last;  stays : whether it must not meet another
     local : bytes of the group;  private_at : address of each sub-group's private memory, [word][lane]
     groups : ids;  group_slots : of each group the place of its first sub-group's private memory
     segment_count : executions of each segment;  local_counts : (n_instruction, 3)
@@ -147,6 +149,7 @@ class State(NamedTuple):
     hidden: npt.NDArray[np.bool_]
     region_use: npt.NDArray[np.uint8]
     hints: I32
+    stays: npt.NDArray[np.bool_]
     banks: I64
     bank_bytes: I64
     local: npt.NDArray[np.uint8]
@@ -202,22 +205,22 @@ def opened(table):  # type: ignore[no-untyped-def]
     """The State whose arrays a table lists. What a function does not use of it costs nothing, and functions that
     take the table alone are called in a nanosecond: to hand over sixty arrays took a hundred."""
     out = Recording(
-        i32(table, 44),  # access
-        i32(table, 45),  # waits
-        u8(table, 46),  # lanes
-        i64(table, 47),  # granule_end
-        i32(table, 48),  # work
-        i64(table, 49),  # granule
-        u32(table, 50),  # byte_mask
-        u8(table, 51),  # lane_groups
-        u8(table, 52),  # lane_hits
-        i64(table, 53),  # row_end
-        i32(table, 54),  # row_segment
-        i32(table, 55),  # row_count
-        i32(table, 56),  # piece_subgroup
-        i64(table, 57),  # piece_first
-        i64(table, 58),  # subgroup_accesses
-        i32(table, 59),  # tail
+        i32(table, 45),  # access
+        i32(table, 46),  # waits
+        u8(table, 47),  # lanes
+        i64(table, 48),  # granule_end
+        i32(table, 49),  # work
+        i64(table, 50),  # granule
+        u32(table, 51),  # byte_mask
+        u8(table, 52),  # lane_groups
+        u8(table, 53),  # lane_hits
+        i64(table, 54),  # row_end
+        i32(table, 55),  # row_segment
+        i32(table, 56),  # row_count
+        i32(table, 57),  # piece_subgroup
+        i64(table, 58),  # piece_first
+        i64(table, 59),  # subgroup_accesses
+        i32(table, 60),  # tail
     )
     return State(
         i64(table, 0),  # counters
@@ -237,33 +240,34 @@ def opened(table):  # type: ignore[no-untyped-def]
         u8(table, 14),  # hidden
         u8(table, 15),  # region_use
         i32(table, 16),  # hints
-        i64(table, 17),  # banks
-        i64(table, 18),  # bank_bytes
-        u8(table, 19),  # local
-        i64(table, 20),  # private_at
-        i64(table, 21),  # groups
-        i64(table, 22),  # group_slots
-        i64(table, 23),  # grid
-        i64(table, 24),  # group_rows
-        i64(table, 25),  # initial
-        i64(table, 26),  # barrier_arrived
-        i64(table, 27),  # barrier_needed
-        i64_rows(table, 28),  # barrier_votes
-        i64(table, 29),  # segment_count
-        i64_rows(table, 30),  # local_counts
-        i32(table, 31),  # path
-        i32(table, 32),  # touched
-        i64(table, 33),  # pending
-        i64(table, 34),  # row_keys
-        i32(table, 35),  # row_values
-        i64(table, 36),  # scratch
-        i64(table, 37),  # requested
-        i64_rows(table, 38),  # lane_lists
-        i64(table, 39),  # listed_addresses
-        u32_rows(table, 40),  # noted
-        i64(table, 41),  # word
-        i64(table, 42),  # in_bank
-        i64(table, 43),  # sizes
+        u8(table, 17),  # stays
+        i64(table, 18),  # banks
+        i64(table, 19),  # bank_bytes
+        u8(table, 20),  # local
+        i64(table, 21),  # private_at
+        i64(table, 22),  # groups
+        i64(table, 23),  # group_slots
+        i64(table, 24),  # grid
+        i64(table, 25),  # group_rows
+        i64(table, 26),  # initial
+        i64(table, 27),  # barrier_arrived
+        i64(table, 28),  # barrier_needed
+        i64_rows(table, 29),  # barrier_votes
+        i64(table, 30),  # segment_count
+        i64_rows(table, 31),  # local_counts
+        i32(table, 32),  # path
+        i32(table, 33),  # touched
+        i64(table, 34),  # pending
+        i64(table, 35),  # row_keys
+        i32(table, 36),  # row_values
+        i64(table, 37),  # scratch
+        i64(table, 38),  # requested
+        i64_rows(table, 39),  # lane_lists
+        i64(table, 40),  # listed_addresses
+        u32_rows(table, 41),  # noted
+        i64(table, 42),  # word
+        i64(table, 43),  # in_bank
+        i64(table, 44),  # sizes
         out,
     )
 

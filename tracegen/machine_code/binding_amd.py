@@ -16,9 +16,10 @@ from memsim.errors import KernelError
 from memsim.trace import ArrayExtent
 from tracegen.compiled.amd.gcn_metadata import Parameter, read_resources
 from tracegen.compiled.model import MachineCode
+from tracegen.execution.code import ARGUMENTS
 from tracegen.execution.operations import LOCAL_WINDOW, PRIVATE_WINDOW
 from tracegen.machine_code.binding_memory import Bytes, Memory
-from tracegen.machine_code.binding_values import Machine, Value, local_places, raw
+from tracegen.machine_code.binding_values import Machine, Value, local_places, pointers, raw
 
 DEFAULT_STACK = 1024
 """Bytes that a work-item has in addition where the compiler does not know its stack: hipLimitStackSize."""
@@ -97,6 +98,11 @@ class AmdCode:
                 "arguments_high": 0,
                 "dispatch_low": PACKET_AT,
                 "dispatch_high": 0,
+            },
+            pointers={
+                (ARGUMENTS, one.offset + at): address
+                for value, one in zip(values, resources.parameters, strict=True)
+                for at, address in pointers(value, memory).items()
             },
             local_bytes=local,
             private_bytes=private,

@@ -25,6 +25,7 @@ from tracegen.machine_code.binding_values import (
     Machine,
     Value,
     local_places,
+    pointers,
     raw,
 )
 
@@ -104,22 +105,24 @@ class NvidiaCode:
             banks[3][at : at + len(data)] = data
         banks[3] = self._constant_arguments(values, places, banks[3])
         banks[0] = self._arguments(memory, values, places, shape, private, local - static)
+        first = self.cubin.parameter_base
+        told = {
+            (0, first + offset + at): address
+            for value, (offset, _) in zip(values, self.cubin.parameters, strict=True)
+            for at, address in pointers(value, memory).items()
+        }
         for one in self.cubin.relocations:
             section = one.section.removeprefix(".nv.constant")
             if section[0].isdigit() and section[1:] in ("", f".{self.code.kernel}"):
-                _write(
-                    banks[int(section[0])],
-                    one.offset,
-                    one.size_bytes,
-                    self._target(one, memory, names),
-                )
+                told[int(section[0]), one.offset] = target = self._target(one, memory, names)
+                _write(banks[int(section[0])], one.offset, one.size_bytes, target)
         if ".IL" in self.code.listing:  # addresses that count through all banks
             whole = np.zeros(3 * BANK_BYTES + len(banks[3]), np.uint8)
             for bank, data in banks.items():
                 if bank <= 3:
                     whole[bank * BANK_BYTES :][: len(data)] = data
             banks[0] = whole
-        return Machine(banks=banks, local_bytes=local, private_bytes=private)
+        return Machine(banks=banks, pointers=told, local_bytes=local, private_bytes=private)
 
     def _constant_arguments(self, values: Sequence[Value], places: list[int], bank: Bytes) -> Bytes:
         """Constant bank 3 with the arguments that lie there; their pointers are put into `places`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,12 +42,14 @@ class Machine:
 
     banks : constant banks by number;  hidden : memory that is not the kernel's, as AMD's arguments
     specials : by name, see tracegen.execution.code.Special
+    pointers : see tracegen.execution.run.Launch
     local_bytes : of a group, from address 0 on;  private_bytes : of a work-item
     """
 
     banks: Mapping[int, Bytes] = field(default_factory=dict)
     hidden: tuple[tuple[ArrayExtent, Bytes], ...] = ()
     specials: Mapping[str, int] = field(default_factory=dict)
+    pointers: Mapping[tuple[int, int], int] = field(default_factory=dict)
     local_bytes: int
     private_bytes: int
 
@@ -67,6 +70,26 @@ def local_places(
         if isinstance(value, LocalBytes):
             end = start + value.size_bytes
     return starts, end
+
+
+def pointers(value: Value, memory: Memory) -> dict[int, int]:
+    """Offset in an argument's bytes -> address, of the pointers in it."""
+    if not isinstance(value, str) and not (isinstance(value, np.ndarray) and value.dtype.hasobject):
+        return {}
+    offsets = [0] if isinstance(value, str) else _pointer_offsets(value.dtype)
+    data = raw(value, memory, 0)
+    return {offset: int(data[offset : offset + 8].view(np.uint64)[0]) for offset in offsets}
+
+
+def _pointer_offsets(dtype: Any) -> list[int]:
+    """Of a structure, or of an array in one."""
+    base, shape = dtype.subdtype or (dtype, ())
+    if base.kind == "O":
+        inside = [0]
+    else:
+        fields = (base.fields or {}).values()
+        inside = [at + k for kind, at, *_ in fields for k in _pointer_offsets(kind)]
+    return [k * base.itemsize + one for k in range(math.prod(shape)) for one in inside]
 
 
 def raw(value: Value, memory: Memory, place: int) -> Bytes:

@@ -110,6 +110,7 @@ class BoundKernel:
             regions=sorted(regions, key=lambda one: one.extent.base_bytes),
             banks=self.machine.banks,
             specials={**self.machine.specials, **halves},
+            pointers=self.machine.pointers,
             local_bytes=self.machine.local_bytes,
             private_bytes=self.machine.private_bytes,
         )
