@@ -21,7 +21,7 @@ from tracegen.workloads.workload import Workload
 
 pytestmark = pytest.mark.bench
 
-LANE_ACCESSES_PER_SECOND = 100e6
+LANE_ACCESSES_PER_SECOND = 20e6
 REPEATS = 7
 
 KERNELS: dict[str, Callable[[], Workload]] = {
