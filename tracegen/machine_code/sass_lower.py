@@ -11,7 +11,7 @@ from msgspec import structs
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.execution.code import NO_SLOT, Assembler, Code
 from tracegen.execution.operations import ALWAYS
-from tracegen.machine_code import sass_halves, sass_warp  # noqa: F401
+from tracegen.machine_code import sass_halves, sass_matrices, sass_warp  # noqa: F401
 from tracegen.machine_code.sass_emit import HANDLERS, Emitter, UnknownInstruction
 from tracegen.machine_code.sass_memory import COPIES
 from tracegen.machine_code.sass_text import Sass, read

@@ -1,0 +1,155 @@
+"""Instructions that multiply matrices: whole products, loaded and stored as the makers' manuals say, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support import sass_runs
+from tests.support.compilers import needs_nvidia
+
+PTX = """
+.version 8.7
+.target {target}
+.address_size 64
+.visible .entry k0(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd) {{
+  .reg .b32 a<32>, b<32>, c<32>, d<32>, i<8>; .reg .f64 x<32>, y<32>, z<32>, w<32>; .reg .b64 p<8>;
+  ld.param.u64 p0, [pa]; ld.param.u64 p1, [pb]; ld.param.u64 p2, [pc]; ld.param.u64 p3, [pd];
+  cvta.to.global.u64 p0, p0; cvta.to.global.u64 p1, p1; cvta.to.global.u64 p2, p2; cvta.to.global.u64 p3, p3;
+  {body}
+  ret;
+}}
+"""
+
+
+def registers(letter: str, n: int) -> str:
+    return "{" + ", ".join(f"{letter}{k}" for k in range(n)) + "}"
+
+
+def whole(shape: str, kind: str, total: str, n: tuple[int, int, int], words: str = "abcd") -> str:
+    """A product of matrices in memory: the compiler knows which lane has which element. n : registers of a, b, and c"""
+    width, depth = (int(part) for part in shape.partition("n")[2].split("k"))
+    a, b, c, d = (registers(w, k) for w, k in zip(words, (*n, n[2]), strict=True))
+    return f"""
+      wmma.load.a.sync.aligned.row.{shape}.global.{kind} {a}, [p0], {depth};
+      wmma.load.b.sync.aligned.col.{shape}.global.{kind} {b}, [p1], {depth};
+      wmma.load.c.sync.aligned.row.{shape}.global.{total} {c}, [p2], {width};
+      wmma.mma.sync.aligned.row.col.{shape}.{_types(kind, total)} {d}, {a}, {b}, {c};
+      wmma.store.d.sync.aligned.row.{shape}.global.{total} [p3], {d}, {width};"""
+
+
+def _types(kind: str, total: str) -> str:
+    return f"{total}.{total}" if kind == "f16" else f"{total}.{kind}.{kind}.{total}"
+
+
+def brain(values: Any) -> Any:
+    """The bits of floats that bfloat16 has exactly."""
+    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def product(target: str, body: str, a: Any, b: Any, c: Any) -> Any:
+    """What a sub-group leaves. b : its columns follow each other"""
+    code = sass_runs.compiled(PTX.format(target=target, body=body), target, ["k0"])["k0"]
+    arrays = {"a": a.ravel(), "b": b.ravel(), "c": c.ravel(), "d": np.zeros_like(c).ravel()}
+    return sass_runs.executed(code, arrays, list(arrays))["d"].reshape(c.shape)
+
+
+def small(shape: tuple[int, ...], seed: int) -> Any:
+    """Numbers that all kinds of floating-point numbers have exactly, as their sums of products."""
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype(np.float64)
+
+
+WHOLE = [
+    ("sm_75", "m16n16k16", "f16", "f32", (8, 8, 8), np.float16, np.float32),
+    ("sm_80", "m16n16k16", "f16", "f32", (8, 8, 8), np.float16, np.float32),
+    ("sm_80", "m16n16k16", "f16", "f16", (8, 8, 4), np.float16, np.float16),
+    ("sm_90", "m32n8k16", "f16", "f32", (8, 8, 8), np.float16, np.float32),
+    ("sm_80", "m16n16k16", "bf16", "f32", (4, 4, 8), brain, np.float32),
+    ("sm_80", "m16n16k8", "tf32", "f32", (4, 4, 8), np.float32, np.float32),
+    ("sm_75", "m16n16k16", "s8", "s32", (2, 2, 8), np.int8, np.int32),
+    ("sm_80", "m16n16k16", "s8", "s32", (2, 2, 8), np.int8, np.int32),
+    ("sm_120", "m16n16k16", "u8", "s32", (2, 2, 8), np.uint8, np.int32),
+]
+
+
+@needs_nvidia
+@pytest.mark.parametrize(("target", "shape", "kind", "total", "n", "of", "to"), WHOLE)
+def test_wmma(target: str, shape: str, kind: str, total: str, n: Any, of: Any, to: Any) -> None:
+    m, rest = shape[1:].split("n")
+    columns, depth = rest.split("k")
+    a, b, c = small((int(m), int(depth)), 1), small((int(columns), int(depth)), 2), small((int(m), int(columns)), 3)  # fmt: skip
+    if kind == "u8":
+        a, b = a + 200, b + 100
+    body = whole(shape, kind, total, n)
+    found = product(target, body, convert(of, a), convert(of, b), c.astype(to))
+    assert np.array_equal(found.astype(float), a @ b.T + c)
+
+
+def convert(of: Any, values: Any) -> Any:
+    return of(values) if of is brain else values.astype(of)
+
+
+@needs_nvidia
+def test_wmma_of_doubles() -> None:
+    a, b, c = small((8, 4), 1) / 3, small((8, 4), 2), small((8, 8), 3)
+    body = whole("m8n8k4", "f64", "f64", (1, 1, 2), "xyzw")
+    assert np.allclose(product("sm_80", body, a, b, c), a @ b.T + c, rtol=1e-15)
+
+
+FRAGMENTS = [
+    ("sm_80", "m16n8k8", "f32.f16.f16.f32", 2, np.float16, np.float32),
+    ("sm_80", "m16n8k8", "f32.bf16.bf16.f32", 2, brain, np.float32),
+    ("sm_80", "m16n8k4", "f32.tf32.tf32.f32", 1, np.float32, np.float32),
+    ("sm_75", "m8n8k16", "s32.s8.u8.s32", 4, np.int8, np.int32),
+    ("sm_80", "m16n8k32", "s32.s8.s8.s32", 4, np.int8, np.int32),
+    ("sm_90", "m16n8k4", "f64.f64.f64.f64", 1, np.float64, np.float64),
+    ("sm_90", "m16n8k8", "f64.f64.f64.f64", 1, np.float64, np.float64),
+    ("sm_90", "m16n8k16", "f64.f64.f64.f64", 1, np.float64, np.float64),
+]
+
+
+@needs_nvidia
+@pytest.mark.parametrize(("target", "shape", "types", "parts", "of", "to"), FRAGMENTS)
+def test_mma(target: str, shape: str, types: str, parts: int, of: Any, to: Any) -> None:
+    """Fragments as the PTX ISA draws them: lane l has row l / 4, and of k as many elements as a register has from (l modulo 4) times
+    that number on; further registers are 8 rows below, then further along k."""
+    rows, depth = (16 if "m16" in shape else 8), int(shape.partition("k")[2])
+    a, b, c = small((rows, depth), 1), small((8, depth), 2), small((rows, 8), 3)
+    if "u8" in types:
+        b += 100
+    lane = np.arange(32)
+    along = lane[:, None] % 4 * parts + np.arange(parts)
+    steps = range(0, depth, 4 * parts)
+    left = np.stack([a[lane[:, None] // 4 + down, along + k] for k in steps for down in range(0, rows, 8)], 1)  # fmt: skip
+    right = np.stack([b[lane[:, None] // 4, along + k] for k in steps], 1)
+    sums = np.stack([c[lane // 4 + down, lane % 4 * 2 + q] for down in range(0, rows, 8) for q in (0, 1)], 1)  # fmt: skip
+    n = left.shape[1], right.shape[1], sums.shape[1]
+    double = "f64" in types
+    found = product(target, mma(shape, types, n, double), convert(of, left), convert(of, right), sums.astype(to))  # fmt: skip
+    want = a @ b.T + c
+    wanted = np.stack([want[lane // 4 + down, lane % 4 * 2 + q] for down in range(0, rows, 8) for q in (0, 1)], 1)  # fmt: skip
+    assert np.array_equal(found.astype(float), wanted)
+
+
+def mma(shape: str, types: str, n: tuple[int, int, int], double: bool) -> str:
+    """Each lane loads its registers, which lie behind each other."""
+    size, kind, words = (8, "f64", "xyzw") if double else (4, "b32", "abcd")
+    lines = ["mov.u32 i0, %tid.x;"]
+    for k, (letter, count) in enumerate(zip(words, (*n, n[2]), strict=True)):
+        lines.append(f"mad.wide.u32 p{k}, i0, {size * count}, p{k};")
+        if k < 3:
+            lines += [f"ld.global.{kind} {letter}{j}, [p{k}+{size * j}];" for j in range(count)]
+    a, b, c, d = (registers(w, k) for w, k in zip(words, (*n, n[2]), strict=True))
+    lines.append(f"mma.sync.aligned.{shape}.row.col.{types} {d}, {a}, {b}, {c};")
+    lines += [f"st.global.{kind} [p3+{size * j}], {words[3]}{j};" for j in range(n[2])]
+    return "\n".join(lines)
+
+
+@needs_nvidia
+def test_a_transposed_matrix() -> None:
+    given = np.arange(64, dtype=np.uint16).reshape(8, 8)
+    body = """mov.u32 i0, %tid.x; mad.wide.u32 p0, i0, 4, p0; mad.wide.u32 p3, i0, 4, p3; ld.global.b32 a0, [p0];
+      movmatrix.sync.aligned.m8n8.trans.b16 d0, a0; st.global.b32 [p3], d0;"""
+    assert np.array_equal(product("sm_80", body, given, given, given), given.T)
