@@ -1,4 +1,4 @@
-"""Small whole files of other tools, which tests damage: Accel-Sim, PPT-GPU, CSV, counters."""
+"""Small whole files of other tools, which tests damage: Accel-Sim, PPT-GPU, CSV, counters, GPGPU-Sim."""
 
 from __future__ import annotations
 
@@ -83,4 +83,25 @@ ROCPROF_3 = """\
 1,1,"Agent 5",1,20,20,128,9,"laplacian(double*)",128,0,0,64,0,80,"TCC_HIT",3.000000,1000,1100
 1,1,"Agent 5",1,20,20,128,9,"laplacian(double*)",128,0,0,64,0,80,"SQ_WAVES",2,1000,1100
 2,2,"Agent 5",1,20,20,256,9,"other",128,0,0,64,0,80,"WRITE_SIZE",2.48342814e-02,1000,1100
+"""
+GPGPUSIM = """\
+-gpgpu_n_clusters 46
+-gpgpu_n_mem 16
+-gpgpu_n_sub_partition_per_mchannel 2 # slices
+-gpgpu_clock_domains 1320.0:1320.0:1320.0:3500.0
+-gpgpu_shader_registers 65536
+-gpgpu_shader_core_pipeline 1024:32
+-gpgpu_shader_cta 32
+-gpgpu_coalesce_arch 75
+-gpgpu_cache:dl1 S:4:128:64,L:T:m:L:L,A:256:32,16:0,32
+-gpgpu_l1_latency 20
+-gpgpu_shmem_size 65536
+-gpgpu_cache:dl2 S:64:128:16,L:B:m:L:P,A:192:4,32:0,32
+-gpgpu_l2_rop_latency 160
+-dram_latency 100
+-gpgpu_dram_buswidth 2
+-gpgpu_dram_burst_length 16
+-gpgpu_mem_addr_mapping dramid@8;00000000.00000000.00000000.00000000.0000RRRR.RRRRRRRR.RBBBCCCC.BCCSSSSS
+-gpgpu_dram_timing_opt "nbk=16:CCD=1:RCD=20:RP=20:
+                        CL=20:WL=8"
 """
