@@ -131,7 +131,7 @@ end
     )
     workload = tracegen.load_kernel(f"{path}:sums", {"n": "64"})
     assert workload.arguments["a"].strides == (8, 64 * 8)
-    trace = tracegen.trace(workload, load_machine("v100"), compiler="none")
+    trace = tracegen.trace(workload, load_machine("v100"), tracer="polyhedral")
     first = trace.granule[: int(trace.granule_offset[1])] - trace.granule[0]
     assert first.tolist() == [16 * k for k in range(32)]
 

@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def places(spec: str) -> dict[str, tuple[str, int | None]]:
     """Site -> (name of the user's file, line)."""
-    trace = tracegen.trace(load_kernel(spec), compiler="none", reduced=False)
+    trace = tracegen.trace(load_kernel(spec), tracer="instrumented", reduced=False)
     return {
         site.name: (Path(site.source.user_file or "").name, site.source.user_line)
         for site in trace.sites
@@ -115,7 +115,7 @@ def test_a_workload_of_a_script_has_its_lines(
     (folder / "kernels.py").write_text(f"import numpy as np; import tracegen; {text}")
     monkeypatch.syspath_prepend(str(folder))
     workload = importlib.import_module("kernels").first()
-    sites = {site.name: site.source for site in tracegen.trace(workload, compiler="none").sites}
+    sites = {site.name: site.source for site in tracegen.trace(workload).sites}
     assert sites["store d[i]"].user_line == line_of("d[i] = b[i]")
     assert Path(sites["store d[i]"].user_file or "").name == "kernels.py"
     assert tracegen.Workload(workload.kernel).origin is None
@@ -146,7 +146,7 @@ def test_what_loopy_loads_ahead_has_the_line_of_its_use(
     (tmp_path / "prefetched.py").write_text(TILED)
     monkeypatch.syspath_prepend(str(tmp_path))
     workload = importlib.import_module("prefetched").tiled()
-    sites = tracegen.trace(workload, compiler="none").sites
+    sites = tracegen.trace(workload).sites
     (line,) = (n for n, text in enumerate(TILED.splitlines(), 1) if "x[63 - i]" in text)
     assert {site.instruction for site in sites} == {"x_fetch_rule", "insn"}
     assert [site.source.user_line for site in sites] == [line, line]
@@ -236,4 +236,4 @@ def test_an_access_out_of_bounds_has_its_line(folder: Path) -> None:
     text += "    return tracegen.Workload(kernel, arrays)\n"
     (folder / "elsewhere.py").write_text(f"import tracegen; {text}")
     with pytest.raises(KernelError, match=r"index 70 .* \(load u\[k\[i\]\].*, elsewhere.py:6\)"):
-        tracegen.trace(load_kernel("elsewhere.py:made"), compiler="none")
+        tracegen.trace(load_kernel("elsewhere.py:made"))
