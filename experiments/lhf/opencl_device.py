@@ -44,7 +44,7 @@ def order(out: Path, quick: bool) -> Figure:
     cases = []
     for name, make in VARIANTS.items():
         workload = make(n)
-        traces = tracegen.trace_snapshots(workload, machine, snapshots=1, context=context)
+        traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
         prediction = predict(traces, machine, PredictOptions(trials=4, jobs=1))
         cases.append(
             Case(
