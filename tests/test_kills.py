@@ -21,7 +21,9 @@ import pytest
 from calib.history import Key, Store
 from memsim import Replay, load_machine, read_trace
 from memsim.disk_cache import fingerprint
+from memsim.trace.file import write_trace
 from tests.support.kernel_matrix import KERNELS
+from tests.support.traces import make_trace
 
 KILLS = int(os.environ.get("MEMSIM_TEST_KILLS", "100"))
 MEMSIM = [sys.executable, "-m", "memsim.commands.start"]
@@ -80,12 +82,15 @@ WHOLE: dict[str, Callable[[Path], object]] = {
 def commands(folder: Path, out: Path) -> dict[str, list[str]]:
     """Name -> command line."""
     (folder / "tiny.toml").write_text(MODEL)
+    write_trace(make_trace([[[(0, [g, g + 9])]] for g in range(2000)]), folder / "k.trace")
     pages = ["--trials", "2", "--html", f"{out}/p.html", "--json", f"{out}/p.json"]
     more = ["--save", f"{out}/p.nc", "--trace-out", f"{out}/p.trace"]
+    saved = [*pages, "--jobs", "2", "--save", f"{out}/p.nc"]
     tried = ["--over", "tile=4,8,16", "--store", f"{folder}/outcomes.db"]
     tiny = [f"{folder}/tiny.toml", "--trials", "5", "--trial", "0.005"]
     words = {
         "trace": ["trace", *SPMV, *ON, "-o", f"{out}/t.trace"],
+        "replay": ["replay", f"{folder}/k.trace", *ON, *[w.replace("/p.", "/r.") for w in saved]],
         "profile": ["profile", *TILED, *ON, *pages, *more],
         "predict": ["predict", *TILED, *ON, *[w.replace("/p.", "/q.") for w in pages]],
         "tune": ["tune", *TILED, *ON, *tried, "--json", f"{out}/u.json"],
@@ -226,6 +231,21 @@ def test_kills_leave_nothing_half_written(tmp_path: Path) -> None:
     killed = kill_at_random(tmp_path, KILLS)
     print(f"{killed.total()} of {KILLS} runs were killed before their end: {dict(killed)}")
     assert killed.total() > KILLS / 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupted_replay_leaves_whole_files_alone(tmp_path: Path, jobs: str) -> None:
+    places = Places(tmp_path)
+    words = [*commands(tmp_path, places.out)["replay"], "--jobs", jobs]
+    places.run(words)
+    process = places.start([*words, "--trials", "1000000"])
+    time.sleep(8)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode > 0
+    assert places.check_outputs() == 3
+    assert places.left() == []
 
 
 @pytest.mark.slow
