@@ -99,6 +99,8 @@ def _compiled(
         raise KernelError(f"{program.file}:{error.line}: {error.reason}") from None
     text = code.intermediate or code.listing
     _, _, own = text.partition(f"\n{found.symbol}:")  # of AMD's assembly, which has all kernels
+    if ".callprototype" in text:
+        raise KernelError(f"{program.file}: a call through a pointer cannot be traced")
     mark = _MARK.search(own.partition(".Lfunc_end")[0] or text)
     if mark is not None and mark[1] in _REFUSED:
         raise KernelError(f"{program.file}: {_REFUSED[mark[1]]} cannot be traced")

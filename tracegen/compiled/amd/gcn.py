@@ -86,7 +86,7 @@ class _GcnReader:
         if match := _FAR_TARGET.search(operands):
             self.far_target = match[1]
         reads, writes = registers(opcode, operands)
-        self._follow_pointers(operands, reads, writes)
+        self._follow_pointers(opcode, operands, reads, writes)
         instruction = Instruction(
             opcode=opcode,
             text=f"{opcode} {operands}".rstrip(),
@@ -114,10 +114,15 @@ class _GcnReader:
         )
         self.labels = []
 
-    def _follow_pointers(self, operands: str, reads: Sequence[str], writes: Sequence[str]) -> None:
-        """`s_add_u32 s8, s8, helper@rel32@lo+4` gives s8 the low half of a function's address."""
+    def _follow_pointers(
+        self, opcode: str, operands: str, reads: Sequence[str], writes: Sequence[str]
+    ) -> None:
+        """`s_add_u32 s8, s8, helper@rel32@lo+4` gives s8 the low half of a function's address; what is selected is unknown."""
         if match := _FUNCTION_ADDRESS.search(operands):
             self.pointers[writes[0]] = match[1]
+        elif "cndmask" in opcode or "cselect" in opcode:
+            for name in writes:
+                self.pointers.pop(name, None)
         elif reads and writes and reads[0] in self.pointers:
             self.pointers[writes[0]] = self.pointers[reads[0]]
 
