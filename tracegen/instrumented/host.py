@@ -56,11 +56,6 @@ class PreparedLoopy:
         return self.instrumented.plain
 
     @property
-    def marked_source(self) -> str:
-        """The generated code with the marks that became probes."""
-        return str(self.executor.result.device_code())
-
-    @property
     def build_options(self) -> list[str]:
         return build_options(self.kernel)
 
