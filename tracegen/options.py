@@ -73,7 +73,9 @@ class TraceOptions(Options):
         recorded=False,
     )
     reduced: bool = option(
-        True, "Leave out redundant accesses, which a compiler would drop.", flags=()
+        True,
+        "In the order of the source: leave out redundant accesses, which a compiler would drop.",
+        flags=(),
     )
     waves: int | None = option(
         None,
