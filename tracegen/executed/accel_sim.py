@@ -39,6 +39,8 @@ _RZ = 255
 _SPOOLED_BYTES = 1 << 20
 """Text of a sub-group that is kept in memory until its group has ended; more of it goes to a temporary file."""
 _MOST_STRIDE = 1 << 31
+_MOST_KNOWN = 1 << 16
+"""Pairs of instruction and lanes whose text is kept."""
 LIST = "kernelslist.g"
 
 
@@ -188,6 +190,8 @@ class _Lines:
             yield line.encode()
 
     def _new(self, key: int) -> str:
+        if len(self.known) == _MOST_KNOWN:
+            self.known.clear()
         before, middle, behind = self.parts[key >> 32]
         line = self.known[key] = f"{before}{key & 0xFFFFFFFF:08x}{middle}" + (
             "" if behind else "\n"

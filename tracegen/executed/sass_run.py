@@ -13,7 +13,7 @@ import numpy.typing as npt
 from memsim.trace import ArrayExtent
 from tracegen.executed.faults import sentence
 from tracegen.execution.code import Code
-from tracegen.execution.run import Execution, Fault, Region
+from tracegen.execution.run import STEPS_BETWEEN, Execution, Fault, Region
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.machine_code.sass_log import ADDRESSES_BYTES, ENTRY_BYTES, LOG_BASE, SassLog
 from tracegen.machine_code.sass_lower import lower
@@ -67,9 +67,9 @@ class SassRun:
         self, execution: Execution, first: int, end: int, progress: Callable[[int], None] | None
     ) -> None:
         groups = np.arange(first, end, dtype=np.int64)
-        steps = {} if progress is None else {"steps": self.log.steps}
+        steps = STEPS_BETWEEN if progress is None else self.log.steps
         try:
-            execution.run(groups, record=False, progress=progress, **steps)
+            execution.run(groups, record=False, progress=progress, steps=steps)
         except Fault as fault:
             raise sentence(self.bound, self.code, fault) from None
 
