@@ -61,23 +61,12 @@ class GrowingColumns:
         self.collected_bytes = 0
         self.n_granule = 0
 
-    def append(
-        self,
-        batch: Columns,
-        n_subgroup: int,
-        n_access: int,
-        n_granule: int,
-        *,
-        keep: bool = False,
-    ) -> None:
-        """Append the filled part of a batch: a copy, or, where the caller does not write to the batch again,
-        the part itself (keep)."""
+    def append(self, batch: Columns, n_subgroup: int, n_access: int, n_granule: int) -> None:
+        """Append a copy of the filled part of a batch."""
         lengths = dict.fromkeys(ACCESS, n_access) | dict.fromkeys(GRANULE, n_granule)
         lengths |= {"granule_end": n_access, "subgroup_accesses": n_subgroup}
         for name in self.names:
-            piece = getattr(batch, name)[: lengths[name]]
-            if not keep:
-                piece = piece.copy()
+            piece = getattr(batch, name)[: lengths[name]].copy()
             if name == "granule_end":
                 piece += self.n_granule
             self.dtypes[name] = piece.dtype

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from memsim.errors import KernelError
 from tracegen.instrumented.flow import Flow, Need
-from tracegen.instrumented.mark_table import MarkTable
 from tracegen.instrumented.marks import (
     CALL,
     COMMENT,
     COMMENT_LINE,
     Edit,
+    MarkTable,
     calls,
     edited,
     strip,

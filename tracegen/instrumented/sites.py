@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memsim.trace import AccessSite, SourceLocation
-from tracegen.instrumented.mark_table import Mark, MarkTable
+from tracegen.instrumented.marks import Mark, MarkTable
 from tracegen.instrumented.probes import Probe, Program
 from tracegen.instrumented.subscripts import readable
 from tracegen.recording.sites import unique

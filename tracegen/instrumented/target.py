@@ -28,7 +28,7 @@ from pymbolic.mapper.stringifier import PREC_NONE
 from pymbolic.mapper.substitutor import make_subst_func
 
 from memsim.errors import KernelError
-from tracegen.instrumented.mark_table import MarkTable
+from tracegen.instrumented.marks import MarkTable
 
 _table: ContextVar[MarkTable] = ContextVar("_table")
 

@@ -13,7 +13,6 @@ from tracegen.polyhedral.arithmetic import operate
 from tracegen.polyhedral.code import CodeWriter
 from tracegen.polyhedral.expressions import Node, Unreadable, integer, is_truth
 from tracegen.polyhedral.forms import GROUP, LANE, Affine, Unknown, Value, symbol
-from tracegen.polyhedral.positions import has_probe, positions
 
 _OPERATIONS = {
     "*": c.MULTIPLY,
@@ -30,6 +29,7 @@ _OPERATIONS = {
 }
 _DIVISIONS = (c.DIVIDE, c.REMAINDER, c.FLOOR_DIVIDE, c.MODULO)
 _TYPE_SUFFIX = re.compile(r"_(?:int(?:8|16|32|64)|char|short|int|long)$")
+_AT = re.compile(r"\bTG_AT\((\d+)\)")
 _WHOLE = ("int", "long", "int32_t", "int64_t")
 
 
@@ -283,3 +283,24 @@ def _description(tree: Node) -> str:
         "call": f"the function {tree.text}",
         "member": f"the field {tree.text}",
     }.get(tree.kind, f"the operation {tree.text}")
+
+
+def first_position(text: str, start: int, end: int) -> int:
+    """The position that a run of text[start:end] comes to first."""
+    return min(int(match.group(1)) for match in _AT.finditer(text, start, end))
+
+
+def has_probe(tree: Node) -> bool:
+    """Whether an access, a back-edge or a barrier is inside."""
+    return (
+        tree.is_call("_tg_probe")
+        or tree.is_call("_tg_event")
+        or any(has_probe(child) for child in tree.children)
+    )
+
+
+def positions(tree: Node) -> list[int]:
+    """All positions inside, in order of evaluation: a probe's comes after those of its operands."""
+    inner = [p for child in tree.children if child.text != "TG_AT" for p in positions(child)]
+    own = [int(child.children[0].text) for child in tree.children if child.is_call("TG_AT")]
+    return inner + own

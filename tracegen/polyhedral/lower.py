@@ -30,10 +30,9 @@ from tracegen.instrumented.statements import (
 from tracegen.instrumented.tokens import EPILOGUE, PROLOGUE
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.code import CodeWriter
-from tracegen.polyhedral.conditions import Lowering, NotStatic
+from tracegen.polyhedral.conditions import Lowering, NotStatic, first_position
 from tracegen.polyhedral.expressions import Node, Unreadable, is_truth, parse
 from tracegen.polyhedral.forms import Affine, Unknown, Value, symbol
-from tracegen.polyhedral.positions import first_position
 
 _PROBE = re.compile(r"\b_tg_(?:probe|event)\(")
 _INTEGERS = {"int", "long", "int32_t", "int64_t"}
