@@ -17,6 +17,7 @@ from tracegen.machine_code.gcn_control import control
 from tracegen.machine_code.gcn_flags import live_flags
 from tracegen.machine_code.gcn_lanes import LANES
 from tracegen.machine_code.gcn_launch import directives, set_registers
+from tracegen.machine_code.gcn_matrices import matrices
 from tracegen.machine_code.gcn_memory import access
 from tracegen.machine_code.gcn_packed import packed
 from tracegen.machine_code.gcn_scalar import IGNORED, scalar
@@ -87,6 +88,6 @@ def _lower_one(wave: Wave) -> None:
 
 _STAGES = defaultdict(
     lambda: (access,),
-    {"s": (control, access, scalar, arithmetic), "v": (packed, special, arithmetic)},
+    {"s": (control, access, scalar, arithmetic), "v": (packed, matrices, special, arithmetic)},
 )
 """First letter of an opcode -> what may know it, in this order."""

@@ -141,6 +141,10 @@ class Wave:
         """A micro-operation of the instruction's guard, or another one. fields : rows, masks and numbers"""
         self.out.emit(name, guard=self.guard if guard is None else guard, **fields)
 
+    def emit_always(self, name: str, **fields: Any) -> None:
+        """A micro-operation of all lanes, whatever exec says."""
+        self.out.emit(name, **fields)
+
     def unknown(self, why: str = "") -> UnknownInstruction:
         return UnknownInstruction(why)
 

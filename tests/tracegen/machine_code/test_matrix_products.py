@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import sass_runs
-from tests.support.compilers import needs_nvidia
+from tests.support import gcn_runs, sass_runs
+from tests.support.compilers import needs_amd, needs_nvidia
+from tests.tracegen.machine_code.gcn_programs import machine_code, run
+from tracegen.machine_code.gcn_lowering import lower
 
 PTX = """
 .version 8.7
@@ -153,3 +155,116 @@ def test_a_transposed_matrix() -> None:
     body = """mov.u32 i0, %tid.x; mad.wide.u32 p0, i0, 4, p0; mad.wide.u32 p3, i0, 4, p3; ld.global.b32 a0, [p0];
       movmatrix.sync.aligned.m8n8.trans.b16 d0, a0; st.global.b32 [p3], d0;"""
     assert np.array_equal(product("sm_80", body, given, given, given), given.T)
+
+
+MFMA = [
+    ("gfx90a", "v_mfma_f32_32x32x2f32", 32, 1, 1, np.float32, np.float32),
+    ("gfx90a", "v_mfma_f32_32x32x1f32", 32, 1, 2, np.float32, np.float32),
+    ("gfx90a", "v_mfma_f32_32x32x8f16", 32, 4, 1, np.float16, np.float32),
+    ("gfx90a", "v_mfma_f32_4x4x4f16", 4, 4, 16, np.float16, np.float32),
+    ("gfx90a", "v_mfma_f32_16x16x8bf16", 16, 2, 1, brain, np.float32),
+    ("gfx90a", "v_mfma_f32_16x16x16bf16_1k", 16, 4, 1, brain, np.float32),
+    ("gfx90a", "v_mfma_i32_16x16x16i8", 16, 4, 1, np.int8, np.int32),
+    ("gfx90a", "v_mfma_f64_16x16x4f64", 16, 1, 1, np.float64, np.float64),
+    ("gfx942", "v_mfma_f32_16x16x4_4b_f16", 16, 4, 4, np.float16, np.float32),
+    ("gfx942", "v_mfma_f32_32x32x4_xf32", 32, 2, 1, np.float32, np.float32),
+    ("gfx942", "v_mfma_i32_32x32x16_i8", 32, 8, 1, np.int8, np.int32),
+]
+
+
+@pytest.mark.parametrize(("target", "opcode", "rows", "each", "blocks", "of", "to"), MFMA)
+def test_mfma(
+    target: str, opcode: str, rows: int, each: int, blocks: int, of: Any, to: Any
+) -> None:
+    """Lane l has `each` elements along k of row l modulo `rows`, of block l / rows or behind those of the lanes before; of a column
+    of results four follow each other, those of the next groups of lanes come next, and the next four behind these. Of doubles
+    results of the groups of lanes follow each other."""
+    lane, group = np.arange(64) % rows, np.arange(64) // rows
+    block, along = group % blocks, group // blocks * each
+    depth = each * 64 // rows // blocks
+    a, b, c = small((blocks, rows, depth), 1), small((blocks, rows, depth), 2), small((blocks, rows, rows), 3)  # fmt: skip
+    k = along[:, None] + np.arange(each)
+    left, right = (convert(of, one[block[:, None], lane[:, None], k]) for one in (a, b))
+    number = np.arange(rows * rows * blocks // 64)
+    inside = number % max(rows * rows // 64, 4)
+    if rows == 4:
+        place = group[:, None], inside, lane[:, None]
+    else:
+        row = 4 * inside + group[:, None] if to is np.float64 else 256 // rows * (inside // 4) + 4 * group[:, None] + inside % 4  # fmt: skip
+        place = number // (rows * rows // 64), row, lane[:, None]
+    found = by_registers(target, opcode, left, right, c[place].astype(to))
+    assert np.array_equal(found, (a @ b.transpose(0, 2, 1) + c)[place])
+
+
+def by_registers(target: str, opcode: str, left: Any, right: Any, sums: Any, more: str = "") -> Any:
+    """(lane, number) results, of (lane, element) factors and summands."""
+    words = [np.ascontiguousarray(one).view(np.uint32) for one in (left, right, sums)]
+    n, start, inputs, names = [one.shape[1] for one in words], 4, {}, []
+    for count, values in zip(n, words, strict=True):
+        inputs |= {f"v{start + k}": values[:, k] for k in range(count)}
+        names.append(f"v[{start}:{start + count - 1}]" if count > 1 else f"v{start}")
+        start += count + count % 2
+    text = f"{opcode} {names[2]}, {names[0]}, {names[1]}, {names[2]}{more}"
+    found = run(text, inputs, [f"v{start - n[2] - n[2] % 2 + k}" for k in range(n[2])], target, items=(len(left), 1, 1))  # fmt: skip
+    return np.ascontiguousarray(np.stack(found, 1)).view(sums.dtype).reshape(sums.shape)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "of", "to", "more"),
+    [
+        ("v_wmma_f32_16x16x16_f16", np.float16, np.float32, ""),
+        ("v_wmma_f32_16x16x16_bf16", brain, np.float32, ""),
+        ("v_wmma_i32_16x16x16_iu8", np.int8, np.int32, " neg_lo:[1,1,0]"),
+    ],
+)
+def test_wmma_of_gfx11(opcode: str, of: Any, to: Any, more: str) -> None:
+    """Lane l and lane l + 16 have the whole row, or column, l; results of the second lanes lie between those of the first ones."""
+    a, b, c = (small((16, 16), seed) for seed in range(3))
+    lane = np.arange(32)
+    place = 2 * np.arange(8) + lane[:, None] // 16, lane[:, None] % 16
+    left, right = convert(of, a)[lane % 16], convert(of, b)[lane % 16]
+    found = by_registers("gfx1100", opcode, left, right, c[place].astype(to), more)
+    assert np.array_equal(found, (a @ b.T + c)[place])
+
+
+def test_halves_of_gfx11() -> None:
+    """Results are the low halves, with op_sel the high ones; the others stay."""
+    a, b, c = (small((16, 16), seed) for seed in range(3))
+    lane = np.arange(32)
+    place = 2 * np.arange(8) + lane[:, None] // 16, lane[:, None] % 16
+    for part, more in enumerate(("", " op_sel:[0,0,1]")):
+        sums = np.full((32, 16), 9, np.float16)
+        sums[:, part::2] = c[place]
+        factors = a[lane % 16].astype(np.float16), b[lane % 16].astype(np.float16)
+        found = by_registers("gfx1100", "v_wmma_f16_16x16x16_f16", *factors, sums, more)
+        assert np.array_equal(found[:, part::2], (a @ b.T + c)[place])
+        assert np.all(found[:, 1 - part :: 2] == 9)
+
+
+def test_blocks_that_share_a_matrix_are_not_known() -> None:
+    text = "v_mfma_f32_32x32x1f32 a[0:31], v0, v1, a[0:31] cbsz:1"
+    (reason,) = lower(machine_code(f"\t{text}")).unknown.values()
+    assert reason.startswith(f"{text} (matrices that blocks share")
+
+
+HIP = """
+typedef float floats __attribute__((ext_vector_type(4)));
+extern "C" __attribute__((global)) void k(const float *a, const float *b, float *d) {
+  const int l = __builtin_amdgcn_workitem_id_x(), i = l % 16, k = l / 16;
+  floats sum = {1, 1, 1, 1};
+  for (int step = 0; step < 32; step += 4)
+    sum = __builtin_amdgcn_mfma_f32_16x16x4f32(a[32 * i + step + k], b[32 * i + step + k], sum, 0, 0, 0);
+  for (int r = 0; r < 4; r++) d[16 * (4 * k + r) + i] = sum[r];
+}
+"""
+
+
+@needs_amd
+def test_a_compiled_product() -> None:
+    a, b = small((16, 32), 1).astype(np.float32), small((16, 32), 2).astype(np.float32)
+    for target in ("gfx90a", "gfx942"):
+        code = gcn_runs.compiled(HIP, target, ["k"])["k"]
+        assert any("mfma" in one.opcode for block in code.blocks for one in block.instructions)
+        arrays = {"a": a.ravel(), "b": b.ravel(), "d": np.zeros(256, np.float32)}
+        found = gcn_runs.executed(code, arrays, list(arrays))["d"]
+        assert np.array_equal(found.reshape(16, 16), a @ b.T + 1)
