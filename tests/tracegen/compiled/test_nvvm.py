@@ -80,32 +80,20 @@ class TestInstalled:
 
     @needs_clang
     @needs_nvrtc
-    @pytest.mark.parametrize("machine", ["v100", "a100"])
-    @pytest.mark.parametrize(
-        "name",
-        ["stream_triad", "transpose_naive", "bfs_level", "embedding_bag", "spmv", "spmm", "merge_global"],
-    )  # fmt: skip
-    def test_registers_and_waits_are_those_of_the_same_kernel_in_cuda(
-        self, name: str, machine: str
-    ) -> None:
-        """NVRTC shares nothing with it but the optimiser. clang alone gives `spmv` and `spmm` other registers, and
-        other loads that are under way together."""
+    @pytest.mark.parametrize("name", ["stream_triad", "bfs_level", "spmv"])
+    def test_registers_and_waits_are_those_of_the_same_kernel_in_cuda(self, name: str) -> None:
+        """NVRTC shares nothing with it but the optimiser. clang alone gives `spmv` other registers."""
         original = TWINS[name].original()
-        twin = TWINS[name].in_cuda(original, traced(original, "none", machine).launch)
-        cuda, opencl, clang = (
-            traced(one, compiler, machine)
-            for one, compiler in ((twin, "nvrtc"), (original, "nvvm"), (original, "clang"))
-        )
+        opencl = traced(original, "nvvm", "a100")
+        cuda = traced(TWINS[name].in_cuda(original, opencl.launch), "nvrtc", "a100")
 
         def code(trace: Trace) -> tuple[int, int, int]:
             registers = compiler_of(trace)["registers_per_item"]
             return registers, trace.n_access, int(trace.starts_sequence.sum())
 
         assert code(cuda) == code(opencl)
-        assert compiler_of(opencl)["unmatched_percent"] == 0
-        if name in ("spmv", "spmm"):
-            assert code(clang)[0] < code(cuda)[0]
-            assert code(clang)[2] > code(cuda)[2]
+        if name == "spmv":
+            assert code(traced(original, "clang", "a100"))[0] < code(cuda)[0]
 
     @needs_clang
     @needs_nvrtc
