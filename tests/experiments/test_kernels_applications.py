@@ -7,7 +7,6 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import loopy as lp
@@ -15,6 +14,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
+import tracegen
 from experiments.kernels import (
     attention,
     black_scholes,
@@ -28,9 +28,13 @@ from experiments.kernels import (
     spmv_vectorised,
 )
 from memsim.errors import KernelError
-from tests.support.instrumented_runs import run_traced
+from memsim.machine import load_machine
+from tests.support.compilers import needs_nvidia
 from tracegen import OpenCLWorkload
 from tracegen.devices import choice as opencl
+from tracegen.executed.launches import checked
+from tracegen.executed.on_device import device_outputs
+from tracegen.options import TraceOptions
 from tracegen.workloads.workload import Workload
 
 Case = tuple[Callable[..., Workload], dict[str, Any]]
@@ -112,45 +116,25 @@ OPENCL_C: list[tuple[Callable[..., OpenCLWorkload], dict[str, Any]]] = [
 
 
 def run_plain(workload: OpenCLWorkload) -> dict[str, Any]:
-    """The outputs of the kernel without probes; its arguments are unchanged."""
-    context = opencl.choose()
-    queue = cl.CommandQueue(context)
-    text = Path(str(workload.path)).read_text(encoding="utf-8")
-    program = cl.Program(context, text).build(options=list(workload.build_options))
-    given = dict(workload.arguments)
-    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-    buffers = {
-        name: cl.Buffer(context, flags, hostbuf=value)
-        for name, value in given.items()
-        if isinstance(value, np.ndarray)
-    }
-    kernel = cl.Kernel(program, workload.kernel)
-    kernel.set_args(*(buffers.get(name, value) for name, value in given.items()))
-    global_size, local_size = (
-        (size,) if isinstance(size, int) else size
-        for size in (workload.global_size, workload.local_size)
-    )
-    cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
-    outputs = {name: np.empty_like(given[name]) for name in buffers}
-    for name, buffer in buffers.items():
-        cl.enqueue_copy(queue, outputs[name], buffer)
-    return outputs
+    """The outputs of the kernel on an OpenCL device; its arguments are unchanged."""
+    return device_outputs(workload, opencl.choose())
 
 
+@needs_nvidia
 @pytest.mark.parametrize("case", OPENCL_C, ids=title)
-def test_opencl_c_result_is_right_with_probes_and_without(case: Any) -> None:
+def test_opencl_c_result_is_right_on_a_device_and_as_machine_code(case: Any) -> None:
     builder, parameters = case
     workload = builder(**parameters)
     assert workload.check is not None
     outputs = run_plain(workload)
     workload.check(outputs)
-    _, traced = run_traced(workload)
+    by_check = checked(workload, load_machine("a100"), TraceOptions())
+    assert by_check == "the workload's own check"
     names = {
         spmv_vectorised.spmv_vectorised: "y",
         laplacian.laplacian: "f",
     }
     name = names.get(builder, "target")
-    np.testing.assert_array_equal(traced[name], outputs[name])
     outputs[name][tuple(extent * 3 // 8 for extent in outputs[name].shape)] += 1e6
     with pytest.raises(AssertionError):
         workload.check(outputs)
@@ -176,6 +160,7 @@ def test_passes_one_after_another_sort(one_pass: Callable[..., OpenCLWorkload]) 
     np.testing.assert_array_equal(sorted_so_far, np.sort(keys))
 
 
+@needs_nvidia
 def test_vectors_are_loaded_from_multiples_of_16_bytes() -> None:
     """Rows with any alignment: every entry is read once, by a vector load, the prologue or the
     epilogue."""
@@ -184,7 +169,7 @@ def test_vectors_are_loaded_from_multiples_of_16_bytes() -> None:
     lb, ub = row_start[:-1], row_start[1:]
     new_lb = np.minimum(-(-lb // 4) * 4, ub)
     new_ub = np.maximum(ub // 4 * 4, new_lb)
-    (trace,), _ = run_traced(workload)
+    trace = tracegen.trace(workload, "a100")
     lanes = dict(zip(trace.site_names, np.bincount(trace.site, trace.lanes), strict=False))
     single = {name: count for name, count in lanes.items() if "values[j]" in name}
     vector = [count for name, count in lanes.items() if "values" in name and name not in single]

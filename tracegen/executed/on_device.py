@@ -9,6 +9,7 @@ import pyopencl as cl
 from memsim.errors import KernelError
 from tracegen.compiled.opencl_arguments import Argument, bound, shape
 from tracegen.compiled.opencl_program import read_program
+from tracegen.devices.program import Builds
 from tracegen.workloads.opencl import OpenCLWorkload
 
 
@@ -22,13 +23,12 @@ def device_outputs(workload: OpenCLWorkload, context: cl.Context) -> dict[str, A
     arguments = bound(kernel, workload.arguments)
     grid, group = shape(workload, kernel)
     items = tuple(a * b for a, b in zip(grid, group, strict=True))
+    ready = Builds(context, program.text, [kernel.name], program.options).kernel(kernel.name)
     try:
-        built = cl.Program(context, program.text).build(list(program.options))
         with cl.CommandQueue(context) as queue:
             buffers = {
                 id(one.value): _buffer(context, one.value) for one in arguments if _is_array(one)
             }
-            ready = cl.Kernel(built, kernel.name)
             ready.set_args(*(_passed(one, buffers) for one in arguments))
             cl.enqueue_nd_range_kernel(queue, ready, items, group).wait()
             outputs = {one.name: one.value.copy(order="K") for one in arguments if one.writable}
