@@ -22,7 +22,7 @@ class OpenCLWorkload:
         share its buffer) or None, a pointer to __local memory its number of bytes, all else a number
         or, for structs and vectors, a numpy scalar of that layout
     global_size : work-items along each axis; local_size : those of a group, a divisor of it
-    build_options : as for clBuildProgram; -D and -I are understood, CL1.2 is the language
+    build_options : as for clBuildProgram; without -cl-std the language is OpenCL C 1.2
     check : called with the arrays that the kernel may write (name -> array) after a run; raises
         AssertionError where they are wrong
     registers_per_item : 32-bit registers of a work-item on the target, if known
