@@ -67,9 +67,9 @@ class Cases(dict[str, Case]):
         return declare
 
 
-def check(one: Case, workload: CudaWorkload, warp: int = 32) -> None:
+def check(one: Case, workload: CudaWorkload, machine: str = "a100") -> None:
     """Runs a kernel, compares what it computes, and traces it."""
-    out = run(workload, warp)
+    out = run(workload, machine)
     expected = one.result(**one.arguments)
     assert expected
     for key, values in expected.items():
@@ -80,5 +80,4 @@ def check(one: Case, workload: CudaWorkload, warp: int = 32) -> None:
             rtol=2e-4,
             atol=1e-5,
         )
-    trace = tracegen.trace(workload, subgroup_size=warp)
-    assert len(trace.sites) > 0
+    assert len(tracegen.trace(workload, machine).sites) > 0

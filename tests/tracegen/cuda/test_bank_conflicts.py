@@ -1,24 +1,19 @@
-"""Conflicts between the banks of shared memory, against closed forms."""
+"""Conflicts between the banks of shared memory, against closed forms and counts by hand."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import calib
 import memsim
 import tracegen
-from calib.prediction import blocks_from_trace
-from calib.prediction.machine_pipes import load_store_cycles
-from tests.support.compilers import needs_nvidia
+from memsim.trace import Trace
 from tests.support.cuda_kernels import needs_clang, workload
 from tracegen.execution.banks import BANKS, added_passes, words_a_lane
-
-pytestmark = needs_clang
-MACHINES = [pytest.param("a100", marks=needs_nvidia), "mi250x"]
 
 TRANSPOSED = """
 __global__ void k(const float *x, float *y) {
@@ -40,70 +35,53 @@ __global__ void k(const TYPE *x, TYPE *y) {
 """
 
 
-def added(source: str, machine: str, options: list[str], **launch: object) -> list[float]:
-    """The passes that conflicts add, of each basic block with an access to shared memory."""
-    x = np.ones(4096, np.float64 if "-DTYPE=double" in options else np.float32)
-    made = workload(source, x, x.copy(), build_options=options, **launch)
-    trace = tracegen.trace(made, memsim.load_machine(machine))
-    blocks = [block.operations for block in blocks_from_trace(trace).blocks]
-    local = ("issued_local_32", "issued_local_64", "issued_local_128")
-    return [b.get("issued_conflict", 0.0) for b in blocks if any(name in b for name in local)]
+def totals(trace: Trace) -> dict[str, float]:
+    """Kind -> what all warps issue."""
+    assert trace.work is not None
+    assert trace.work_table is not None
+    sums = np.asarray(trace.work_table)[np.asarray(trace.work)].sum(axis=0)
+    return dict(zip(trace.work_kinds, sums.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@needs_clang
 @pytest.mark.parametrize("pad", [0, 1, 2, 16])
 def test_a_column_has_as_many_conflicts_as_its_pitch_has_factors_of_the_banks(
-    machine: str, pad: int
+    pad: int, tmp_path: Path
 ) -> None:
     """32 rows of 32 + pad words: their words lie in 32 / gcd(32 + pad, 32) banks. Rows have no conflicts."""
-    passes = added(TRANSPOSED, machine, [f"-DPAD={pad}"], block=(32, 32))
-    assert passes == [math.gcd(32 + pad, 32) - 1, 0.0]
-
-
-@needs_nvidia
-@pytest.mark.parametrize("pad", [0, 1, 16])
-def test_a_report_names_the_line_and_the_passes(pad: int, tmp_path: Path) -> None:
-    machine = memsim.load_machine("a100")
-    x = np.ones(1024, np.float32)
+    machine, x = memsim.load_machine("a100"), np.ones(1024, np.float32)
     made = workload(TRANSPOSED, x, x.copy(), build_options=[f"-DPAD={pad}"], block=(32, 32))
-    replay = memsim.replay(tracegen.trace(made, machine), machine, trials=2)
-    said = "Bank conflicts of shared memory add passes to each access"
+    trace = tracegen.trace(made, machine)
     added = math.gcd(32 + pad, 32) - 1
-    page = replay.to_html(tmp_path / "page.html").read_text()
-    assert (f"{said}: {added} on line 5." in page) == (added > 0)
-    assert (said in page) == (added > 0)
+    assert totals(trace)["conflict"] == 32 * added
+    said = "Bank conflicts of shared memory add passes to each access"
+    page = memsim.replay(trace, machine, trials=2).to_html(tmp_path / "page.html").read_text()
+    assert (f"{said}: {added} on line 5." in page) == (said in page) == (added > 0)
 
 
-@needs_nvidia
+@needs_clang
 @pytest.mark.parametrize(
     ("kind", "stride", "expected"),
     [
-        ("float", 1, 0.0),
-        ("float", 2, 1.0),  # two words a bank
-        ("float", 0, 0.0),  # one word for all lanes
-        ("double", 1, 0.0),  # two portions of 16 lanes, each without conflicts
-        ("double", 2, 2.0),  # in each portion two words a bank
-        ("float", 32, 1.0),  # the strides wrap around: words 0 and 32, both in bank 0
-        ("unsigned char", 4, 0.0),
+        ("float", 1, {"local_32": 1}),
+        ("float", 2, {"local_32": 1, "conflict": 1}),  # two words a bank
+        ("float", 0, {"local_32": 1}),  # one word for all lanes
+        ("double", 1, {"local_64": 1}),  # two portions of 16 lanes, each without conflicts
+        ("double", 2, {"local_64": 1, "conflict": 2}),  # in each portion two words a bank
+        ("double", 0, {"paired_64": 1}),  # all lanes load the same: half as long
+        ("float", 32, {"local_32": 1, "conflict": 1}),  # strides wrap around: words 0 and 32
+        ("unsigned char", 4, {"local_32": 1}),
     ],
 )
-def test_strides(kind: str, stride: int, expected: float) -> None:
+def test_strides(kind: str, stride: int, expected: dict[str, float]) -> None:
     options = [f"-DTYPE={kind}", f"-DSTRIDE={stride}"]
-    assert added(STRIDED, "a100", options, shared_bytes=512)[-1] == expected
-
-
-@needs_nvidia
-def test_one_word_for_all_lanes_takes_half_as_long() -> None:
-    """A load of 8 bytes a lane: where all lanes load the same, they are paired."""
-    machine, x = memsim.load_machine("a100"), np.ones(4096)
-    issued = []
-    for stride in (0, 1):
-        options = ["-DTYPE=double", f"-DSTRIDE={stride}"]
-        made = workload(STRIDED, x, x.copy(), build_options=options, shared_bytes=512)
-        operations = blocks_from_trace(tracegen.trace(made, machine)).blocks[-1].operations
-        issued.append({k: n for k, n in operations.items() if k.endswith("_64")})
-        assert load_store_cycles(machine, operations) == (1 + stride) * 1.0
-    assert issued == [{"issued_paired_64": 1.0}, {"issued_local_64": 1.0}]
+    x = np.ones(64, {"float": "f4", "double": "f8", "unsigned char": "u1"}[kind])
+    made = workload(STRIDED, x, x.copy(), build_options=options, shared_bytes=512)
+    found = totals(tracegen.trace(made, "a100"))
+    stored = "local_64" if kind == "double" else "local_32"
+    found[stored] -= 1  # the store of one element a lane
+    kinds = {"local_32", "local_64", "local_128", "paired_64", "paired_128", "conflict"}
+    assert {k: n for k, n in found.items() if n and k in kinds} == expected
 
 
 LANES = np.arange(32)
@@ -156,17 +134,89 @@ def test_misaligned_lanes_are_served_one_after_another(
     assert added_passes(noted, words_a_lane(size_bytes), 64, *buffers) == (expected, 1)
 
 
-@needs_nvidia
-def test_conflicts_take_time() -> None:
-    """A copy through columns that conflict is predicted to take longer, and only the L1 explains it."""
-    floors = []
-    for pad in (0, 1):
-        x = np.ones(1 << 16, np.float32)
-        made = workload(
-            TRANSPOSED, x, x.copy(), build_options=[f"-DPAD={pad}"], block=(32, 32), grid=64
-        )
-        machine = memsim.load_machine("a100")
-        prediction = calib.predict(made, [tracegen.trace(made, machine)], machine, trials=2)
-        floors.append({k: float(v.mean()) for k, v in prediction.timing.floors_s.items()})
-    assert floors[0]["L1"] > 5 * floors[1]["L1"]
-    assert floors[0]["arithmetic"] == pytest.approx(floors[1]["arithmetic"], rel=0.2)
+# A scan in a block of 256 threads: the first loop has fewer active threads in each turn, the second one more.
+SCAN = """
+__global__ void k(const int *x, int *y, int n) {
+  __shared__ int s[512];
+  int t = threadIdx.x, step = 1;
+  s[t] = x[t];
+  s[t + 256] = x[t + 256];
+  for (int d = n / 2; d > 0; d /= 2) {
+    __syncthreads();
+    if (ACTIVE) {
+      int a = s[(step * (2 * t + 1) - 1) & 511], b = s[(step * (2 * t + 2) - 1) & 511];
+      s[(step * (2 * t + 2) - 1) & 511] = a + b;
+    }
+    step *= 2;
+  }
+  for (int d = 1; d < n; d *= 2) {
+    step /= 2;
+    __syncthreads();
+    if (ACTIVE) {
+      int a = s[(step * (2 * t + 1) - 1) & 511], b = s[(step * (2 * t + 2) - 1) & 511];
+      s[(step * (2 * t + 1) - 1) & 511] = b;
+      s[(step * (2 * t + 2) - 1) & 511] = a + b;
+    }
+  }
+  __syncthreads();
+  y[t] = s[t];
+  y[t + 256] = s[t + 256];
+}
+"""
+N_WARP, TURNS = 8, [(256 >> k, 1 << k) for k in range(9)]
+"""How many threads are active, and the step: of the first loop; the second one has the same in reverse."""
+
+
+def passes(word: Callable[[int], int], is_active: Callable[[int], bool]) -> list[int]:
+    """Of each warp: the different words in the bank that has most."""
+    found = []
+    for warp in range(N_WARP):
+        lanes = [t for t in range(32 * warp, 32 * warp + 32) if is_active(t)]
+        words = {word(t) for t in lanes}
+        found.append(max((sum(w % 32 == bank for w in words) for bank in range(32)), default=0))
+    return found
+
+
+def by_hand(all_active: bool) -> tuple[int, int]:
+    """(passes that conflicts add, accesses of warps with an active lane) in both loops."""
+    added = accesses = 0
+    for d, step in TURNS:
+        for neighbour, times in ((1, 1 + 2), (2, 2 + 2)):  # loads and stores of either word
+            each = passes(
+                lambda t, step=step, k=neighbour: (step * (2 * t + k) - 1) & 511,
+                lambda t, d=d: all_active or t < d,
+            )
+            added += times * sum(n - 1 for n in each if n)
+            accesses += times * sum(n > 0 for n in each)
+    return added, accesses
+
+
+def counted(machine: str, active: str) -> dict[str, float]:
+    """Kind -> what all warps issue."""
+    made = workload(
+        *(SCAN.replace("ACTIVE", active), np.ones(512, np.int32), np.zeros(512, np.int32), 512),
+        block=256,
+    )
+    trace = tracegen.trace(made, memsim.load_machine(machine))
+    return totals(trace)
+
+
+@needs_clang
+@pytest.mark.parametrize("machine", ["a100", "h200"])
+def test_idle_warps_have_no_conflicts(machine: str) -> None:
+    """Between 20 and 72 warps in nine turns issue an access: as many as have a lane, or all by a predicate."""
+    added, accesses = by_hand(all_active=False)
+    assert (added, accesses) == (7 * 75, 7 * 20)
+    found = counted(machine, "t < d")
+    assert found["conflict"] == pytest.approx(added)
+    outside = 4 * N_WARP  # behind and before the loops
+    assert accesses - 1e-6 <= found["local_32"] - outside <= 7 * 9 * N_WARP
+
+
+@needs_clang
+def test_where_all_lanes_are_active_nothing_is_left_out() -> None:
+    added, accesses = by_hand(all_active=True)
+    assert accesses == 7 * 9 * N_WARP
+    found = counted("h200", "t >= 0")
+    assert found["conflict"] == pytest.approx(added)
+    assert found["local_32"] == accesses + 4 * N_WARP

@@ -11,7 +11,8 @@ from memsim.errors import KernelError
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import workload
 from tracegen.compiled.compile import compile_cuda
-from tracegen.compiled.programs import _InCuda, program_of
+from tracegen.compiled.cuda_signature import described
+from tracegen.cuda import read_program
 from tracegen.cuda.options import BuildOptions, read_options
 from tracegen.tools.toolchain import find_library
 
@@ -57,9 +58,8 @@ def test_values_that_an_option_does_not_take_are_refused(given: str) -> None:
 def compiled(options: str, by: str = "auto", text: str = SOURCE) -> tuple[Counter[str], int]:
     """How often each opcode occurs, and the registers."""
     arrays = np.zeros(4096, np.float32), np.ones(4096, np.float32)
-    program = program_of(workload(text, *arrays, build_options=options))
-    assert isinstance(program, _InCuda)
-    code = compile_cuda(program.program, program.symbol, program.pointers, "sm_80", by=by)  # type: ignore[arg-type]
+    found = described(read_program(workload(text, *arrays, build_options=options)), "sm_80")
+    code = compile_cuda(found.program, found.symbol, "sm_80", by=by)  # type: ignore[arg-type]
     assert code.registers_per_item is not None
     names = (i.opcode.partition(".")[0] for block in code.blocks for i in block.instructions)
     return Counter(names), code.registers_per_item

@@ -76,7 +76,7 @@ def test_names_of_files_that_are_no_words(name: str, folder: Path) -> None:
 
 
 def test_a_wavefront_has_the_lanes_of_the_machine(folder: Path) -> None:
-    given = [f"k.hip:{NAME}", "--args", "args.py:scaled", "-m", "mi250x", "--compiler", "none"]
+    given = [f"k.hip:{NAME}", "--args", "args.py:scaled", "-m", "mi250x"]
     assert main(["trace", *given, "-o", "k.trace"]) == 0
     assert set(read_trace(folder / "k.trace").lanes) == {64}
 
@@ -89,7 +89,6 @@ def test_amd_s_machine_code_gives_registers_and_accesses(file: str, folder: Path
     trace = read_trace(folder / "k.trace")
     compiler = trace.provenance["compiler"]
     assert compiler["target"] == "gfx90a"
-    assert compiler["unmatched_percent"] == 0
     assert trace.launch.registers_per_item == compiler["registers_per_item"] < 16
     assert main(["compile", *given, "-o", "k.s"]) == 0
     assert "global_load_dword" in (folder / "k.s").read_text()

@@ -1,4 +1,4 @@
-"""Kernels of HeCBench in CUDA C++ and HIP, as they are fetched: what they compute, compared with numpy.
+"""Kernels of HeCBench in CUDA C++ (A100) and HIP (MI250X), as they are fetched: what they compute, compared with numpy.
 
 MEMSIM_SUITES names a folder that contains the checked-out repository HeCBench.
 """
@@ -235,4 +235,4 @@ def test_a_kernel_of_hecbench(name: str, dialect: str) -> None:
     headers = f"-I{SOURCES / folder}-cuda"  # those of the programs in HIP lie there
     if "__constant__" not in path.read_text():
         one = replace(one, symbols={})  # the port has them elsewhere
-    check(one, one.workload(path, [headers]), 64 if dialect == "hip" else 32)
+    check(one, one.workload(path, [headers]), "mi250x" if dialect == "hip" else "a100")

@@ -1,7 +1,8 @@
-"""What kernels compute on this computer, compared with numpy."""
+"""What kernels in CUDA C++ and HIP compute, compared with numpy: the machine code is run."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import tracegen
 from memsim.errors import KernelError
-from tests.support.cuda_kernels import floats, needs_clang, rows, run, workload
+from tests.support.cuda_kernels import floats, needs_clang, run, workload
 from tracegen import CudaWorkload
 
 pytestmark = needs_clang
@@ -43,33 +44,19 @@ def test_templates_namespaces_structs_lambdas_and_constant_memory() -> None:
       return cudaDeviceSynchronize() != cudaSuccess;
     }
     """
-    x, weights = floats(131), np.array([1, -2, 3, -4], np.float32)
+    x, weights, i = floats(131), np.array([1, -2, 3, -4], np.float32), np.arange(128)
     layout = np.dtype([("by", np.float32), ("shift", np.int32), ("unused", np.float64)], align=True)
-    given = workload(
-        source,
-        x,
-        np.zeros(128, np.float32),
-        np.array((2, 1, 0), layout),
-        kernel="outer::inner::weighted<float, 4>",
-        grid=2,
-        block=64,
-        symbols={"weights": weights},
-    )
+    arguments = (x, np.zeros(128, np.float32), np.array((2, 1, 0), layout))
+    chosen: Any = {"kernel": "outer::inner::weighted<float, 4>", "grid": 2, "block": 64}
+    given = workload(source, *arguments, **chosen, symbols={"weights": weights})
     with pytest.raises(KernelError, match=r"index 131 in array x of shape \(131,\)"):
         run(given)
-    x, i = floats(133), np.arange(128)
-    expected = 2 * sum(w * x[i + k + 1] for k, w in enumerate(weights))
-    given = workload(
-        source,
-        x,
-        np.zeros(128, np.float32),
-        np.array((2, 1, 0), layout),
-        kernel="outer::inner::weighted<float, 4>",
-        grid=2,
-        block=64,
-        symbols={"weights": weights},
-    )
-    np.testing.assert_allclose(run(given)["y"], expected, rtol=1e-6)
+    arguments = (floats(132), *arguments[1:])
+    given = workload(source, *arguments, **chosen, symbols={"weights": weights})
+    total = np.zeros(128, np.float32)
+    for k, weight in enumerate(weights):  # a product and a sum are rounded once
+        total = (weight.astype(float) * arguments[0][i + k + 1] + total).astype(np.float32)
+    np.testing.assert_array_equal(run(given)["y"], 2 * total)
 
 
 def test_a_symbol_gets_its_value_where_other_kernels_have_shared_memory_of_one_name() -> None:
@@ -129,34 +116,6 @@ def test_threads_that_return_early_are_not_waited_for() -> None:
     """
     out = run(workload(source, np.zeros(64, np.int32), 40, block=64))
     np.testing.assert_array_equal(out["y"][:40], np.arange(40)[::-1])
-
-
-def test_functions_that_are_not_to_be_inlined_are_traced_where_they_are_called() -> None:
-    source = """
-    __device__ __noinline__ float half_of(const float *x, int i) { return 0.5f * x[i]; }
-    __global__ void k(const float *x, float *y) {
-      int i = blockIdx.x * blockDim.x + threadIdx.x;
-      y[i] = half_of(x, i) + half_of(x, i + 1);
-    }
-    """
-    x = np.arange(65, dtype=np.float32)
-    work = workload(source, x, np.zeros(64, np.float32), block=64)
-    np.testing.assert_array_equal(run(work)["y"], (x[:-1] + x[1:]) / 2)
-    trace = tracegen.trace(work)
-    assert [trace.sites[k].array for k in trace.site] == 2 * ["x", "x", "y"]
-
-
-def test_barriers_that_count() -> None:
-    source = """
-    __global__ void counting(const int *x, int *y) {
-      int i = threadIdx.x;
-      y[i] = 100 * __syncthreads_count(x[i] > 0) + 10 * __syncthreads_and(x[i] >= 0)
-             + __syncthreads_or(x[i] > 8);
-    }
-    """
-    x = np.arange(64, dtype=np.int32) % 8
-    out = run(workload(source, x, np.zeros(64, np.int32), block=64))
-    assert set(out["y"]) == {100 * int((x > 0).sum()) + 10}
 
 
 WARPS = """
@@ -238,7 +197,7 @@ def test_a_wavefront_of_64_lanes() -> None:
     """
     x = np.arange(128, dtype=np.int32)
     given = workload(source, x, np.zeros(2, np.int32), np.zeros(128, np.uint64), block=128)
-    out = run(given, warp=64)
+    out = run(given, "mi250x")
     np.testing.assert_array_equal(out["y"], x.reshape(2, 64).sum(axis=1))
     assert set(out["votes"]) == {0xAAAAAAAAAAAAAAAA}
 
@@ -288,12 +247,12 @@ def test_vectors_and_read_only_loads_are_one_access() -> None:
     out = run(given)
     np.testing.assert_array_equal(out["y"].reshape(32, 4), x.reshape(32, 4)[:, ::-1])
     np.testing.assert_array_equal(out["b"].reshape(32, 3)[:, :2], a.reshape(32, 2))
-    trace = tracegen.trace(given)
-    assert rows(trace)[:3] == ["__ldg(&x[i]) (32)", "store y[i] (32)", "a[i] (32)"]
-    assert [site.itemsize_bytes for site in trace.sites[:3]] == [16, 16, 16]
-    # A float3 is aligned to 4 bytes only: a GPU writes its members one by one.
-    assert rows(trace)[3:] == ["store b[i] (32)"] * 3
-    assert trace.sites[3].itemsize_bytes == 4
+    trace = tracegen.trace(given, "a100")
+    # Both loads are issued before either is waited for. A float3 is aligned to 4 bytes only: its members are written one by one.
+    sizes = {site.array: site.itemsize_bytes for site in trace.sites}
+    assert sizes == {"x": 16, "a": 16, "y": 16, "b": 4}
+    assert Counter(trace.sites[k].array for k in trace.site) == {"x": 1, "a": 1, "y": 1, "b": 3}
+    assert set(trace.lanes) == {32}
 
 
 def test_pointers_in_memory_and_in_structs() -> None:
@@ -320,10 +279,15 @@ def test_pointers_in_memory_and_in_structs() -> None:
     out = run(given)
     for k, part in enumerate(parts):
         np.testing.assert_allclose(out[f"out[{k}]"], part.sum() + (10, 20)[k % 2], rtol=1e-6)
-    trace = tracegen.trace(given)
+    trace = tracegen.trace(given, "a100")
     by_name = {site.name: site.array for site in trace.sites}
     assert by_name["extra.values[i % extra.n]"] == "extra.values"
-    assert by_name["store *out[i]"] == "out[0] or out[1] or out[2] or out[3]"
+    # Lanes of one store that meet several arrays are one access, of the first lane's.
+    (store,) = (k for k, site in enumerate(trace.sites) if site.direction == "store")
+    at = int(np.flatnonzero(trace.site == store)[0])
+    first, last = trace.granule_offset[at : at + 2]
+    bases = {one.name: one.base_bytes // 32 for one in trace.arrays}
+    assert list(trace.granule[first:last]) == sorted(bases[f"out[{k}]"] for k in range(4))
 
 
 def test_variables_in_global_memory() -> None:
@@ -342,103 +306,9 @@ def test_variables_in_global_memory() -> None:
     out = run(given)
     np.testing.assert_array_equal(out["y"], table[::-1])
     assert out["calls"].view(np.int32)[0] == 37
-    trace = tracegen.trace(given)
+    trace = tracegen.trace(given, "a100")
     assert {site.array for site in trace.sites} == {"table", "calls", "y"}
-    assert [extent.name for extent in trace.arrays] == ["y", "table", "calls"]
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.uint16])
-def test_half_and_bfloat16_by_value(dtype: Any) -> None:
-    source = """
-    #include <cuda_fp16.h>
-    #include <cuda_bf16.h>
-    __global__ void halves(const __half *x, __half *y, const __nv_bfloat16 *a, __nv_bfloat16 *b) {
-      int i = threadIdx.x;
-      y[i] = __hadd(__hmul(x[i], __float2half(2.0f)), __half(1));
-      b[i] = __float2bfloat16(2 * __bfloat162float(a[i]));
-    }
-    """
-    x = np.arange(32).astype(np.float16)
-    a = np.arange(32, dtype=np.float32).view(np.uint32) >> 16
-    out = run(
-        workload(
-            source, x.view(dtype), np.zeros(32, dtype), a.astype(np.uint16), np.zeros(32, np.uint16)
-        )
-    )
-    np.testing.assert_array_equal(out["y"].view(np.float16), 2 * x + np.float16(1))
-    widened = (out["b"].astype(np.uint32) << 16).view(np.float32)
-    np.testing.assert_array_equal(widened, 2 * np.arange(32))
-
-
-def test_cooperative_groups() -> None:
-    source = """
-    #include <cooperative_groups.h>
-    namespace cg = cooperative_groups;
-    __global__ void grouped(const int *x, int *y) {
-      cg::thread_block block = cg::this_thread_block();
-      auto tile = cg::tiled_partition<8>(block);
-      __shared__ int shared[64];
-      int i = block.thread_rank(), sum = x[i];
-      for (int by = tile.size() / 2; by > 0; by /= 2) sum += tile.shfl_down(sum, by);
-      if (tile.thread_rank() == 0) shared[i / 8] = sum;
-      block.sync();
-      y[i] = shared[7 - i / 8] + tile.any(x[i] == 9) + 10 * tile.meta_group_rank();
-    }
-    """
-    x = np.arange(64, dtype=np.int32)
-    out = run(workload(source, x, np.zeros(64, np.int32), block=64))
-    sums, tile = x.reshape(8, 8).sum(axis=1), np.arange(64) // 8
-    np.testing.assert_array_equal(out["y"], sums[7 - tile] + (tile == 1) + 10 * tile)
-
-
-def test_texts_of_cupy_and_pycuda_work_as_they_are() -> None:
-    raw = r"""
-    extern "C" __global__
-    void my_add(const float* x1, const float* x2, float* y) {
-        int tid = blockDim.x * blockIdx.x + threadIdx.x;
-        y[tid] = x1[tid] + x2[tid];
-        printf("%d\n", tid);
-    }
-    """
-    a, b = floats(64), floats(64, 1)
-    out = run(workload(raw, a, b, np.zeros(64, np.float32), grid=2))
-    np.testing.assert_array_equal(out["y"], a + b)
-    module = """
-    __global__ void doublify(float *a)
-    {
-      int idx = threadIdx.x + threadIdx.y*4;
-      a[idx] *= 2;
-    }
-    """
-    matrix = floats(16).reshape(4, 4)
-    out = run(workload(module, matrix, block=(4, 4, 1)))
-    np.testing.assert_array_equal(out["a"], 2 * matrix)
-
-
-def test_mathematics() -> None:
-    source = """
-    __global__ void functions(const float *x, float *y, const double *a, double *b) {
-      int i = threadIdx.x;
-      float v = x[i];
-      y[i] = sinf(v) + __expf(v) + rsqrtf(v + 1) + fmaxf(v, 0.5f) + max(v, 0.25f) + powf(v, 1.5f)
-             + __saturatef(v) + __fdividef(v, 3) + (float)__float2int_rn(2 * v) + __popc(i) + __clz(i);
-      b[i] = sqrt(a[i]) + std::exp(a[i]) + fma(a[i], 2.0, 1.0) + min(a[i], 0.5) + erf(a[i]);
-    }
-    """
-    from scipy.special import erf
-
-    x, a = floats(32), floats(32, 1).astype(np.float64)
-    out = run(workload(source, x, np.zeros_like(x), a, np.zeros_like(a)))
-    i, v = np.arange(32), x.astype(np.float64)
-    expected = (
-        np.sin(v) + np.exp(v) + 1 / np.sqrt(v + 1) + np.maximum(v, 0.5) + np.maximum(v, 0.25)
-        + v**1.5 + np.clip(v, 0, 1) + v / 3 + np.rint(2 * x)
-        + [int(k).bit_count() for k in i] + [32 - int(k).bit_length() for k in i]
-    )  # fmt: skip
-    np.testing.assert_allclose(out["y"], expected, rtol=1e-5)
-    np.testing.assert_allclose(
-        out["b"], np.sqrt(a) + np.exp(a) + 2 * a + 1 + np.minimum(a, 0.5) + erf(a), rtol=1e-12
-    )
+    assert {extent.name for extent in trace.arrays} == {"y", "table", "calls"}
 
 
 def test_functions_of_included_files(tmp_path: Any) -> None:
@@ -460,12 +330,8 @@ def test_functions_of_included_files(tmp_path: Any) -> None:
         build_options="-DFURTHER=3 -std=c++14 -O3 --use_fast_math",
     )
     np.testing.assert_array_equal(run(given)["y"], x[::2] + 3)
-    trace = tracegen.trace(given)
-    load = next(site for site in trace.sites if site.direction == "load")
-    assert load.name == "x[i]"
-    assert load.source.user_line == 2
-    assert str(load.source.user_file).endswith("deep/load.cuh")
-    assert load.source.generated_line == 3
+    load = next(site for site in tracegen.trace(given, "a100").sites if site.direction == "load")
+    assert (load.name, load.source.user_line) == ("load of x", 3)  # where the function is called
 
 
 def test_a_file_may_include_one_of_any_name(tmp_path: Any) -> None:
@@ -489,7 +355,7 @@ def test_other_kernels_of_a_file_may_use_what_is_refused() -> None:
     assert set(run(workload(source, np.zeros(32, np.float32), kernel="kernel"))["y"]) == {2}
 
 
-@pytest.mark.parametrize("standard", ["c++11", "c++14", "c++20"])
+@pytest.mark.parametrize("standard", ["c++11", "c++20"])
 def test_standards_and_host_code(standard: str) -> None:
     """Clocks of both sides, a launch as formatters write it, host headers."""
     source = """
