@@ -59,9 +59,8 @@ def _lower(wave: Wave, instruction: Instruction) -> None:
             _lower_one(wave)
             wave.end()
     except UnknownInstruction as error:
-        line = "" if instruction.location is None else f", line {instruction.location.line}"
         reason = f" ({error})" if str(error) else ""
-        wave.out.unknown[wave.number] = f"{instruction.text}{reason}{line}"
+        wave.out.unknown[wave.number] = f"{instruction.text}{reason}"
         wave.out.emit("TRAP", y=2)
 
 

@@ -81,7 +81,7 @@ def _lower_wmma(wave: Wave, match: re.Match[str]) -> None:
     """`v_wmma_f32_16x16x16_f16 v[0:7], v[8:15], v[16:23], v[0:7]`; neg_lo of integers tells which factors have a sign."""
     kind: Kind = {"f16": "f16", "bf16": "bf16", "iu8": "i8"}[match[2]]  # type: ignore[assignment]
     signs = wave.parsed.listed("neg_lo", (0, 0, 0))
-    is_changed = kind != "i8" and any(signs) or any(wave.parsed.listed("neg_hi", (0, 0, 0)))
+    is_changed = (kind != "i8" and any(signs)) or any(wave.parsed.listed("neg_hi", (0, 0, 0)))
     if wave.generation > 11 or wave.lanes != 32 or is_changed or "clamp" in wave.parsed.modifiers:
         raise wave.unknown("matrices of another shape, or whose signs change")
     if match[1] in ("f32", "i32"):

@@ -117,7 +117,7 @@ def _widened(
 @lowers("HMNMX2", f"{_HALF}")
 def _extreme_halves(e: Emitter, s: Sass) -> None:
     d, a, b, least = _joined(s)
-    if isinstance(d, tuple) or isinstance(least, tuple) or s.has("NAN"):
+    if isinstance(d, tuple) or isinstance(least, tuple):
         raise UnknownInstruction
     brain = s.has("BF16_V2", "BF16")
     (x, first), (y, second) = _packed_source(e, a, 0, brain), _packed_source(e, b, 1, brain)
@@ -125,7 +125,21 @@ def _extreme_halves(e: Emitter, s: Sass) -> None:
     flags = first | second | (o.BF16 if brain else 0)
     e.emit("MINIMUM_F16", d=low, a=x, b=y, x=flags)
     e.emit("MAXIMUM_F16", d=high, a=x, b=y, x=flags)
-    e.emit("SELECT", d=e.result(d), a=low, b=high, m=e.mask(least))
+    if not s.has("NAN"):
+        return e.emit("SELECT", d=e.result(d), a=low, b=high, m=e.mask(least))
+    found = e.temporary()
+    e.emit("SELECT", d=found, a=low, b=high, m=e.mask(least))
+    if brain:
+        raise UnknownInstruction
+    for half, field in enumerate("de"):  # where one is not a number, neither is the result
+        none, spoiled = e.temporary_mask(), e.temporary()
+        signs = (first | second) & 0xFF
+        choices = (first >> o.HALVES_A & 3) << 24 | (second >> o.HALVES_B & 3) << 26
+        e.emit("COMPARE_F16", **{field: none}, a=x, b=y, x=o.UNORDERED | signs << 8 | choices)
+        nothing = e.constant(0x7610 if half else 0x3254)
+        e.emit("PERMUTE_BYTES", d=spoiled, a=found, b=e.constant(0x7FFF7FFF), c=nothing)
+        e.emit("SELECT", d=found, a=spoiled, b=found, m=2 * none)
+    return e.move(e.result(d), found)
 
 
 def _compare_halves(

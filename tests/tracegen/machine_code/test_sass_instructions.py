@@ -147,6 +147,12 @@ INTEGERS: dict[str, Rule] = {
     "cvt.pack.sat.u8.s32.b32 %0,%1,%2,%3;": lambda a, b, c: (
         c << 16 | clamped(signed(a), 0, 255) << 8 | clamped(signed(b), 0, 255)
     ),
+    "{.reg .u64 x; mov.b64 x,{%1,%2}; cvt.sat.s32.s64 %0,x;}": lambda a, b, c: clamped(
+        signed(b << 32 | a, 64), -(1 << 31), (1 << 31) - 1
+    ),
+    "{.reg .u64 x; mov.b64 x,{%1,%2}; cvt.sat.u8.s64 %0,x;}": lambda a, b, c: clamped(
+        signed(b << 32 | a, 64), 0, 255
+    ),
     "popc.b32 %0,%1;": lambda a, b, c: a.bit_count(),
     "clz.b32 %0,%1;": lambda a, b, c: 32 - a.bit_length(),
     "brev.b32 %0,%1;": lambda a, b, c: int(f"{a:032b}"[::-1], 2),
@@ -226,6 +232,7 @@ FLOATS: dict[str, Rule] = {
     "cvt.rpi.f32.f32 %0,%1;": lambda a, b, c: bits32(np.ceil(float32(a))),
     "cvt.rp.f32.s32 %0,%3;": lambda a, b, c: directed(np.float64(signed(c)), "rp"),
     "cvt.rz.f32.u32 %0,%3;": lambda a, b, c: directed(np.float64(c), "rz"),
+    "cvt.rn.sat.f32.s32 %0,%3;": lambda a, b, c: bits32(np.clip(signed(c), 0, 1)),
     "cvt.rn.f32.u8 %0,%3;": lambda a, b, c: bits32(c & 255),
     "cvt.rn.f32.s16 %0,%3;": lambda a, b, c: bits32(signed(c, 16)),
     "max.f32 %0,%1,%2;": lambda a, b, c: bits32(np.fmax(float32(a), float32(b))),
@@ -235,8 +242,17 @@ FLOATS: dict[str, Rule] = {
         np.float16(float32(a))
     ),
     "{.reg .b16 h; cvt.rz.f16.f32 h,%1; cvt.u32.u16 %0,h;}": lambda a, b, c: truncated(float32(a)),
+    "{.reg .b16 h; cvt.rm.f16.f32 h,%1; cvt.u32.u16 %0,h;}": lambda a, b, c: half_below(float32(a)),
     "{.reg .b16 h; cvt.rn.bf16.f32 h,%1; cvt.u32.u16 %0,h;}": lambda a, b, c: brain(float32(a)),
 }
+
+
+def half_below(x: Any) -> int:
+    """The bits of the greatest half that is no greater than a float."""
+    near = np.float16(x)
+    if np.float32(near) > x:
+        near = np.nextafter(near, np.float16(-np.inf))
+    return int(near.view(np.uint16))
 
 
 def truncated(x: Any) -> int:
@@ -244,6 +260,10 @@ def truncated(x: Any) -> int:
     near = np.float16(x)
     bits = int(near.view(np.uint16))
     return bits - 1 if abs(np.float32(near)) > abs(x) else bits
+
+
+def flushed_halves(x: Any) -> Any:
+    return np.where(np.abs(x) < np.finfo(np.float16).tiny, np.copysign(np.float16(0), x), x)
 
 
 HALVES: dict[str, Rule] = {
@@ -257,6 +277,10 @@ HALVES: dict[str, Rule] = {
     ),
     "max.f16x2 %0,%1,%2;": lambda a, b, c: packed(np.fmax(halves(a), halves(b))),
     "min.f16x2 %0,%1,%2;": lambda a, b, c: packed(np.fmin(halves(a), halves(b))),
+    "max.NaN.f16x2 %0,%1,%2;": lambda a, b, c: packed(np.maximum(halves(a), halves(b))),
+    "add.rn.ftz.f16x2 %0,%1,%2;": lambda a, b, c: packed(
+        flushed_halves(flushed_halves(halves(a)) + flushed_halves(halves(b)))
+    ),
     "neg.f16x2 %0,%1;": lambda a, b, c: packed(-halves(a)),
     "set.gt.f16x2.f16x2 %0,%1,%2;": lambda a, b, c: packed(halves(a) > halves(b)),
     "{.reg .pred p,q; setp.lt.f16x2 p|q,%1,%2; selp.u32 %0,1,2,p; @q add.u32 %0,%0,4;}": (
@@ -273,7 +297,7 @@ HALVES: dict[str, Rule] = {
         )
     ),
 }
-NEW = ("bf16", "relu", "max.f16x2", "min.f16x2", "cvt.pack")
+NEW = ("bf16", "relu", "max.f16x2", "max.NaN", "min.f16x2", "cvt.pack")
 """What Turing has not."""
 
 
@@ -344,4 +368,5 @@ def test_floats(target: str) -> None:
 def test_halves(target: str) -> None:
     rng = np.random.default_rng(7)
     values = (rng.standard_normal((3, 64)) * 4).astype(np.float16)
+    values[:2, :4] = [[3e-6, -5e-5, 6.1e-5, np.inf], [1e-6, 2e-5, -6.2e-5, 1]]
     check(target, HALVES, values.view(np.uint32))

@@ -72,3 +72,10 @@ def test_all_but_the_latest_accesses_are_waited_for() -> None:
     group = execution.run_group(lowered, execution.Launch((1, 1, 1)), (0, 0, 0), held, 1000)
     (events,) = [warp.events for warp in group.warps]
     assert [event.waits for event in events] == [-1, -1, -1, 1, 2]
+
+
+def test_the_larger_half_where_one_is_not_a_number() -> None:
+    a, b = np.full(32, 0x3C007E00, np.uint32), np.full(32, 0x40003C00, np.uint32)
+    lines = ["HMNMX2.NAN R2, R0, R1, !PT", "HMNMX2 R3, R0, -R1, !PT"]
+    spread, dropped = run_text(lines, {"R0": a, "R1": b}, ["R2", "R3"])
+    assert (int(spread[0]), int(dropped[0])) == (0x40007FFF, 0x3C00BC00)
