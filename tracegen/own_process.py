@@ -153,10 +153,7 @@ def _end(status: int, limits: Limits) -> str:
             f"its run was ended by {name}: {gave_up}it needs more memory than {gib:.3g} GiB"
             " (--memory-limit)"
         )
-    return (
-        f"its run crashed ({name}): a pointer that is made of an integer, which is not checked, may"
-        " lead out of its array, or the OpenCL driver is broken"
-    )
+    return f"its run crashed ({name}): code of the function of --args, a library or the OpenCL driver is broken"
 
 
 def _work(work: Callable[[], object], limits: Limits, writer: int, result: IO[bytes]) -> None:

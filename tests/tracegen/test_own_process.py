@@ -21,29 +21,17 @@ from tracegen.own_process import Limits, in_own_process
 
 SOURCE = """\
 __kernel void fine(__global float *out) { out[get_global_id(0)] = 1.0f; }
-__kernel void quiet(__global float *out) { volatile int x = 0; while (x < 1) ; out[0] = x; }
-__kernel void crash(__global float *out)
+__kernel void quiet(__global float *out)
 {
-  float part[4];
-  volatile float *pointer = (volatile float *) (size_t) part; // which checks do not follow
-  for (int i = 0; i < 100000000; ++i) pointer[i * 1000] = i;
-  out[get_global_id(0)] = pointer[3];
-}
-void set(float *part, long at) { part[at] = 7; }
-__kernel void far_write(__global float *out)
-{
-  float part[4] = {1, 2, 3, 4};
-  set(part, 1000000000l + get_global_id(0));
-  out[get_global_id(0)] = part[get_local_id(0) & 3];
-}
-__constant float table[4] = {1, 2, 3, 4};
-__kernel void far_table(__global float *out)
-{
-  __constant float *entry = table + 1000000000l * (get_global_id(0) + 1);
-  out[get_global_id(0)] = *entry;
+  __local int never;
+  never = 0;
+  while (atomic_or(&never, 0) != 1) ;
+  out[0] = never;
 }
 """
 ARGS = """\
+import ctypes
+
 import numpy as np
 import tracegen
 
@@ -52,6 +40,10 @@ def make():
     return tracegen.OpenCLWorkload(
         path="k.cl", arguments=[np.zeros(128, np.float32)], global_size=128, local_size=64
     )
+
+
+def crash():
+    ctypes.string_at(0)
 
 
 def huge():
@@ -71,10 +63,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def traced(folder: Path, kernel: str, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [*MEMSIM, "trace", f"k.cl:{kernel}", "--args", "a.py:make", "-m", "v100"]
+def traced(
+    folder: Path, kernel: str, *words: str, args: str = "make"
+) -> subprocess.CompletedProcess[str]:
+    command = [*MEMSIM, "trace", f"k.cl:{kernel}", "--args", f"a.py:{args}", "-m", "a100"]
     return subprocess.run(
-        [*command, "--compiler", "none", "-o", "k.trace", *words],
+        [*command, "-o", "k.trace", *words],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -85,31 +79,18 @@ def traced(folder: Path, kernel: str, *words: str) -> subprocess.CompletedProces
 def test_a_sound_kernel_in_a_process_of_its_own(folder: Path) -> None:
     ended = traced(folder, "fine")
     assert (ended.returncode, ended.stdout) == (0, "")
-    assert ended.stderr == "wrote k.trace: 2 of 2 groups, 4 accesses, 16 granules\n"
+    assert ended.stderr.splitlines()[-1] == "wrote k.trace: 2 of 2 groups, 4 accesses, 16 granules"
 
 
 def test_a_crash_is_one_line(folder: Path) -> None:
-    ended = traced(folder, "crash")
+    ended = traced(folder, "fine", args="crash")
     assert ended.returncode == 2
     line = ended.stderr.splitlines()[-1]
     assert line == (
-        "memsim: k.cl:crash: its run crashed (SIGSEGV): a pointer that is made of an integer, which is"
-        " not checked, may lead out of its array, or the OpenCL driver is broken"
+        "memsim: k.cl:fine: its run crashed (SIGSEGV): code of the function of --args, a library or the OpenCL"
+        " driver is broken"
     )
     assert not (folder / "k.trace").exists()
-
-
-@pytest.mark.parametrize(
-    ("kernel", "error"),
-    [
-        ("far_write", "k.cl:10: index 1000000000 is out of bounds: array part has 4 elements"),
-        ("far_table", "k.cl:21: index 1000000000 is out of bounds: array table has 4 elements"),
-    ],
-)
-def test_accesses_that_would_crash_are_reported(folder: Path, kernel: str, error: str) -> None:
-    ended = traced(folder, kernel)
-    assert ended.returncode == 2
-    assert ended.stderr.splitlines()[-1] == f"memsim: {error}; work-item 0 of group 0"
 
 
 def test_a_loop_without_accesses_ends(folder: Path) -> None:
@@ -119,7 +100,7 @@ def test_a_loop_without_accesses_ends(folder: Path) -> None:
 
 
 def test_an_interrupt_ends_the_run(folder: Path) -> None:
-    command = [*MEMSIM, "trace", "k.cl:quiet", "--args", "a.py:make", "-m", "v100", "-o", "k.trace"]
+    command = [*MEMSIM, "trace", "k.cl:quiet", "--args", "a.py:make", "-m", "a100", "-o", "k.trace"]
     process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     end = time.monotonic() + 120
