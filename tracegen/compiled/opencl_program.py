@@ -224,9 +224,10 @@ def _check(finished: Finished, file: str, places: tuple[SourceLine, ...] | None)
         return
     found = []
     for where, line, reason in _ERROR.findall(finished.errors):
-        known = places is not None and where == _FILE
-        place = places[min(int(line), len(places)) - 1] if known else f"{where}:{line}"
-        found.append(f"{place}: {reason}")
+        if places is not None and where == _FILE:
+            found.append(f"{places[min(int(line), len(places)) - 1]}: {reason}")
+        else:
+            found.append(f"{where}:{line}: {reason}")
     if not found:
         lines = [line for line in finished.errors.splitlines() if "error: " in line]
         reason = lines[0].partition("error: ")[2] if lines else f"status {finished.status}"
@@ -266,9 +267,11 @@ def _kernels(ir: str, layouts: str) -> Iterator[Kernel]:
     for name, attached in _KERNEL.findall(ir):
         of = {key: nodes[number] for key, number in _ATTACHED.findall(attached)}
         spaces = re.findall(r"i32 (\d+)", of["kernel_arg_addr_space"])
-        keys = ("name", "base_type", "type", "type_qual")
-        texts = (re.findall(r'!"([^"]*)"', of[f"kernel_arg_{key}"]) for key in keys)
-        rows = zip(spaces, *texts, strict=True)
+        names, bases, texts, qualifiers = (
+            re.findall(r'!"([^"]*)"', of[f"kernel_arg_{key}"])
+            for key in ("name", "base_type", "type", "type_qual")
+        )
+        rows = zip(spaces, names, bases, texts, qualifiers, strict=True)
         shape = re.findall(r"i32 (\d+)", of.get("reqd_work_group_size", ""))
         parameters = tuple(_parameter(*row, sizes) for row in rows)
         yield Kernel(name, parameters, tuple(map(int, shape)) or None)

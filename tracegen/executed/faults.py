@@ -99,10 +99,10 @@ def _nearest(bound: BoundKernel, fault: Fault) -> tuple[str, str, str] | None:
     """Name, index, and array in words that an address derives from; where the code does not say, the array before it, if it is
     no farther than that is long. A null pointer has none."""
     best, address = None, fault.address
+    if -_NULL <= address < _NULL:
+        return None
     if fault.array >= 0:
         best = bound.launch.regions[fault.array].extent
-    elif -_NULL <= address < _NULL:
-        return None
     else:
         for extent in bound.memory.extents:
             if address >= extent.base_bytes or best is None:

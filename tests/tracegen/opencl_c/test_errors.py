@@ -43,7 +43,7 @@ def refuse(
         ("a[i + 1] = 0;", r"^kernel\.cl:4: access store a\[i \+ 1\] is out of bounds: index 32 in array a of shape"
                           r" \(4, 8\) \(4 bytes, store\) \(work-item 31 of group 0\)$"),
         ("a[-i - 1] += 1;", r"access a\[-i - 1\] is out of bounds: index -1 in array a .* \(work-item 0 of group 0\)"),
-        ("a[n[1 << 20]] = 0;", r"access n\[1 << 20\] is out of bounds: its address 0x\w+ lies in no array"),
+        ("a[n[1 << 20]] = 0;", r"access n\[1 << 20\] is out of bounds: index 1048576 in array n of shape \(32,\)"),
         ("vstore4((float4)(0), i, a);", r"vstore4\(.*, i, a\) is out of bounds: index 32 in array a .*\(work-item 8 of"),
         ("do { a[i] += 1; i++; } while (m);", r"access a\[i\] is out of bounds: index 32 in array a"),
         ("atomic_inc(&n[i + 1]);", r"access atomic_inc\(&n\[i \+ 1\]\) is out of bounds: index 32 in array n"),
@@ -89,7 +89,9 @@ def test_local_memory_ends_with_that_of_the_group(machine: str) -> None:
         given = [np.full(32, index, np.int32), np.zeros(32, np.float32), 128]
         made = OpenCLWorkload(source=LOCAL, arguments=given, global_size=32, local_size=32)
         assert tracegen.trace(made, machine).n_access == (4 if machine == "a100" else 3)
-    given[0][5] = 56
+    indices = np.zeros(32, np.int32)
+    indices[5] = 56
+    given = [indices, np.zeros(32, np.float32), 128]
     refuse(
         LOCAL,
         r"^kernel\.cl:11: access p\[at\] is out of bounds: byte 256 of 256 bytes of local memory"
