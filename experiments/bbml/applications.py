@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calib.block_counts import TRAINED_SHARE, Executions, NetworkOptions, Samples, samples
+from calib.block_counts import (
+    TRAINED_SHARE,
+    Executions,
+    NetworkOptions,
+    Samples,
+    block_report,
+    samples,
+)
 from experiments.kernels.polybench import factorisations, moments, products, vectors
 from experiments.kernels.rodinia import elimination, paths
 from memsim.machine import load_machine
@@ -35,8 +42,8 @@ Integers = npt.NDArray[np.int64]
 class Application:
     """One of the sixteen applications.
 
-    ranges : smallest and largest value of each input: sizes that are executed in a fraction of a second
-    step : inputs are multiples of this
+    ranges : smallest and largest value of each input
+    step : between the values of an input; 1 where counts are executed, else a period of which the counts are polynomials
     """
 
     name: str
@@ -44,34 +51,40 @@ class Application:
     ranges: Mapping[str, tuple[int, int]]
     step: int = 1
 
+    @property
+    def least(self) -> dict[str, int]:
+        """The smallest inputs."""
+        return {name: least for name, (least, _) in self.ranges.items()}
 
-def _square(*names: str, most: int = 512, least: int = 32) -> dict[str, tuple[int, int]]:
-    return dict.fromkeys(names, (least, most))
+
+def _up(step: int, times: int, **least: int) -> dict[str, Any]:
+    """Inputs from the smallest on in steps."""
+    return {"step": step, "ranges": {name: (n, n + step * times) for name, n in least.items()}}
 
 
 APPLICATIONS = {
     application.name: application
     for application in (
-        Application("2mm", products.two_mm, _square("ni", "nj", "nk", "nl")),
-        Application("atax", vectors.atax, _square("nx", "ny", most=1024)),
-        Application("bicg", vectors.bicg, _square("nx", "ny", most=1024)),
-        Application("covariance", moments.covariance, _square("m", "n")),
-        Application("correlation", moments.correlation, _square("m", "n", most=192)),
-        Application("doitgen", products.doitgen, {"nr": (2, 16), "nq": (16, 128), "np_": (16, 128)}),
-        Application("gemm", products.gemm, _square("ni", "nj", "nk")),
-        Application("gesummv", vectors.gesummv, _square("n", most=1024)),
-        Application("lu", factorisations.lu, _square("n", least=16, most=96)),
-        Application("gramschmidt", factorisations.gramschmidt, _square("n", least=16, most=96)),
-        Application("syrk", products.syrk, _square("n", "m")),
-        Application("mvt", vectors.mvt, _square("n", most=1024)),
-        Application("gaussian", elimination.gaussian, _square("n", least=16, most=96)),
-        Application("lud", elimination.lud, _square("n", most=640), step=16),
-        Application("nw", paths.nw, _square("n", most=640), step=16),
+        Application("2mm", products.two_mm, **_up(32, 60, ni=200, nj=270, nk=181, nl=235)),
+        Application("atax", vectors.atax, **_up(256, 24, nx=1900, ny=1501)),
+        Application("bicg", vectors.bicg, **_up(256, 24, nx=1900, ny=1501)),
+        Application("covariance", moments.covariance, **_up(256, 24, m=1403, n=1501)),
+        Application("correlation", moments.correlation, {"m": (32, 96), "n": (32, 96)}),
+        Application("doitgen", products.doitgen, **_up(32, 16, nr=163, nq=201, np_=262)),
+        Application("gemm", products.gemm, **_up(32, 60, ni=200, nj=270, nk=301)),
+        Application("gesummv", vectors.gesummv, **_up(256, 24, n=1502)),
+        Application("lu", factorisations.lu, {"n": (16, 64)}),
+        Application("gramschmidt", factorisations.gramschmidt, {"n": (16, 64)}),
+        Application("syrk", products.syrk, **_up(32, 60, n=270, m=301)),
+        Application("mvt", vectors.mvt, **_up(256, 24, n=1502)),
+        Application("gaussian", elimination.gaussian, {"n": (16, 64)}),
+        Application("lud", elimination.lud, **_up(32, 120, n=304)),
+        Application("nw", paths.nw, **_up(32, 120, n=304)),
         # The height of a pyramid, the third input, is a constant in the code: other heights are other blocks.
         Application(
             "pathfinder",
             lambda **size: paths.pathfinder(height=8, **size),
-            {"rows": (20, 100), "cols": (500, 20_000)},
+            {"rows": (20, 60), "cols": (500, 5000)},
         ),
     )
 }  # fmt: skip
@@ -131,20 +144,30 @@ def least_samples(n_input: int) -> int:
 def counted(name: str, quick: bool) -> Samples:
     """Counts by sub-group of every block at the drawn inputs."""
     application = APPLICATIONS[name]
-    return execute(name, draw(application, n_samples(name, quick)))
+    drawn = draw(application, n_samples(name, quick))
+    if application.step == 1:
+        return execute(name, drawn)
+    rows = [{key: str(value) for key, value in row.items()} for row in _rows(drawn)]
+    report = block_report(executions(name), rows, lambda _: {})
+    return _samples(drawn, {row.block.name: row.by_subgroups for row in report.rows})
 
 
 def execute(name: str, drawn: Mapping[str, Integers]) -> Samples:
-    """Counts by sub-group of every block at inputs."""
-    rows = [
-        dict(zip(drawn, size, strict=True))
-        for size in zip(*(column.tolist() for column in drawn.values()), strict=True)
-    ]
+    """Counts by sub-group of every block at inputs, executed."""
     runs = executions(name)
-    counts = np.array([runs.counts(row).by_subgroups for row in rows])
+    counts = np.array([runs.counts(row).by_subgroups for row in _rows(drawn)])
+    return _samples(drawn, {block.name: counts[:, block.number] for block in runs.blocks})
+
+
+def _rows(drawn: Mapping[str, Integers]) -> list[dict[str, int]]:
+    columns = (column.tolist() for column in drawn.values())
+    return [dict(zip(drawn, size, strict=True)) for size in zip(*columns, strict=True)]
+
+
+def _samples(drawn: Mapping[str, Integers], counts: Mapping[str, Any]) -> Samples:
     return samples(
         {name: column.tolist() for name, column in drawn.items()},
-        {block.name: counts[:, block.number].tolist() for block in runs.blocks},
+        {block: list(column) for block, column in counts.items()},
     )
 
 
@@ -161,6 +184,6 @@ def draw(application: Application, n: int) -> dict[str, Integers]:
         values = least + np.round(place * (most - least))
         # Both ends of the range are included, so that all splits divide the same range.
         values[:2] = least, most
-        values = np.maximum(np.round(values / application.step), 1) * application.step
+        values = least + np.round((values - least) / application.step) * application.step
         drawn[name] = values.astype(np.int64)
     return drawn

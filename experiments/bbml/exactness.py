@@ -6,23 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calib.block_counts import block_report
-from experiments.bbml.applications import executions, paper
+from experiments.bbml.applications import APPLICATIONS, executions, paper
 from experiments.reproduction import Case, Figure
 
-LARGE: dict[str, dict[str, int]] = {
-    "2mm": {"ni": 200, "nj": 270, "nk": 181, "nl": 235},
-    "atax": {"nx": 1900, "ny": 1501},
-    "bicg": {"nx": 1900, "ny": 1501},
-    "covariance": {"m": 150, "n": 1403},
-    "doitgen": {"nr": 3, "nq": 201, "np_": 262},
-    "gemm": {"ni": 200, "nj": 270, "nk": 301},
-    "gesummv": {"n": 1502},
-    "syrk": {"n": 270, "m": 301},
-    "mvt": {"n": 1502},
-    "lud": {"n": 304},
-    "nw": {"n": 304},
-}
-"""Sizes beyond those that are executed to find the polynomials."""
 LEFT_OUT = (
     "lu, gramschmidt and gaussian are left out: their groups have 256 work-items, so polynomials of the third degree need"
     " executions of up to 3,000 launches; correlation and pathfinder, too, whose polynomials need as much."
@@ -43,7 +29,7 @@ class Exactness:
 
 def exact_path(out: Path, quick: bool) -> Figure:
     """Counts per work-item and per sub-group of every block, at a size that is executed, too."""
-    results = {name: _examine(name) for name in LARGE}
+    results = {name: _examine(name) for name, one in APPLICATIONS.items() if one.step > 1}
     blocks, exact, different = (
         sum(getattr(result, key) for result in results.values())
         for key in ("blocks", "exact", "different")
@@ -64,9 +50,9 @@ def exact_path(out: Path, quick: bool) -> Figure:
 
 def _examine(name: str) -> Exactness:
     runs = executions(name)
-    size = {key: str(value) for key, value in LARGE[name].items()}
-    report = block_report(runs, [size], lambda _: {})
-    counts = runs.counts(LARGE[name])
+    size = APPLICATIONS[name].least
+    report = block_report(runs, [{key: str(value) for key, value in size.items()}], lambda _: {})
+    counts = runs.counts(size)
     exact = different = 0
     for row in report.rows:
         if row.method == "exact":

@@ -42,12 +42,12 @@ def test_drawn_inputs_keep_to_their_ranges() -> None:
             assert (drawn[name][0], drawn[name][1]) == (least, most)
             assert drawn[name].min() >= least
             assert drawn[name].max() <= most
-            assert not (drawn[name] % application.step).any()
+            assert not ((drawn[name] - least) % application.step).any()
 
 
 def test_samples_are_counts() -> None:
     """Of syrk, by hand: a sub-group is a row of a tile of 8 by 32, and its body multiplies 16 numbers a turn."""
-    drawn = {"n": np.array([40, 64, 33]), "m": np.array([16, 35, 50])}
+    drawn = {"n": np.array([40, 64, 33]), "m": np.array([16, 48, 32])}
     given = execute("syrk", drawn)
     assert given.names == ("n", "m")
     body = int(np.argmax(given.counts[1]))
