@@ -250,7 +250,7 @@ def test_doctor_in_json(run_memsim: RunMemsim) -> None:
         "numpy",
         "loopy",
         "OpenCL",
-        "CUDA C++ and HIP",
+        "compilers for NVIDIA",
         "barvinok",
         "numba cache",
     } <= names

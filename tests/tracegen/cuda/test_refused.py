@@ -187,13 +187,13 @@ BODY
     ("body", "message"),
     [
         ("y[i] = x[i + 1];", r"k.cu:7: access x\[i \+ 1\] is out of bounds: index 32 in array x of shape \(32,\) \(4 bytes, load\) \(work-item 31 of group 0\)"),
-        ("y[i - 1] = 2;", r"k.cu:7: access store y\[i - 1\] is out of bounds: index 63 in array x of shape \(32,\)"),  # y begins 256 bytes behind x
+        ("y[i - 1] = 2;", r"k.cu:7: access store y\[i - 1\] is out of bounds: index -1 in array y of shape \(32,\)"),
         ("atomicAdd(&y[i + 8], 1);", r"access atomicAdd\(&y\[i \+ 8\], 1\) is out of bounds: index 32 in array y"),
         ("*(int2 *)(y + i) = make_int2(1, 2);", r"is misaligned: its address 0x\w+ is no multiple of 8 \(work-item 1 "),
         ("__shared__ int s[16]; s[i] = 1; __syncthreads(); y[i] = s[0];", r"k.cu:7: access .* is out of bounds: byte 64 of 64 bytes of local memory"),
         ("int own[4]; for (int j = 0; j < 4; ++j) own[(x[i] + j) % 4] = j; y[0] = own[x[i] - 300];", r"k.cu:7: .*private memory"),
         ("int *p = (int *)(8 + 4 * (long)x[0]); y[i] = p[0];", r"k.cu:7: .* its address 0x8 lies in no array"),
-        ("for (volatile int k = 0; k < 2;) y[i] = 1;", r"k.cu:7: group 0 does not end"),
+        ("volatile int *v = y; while (v[i] == 0) {}", "group 0 does not end, or waits for a group that runs later"),
         ("assert(x[i] == 0 && i < 5);", r"k.cu:7: an assertion failed in work-item 5 of group 0"),
         ("if (x[i] == 0 && i == 7) __trap();", r"k.cu:7: __trap was called in work-item 7 of group 0"),
         ("if (i < 16) while (x[i] == 0) asm volatile(\"bar.sync 1, 64;\");", r"group 0 waits for ever at a barrier that others never reach: sub-group 0 at k.cu:7"),
