@@ -1,4 +1,4 @@
-"""The speed of running machine code on one core, warm, beside that of the other tracer on the same kernels.
+"""The speed of running machine code on one core, warm.
 
 Run alone, pinned to one core: `taskset -c 0 pytest -m bench -s tests/bench/test_execution_speed.py`.
 """
@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import tracegen
-from experiments.kernels import common_kernels, matmul_steps
-from tracegen.executed.launches import lowered
+from experiments.kernels import common_kernels, convolution, matmul_steps
+from tracegen.executed.targets import lowered
 from tracegen.execution.run import Execution
 from tracegen.execution.slicing import sliced
 from tracegen.machine_code.binding import bind
@@ -25,7 +25,9 @@ pytestmark = pytest.mark.bench
 LANE_ACCESSES_PER_SECOND = 300e6
 LANE_ACCESSES_OF_GATHERS_PER_SECOND = 60e6
 SUBGROUP_INSTRUCTIONS_PER_SECOND = 40e6
-"""Goals: addresses of stencils, products and transposes; of kernels whose addresses depend on data; all values."""
+FIRST_ACCESS_SECONDS = 0.3
+"""Goals: addresses of stencils, products and transposes; of kernels whose addresses depend on data; all values; from the machine
+code and the arguments to the first access."""
 REPEATS = 5
 
 _COMMON: dict[str, dict[str, Any]] = {
@@ -56,8 +58,7 @@ def _median_seconds(run: Callable[[], Any]) -> float:
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_execution_speed(kernel: str) -> None:
     (bound,) = bind(KERNELS[kernel](), "sm_80")
-    code, groups = lowered(bound), np.arange(int(np.prod(bound.grid)))
-    counts = [len(block.instructions) for block in bound.code.blocks]
+    code, groups = lowered(bound.code, 32), np.arange(int(np.prod(bound.grid)))
     addresses, values = Execution(sliced(code), bound.launch), Execution(code, bound.launch)
     recorded = addresses.run(groups)
     seconds = _median_seconds(lambda: addresses.run(groups))
@@ -72,13 +73,28 @@ def test_execution_speed(kernel: str) -> None:
         for n, segment in zip(run.segment_count, code.segments, strict=True)
     )
     seconds = _median_seconds(lambda: values.run(groups, record=False))
-    print(f"; values {issued / seconds / 1e6:.1f} M sub-group instructions/s", end="")
-    begin = time.perf_counter()
-    tracegen.trace(KERNELS[kernel](), "a100", tracer="auto", groups=groups.tolist())
-    begin, before = time.perf_counter(), begin
-    tracegen.trace(KERNELS[kernel](), "a100", tracer="machine", groups=groups.tolist())
-    print(
-        f"; whole trace {time.perf_counter() - begin:.2f} s, with the other tracer {begin - before:.2f} s"
-        f" ({sum(counts)} instructions)"
-    )
+    print(f"; values {issued / seconds / 1e6:.1f} M sub-group instructions/s")
     assert recorded.lane_accesses > 0
+
+
+LARGEST = {
+    "jacobi7": KERNELS["jacobi7"],
+    "layernorm_warp": lambda: common_kernels.KERNELS["layernorm_warp"](),
+    "matmul_blocks": lambda: matmul_steps.product(step="blocks", n=1024),
+    "convolution": lambda: convolution.convolution(),
+}
+
+
+@pytest.mark.parametrize("kernel", LARGEST)
+def test_first_access(kernel: str) -> None:
+    """Lowering, slicing and the first group, of a typical kernel and of the largest."""
+    (bound,) = bind(LARGEST[kernel](), "sm_80")
+
+    def first() -> int:
+        execution = Execution(sliced(lowered(bound.code, 32)), bound.launch)
+        return execution.run(np.zeros(1, np.int64)).lane_accesses
+
+    seconds = _median_seconds(first)
+    count = sum(len(block.instructions) for block in bound.code.blocks)
+    print(f"\n{kernel}: {count} instructions, {seconds:.3f} s to the end of the first group")
+    assert first() > 0

@@ -15,6 +15,7 @@ from tests.twins import execution as twin
 from tracegen.execution import operations as o
 from tracegen.execution import run
 from tracegen.execution.code import Code
+from tracegen.execution.state import Size
 
 
 def interpreted(
@@ -39,12 +40,11 @@ def interpreted(
 
 def rows_of(execution: run.Execution, warp: int) -> np.ndarray:
     """(n_rows, lanes) uint32 that a sub-group ended with."""
-    code = execution.code
+    code, stride = execution.code, int(execution.state.sizes[Size.ROW_BYTES]) // 4
     words = ctypes.cast(
-        int(execution.state.rows[warp]),
-        ctypes.POINTER(ctypes.c_uint32 * (code.n_rows * code.lanes)),
+        int(execution.state.rows[warp]), ctypes.POINTER(ctypes.c_uint32 * (code.n_rows * stride))
     )
-    return np.array(words.contents, np.uint32).reshape(code.n_rows, code.lanes)
+    return np.array(words.contents, np.uint32).reshape(-1, stride)[:, : code.lanes]
 
 
 def masks_of(execution: run.Execution, warp: int) -> np.ndarray:

@@ -7,8 +7,18 @@ import numpy as np
 from memsim.compile import inner
 from memsim.trace import coalesce
 from tracegen.execution import operations as o
-from tracegen.execution.state import Counter, Size, Warp
-from tracegen.execution.words import lowest, ones, poke32, poke64
+from tracegen.execution.lanes import granule_keys, ranks
+from tracegen.execution.state import MOST_PATTERN, Counter, Fact, Size, Warp
+from tracegen.execution.words import (
+    lowest,
+    ones,
+    peek8,
+    peek32,
+    peek64,
+    poke8,
+    poke32,
+    poke64,
+)
 
 _PLACE, _X, _Z = 7, 9, 11
 """Columns of the interpreter's table; m of an access is the number of its place among the accesses of the code."""
@@ -16,35 +26,30 @@ _LOAD, _ATOMIC = 0, 2
 _LANES, _PRIVATE_WORDS, _PRIVATE_BASE = Size.LANES, Size.PRIVATE_WORDS, Size.PRIVATE_BASE
 _N_REGION, _RECORD = Size.N_REGION, Size.RECORD
 _ONE_LANE, _NO_RESULT = o.ONE_LANE, o.NO_RESULT
-_N_ACCESS, _N_GRANULE = Counter.N_ACCESS.value, Counter.N_GRANULE.value
+_STAGED, _GRANULES = Counter.STAGED.value, Counter.STAGED_GRANULES.value
 _WORD, _ALL = 0xFFFFFFFF, np.int64(-1)
 
 
 @inner
-def record(state, subgroup, at, kind, active, size, region, differ):
-    """Adds an access to global memory, of at least one lane, whose addresses are in scratch.
+def append(state, active, size, differ):
+    """Appends the granules of an access to global memory, of at least one lane, whose addresses are in scratch; their end.
 
     differ : lanes whose address is not that of lane 0 plus the lanes between them
     """
-    counters = state.counters
-    if not state.sizes[_RECORD]:
-        counters[Counter.LANE_ACCESSES] += ones(active)
-        counters[Counter.UNRECORDED] += 1
-        return
-    out, n = state.out, counters[_N_GRANULE]
+    out, n = state.stage, state.counters[_GRANULES]
     first, shift = lowest(active), lowest(np.int64(size))
     address, run = state.scratch[first], active >> first
     if differ & active == 0 and run & (run + 1) == 0 and size == 1 << shift:
         n = _append_run(out, n, address, first, ones(active), shift)
-    elif _is_same(state, active, address):
+    elif is_same(state, active, address):
         n = _append_same(out, n, address, active, size)
     else:
         n = _append_any(state, n, active, size)
-    close(state, subgroup, at, kind, active, region, n)
+    return n
 
 
 @inner
-def _is_same(state, active, address):
+def is_same(state, active, address):
     left = active
     while left != 0:
         if state.scratch[lowest(left)] != address:
@@ -102,7 +107,43 @@ def _append_same(out, n, address, active, size):
 
 @inner
 def _append_any(state, n, active, size):
-    lists, where, out = state.lane_lists, state.listed_addresses, state.out
+    """Appends the granules of any lanes: sorted by their numbers, which few instructions do without a branch."""
+    out, lanes = state.stage, state.sizes[_LANES]
+    first = state.scratch[lowest(active)] >> 5
+    where, keys = np.int64(state.scratch.ctypes.data), np.int64(state.keys.ctypes.data)
+    wrong = np.int64(0)
+    for chunk in range(lanes >> 5):
+        wrong |= granule_keys(
+            where + 256 * chunk, first, size, 32 * chunk, active >> 32 * chunk, keys + 128 * chunk
+        )
+    if wrong:
+        return _append_scattered(state, n, active, size)
+    for chunk in range(lanes >> 5):
+        ranks(keys + 128 * chunk, keys, lanes, np.int64(state.ranks.ctypes.data) + 128 * chunk)
+    ordered = state.lane_lists[0]
+    for lane in range(lanes):
+        ordered[state.ranks[lane]] = state.keys[lane]
+    bytes_of_one, before = (np.int64(1) << size) - 1, np.int64(_WORD)
+    n -= 1
+    for k in range(ones(active)):
+        key = ordered[k]
+        lane = key & 63
+        mask, group = bytes_of_one << (state.scratch[lane] & 31), np.int64(1) << (lane >> 3)
+        if key >> 6 != before:
+            before = key >> 6
+            n += 1
+            out.granule[n] = first + before
+            out.byte_mask[n], out.lane_groups[n], out.lane_hits[n] = mask, group, 1
+        else:
+            out.byte_mask[n] |= np.uint32(mask)
+            out.lane_groups[n] |= np.uint8(group)
+            out.lane_hits[n] += np.uint8(1)
+    return n + 1
+
+
+@inner
+def _append_scattered(state, n, active, size):
+    lists, where, out = state.lane_lists, state.listed_addresses, state.stage
     count, left = 0, active
     while left != 0:
         lane = lowest(left)
@@ -118,7 +159,7 @@ def _append_any(state, n, active, size):
 @inner
 def record_private(state, subgroup, at, kind, active, size):
     """The words of the lanes; each is an element of its own in memory, where neighbouring lanes have neighbouring words."""
-    lanes, out = state.sizes[_LANES], state.out
+    lanes, out = state.sizes[_LANES], state.stage
     slot = state.group_slots[state.counters[0]] + subgroup
     count, lists, left = 0, state.lane_lists, active
     while left != 0:
@@ -127,7 +168,7 @@ def record_private(state, subgroup, at, kind, active, size):
         count += 1
     where, words, part = state.listed_addresses, max(size >> 2, 1), min(size, 4)
     base = state.sizes[_PRIVATE_BASE] + slot * state.sizes[_PRIVATE_WORDS] * lanes * 4
-    first = state.counters[_N_GRANULE]
+    first = state.counters[_GRANULES]
     n, word = first, 0
     while word < words:
         for k in range(count):
@@ -176,17 +217,19 @@ def _move(out, source, target):
 @inner
 def close(state, subgroup, at, kind, active, region, n_granule):
     """Ends the row of an access whose granules have been written."""
-    table, counters, out = state.table, state.counters, state.out
+    table, counters, out = state.table, state.counters, state.stage
     warp = state.subgroups[subgroup]
-    n, own = counters[_N_ACCESS], warp[Warp.N_ACCESS]
+    n, own = counters[_STAGED], warp[Warp.N_ACCESS]
     x, z = np.int64(table[at, _X]), np.int64(table[at, _Z])
     count = ones(active)
     out.access[n] = table[at, _PLACE] * (state.sizes[_N_REGION] + 1) + region
     out.waits[n] = warp[Warp.SETTLED]
     out.lanes[n] = count
     out.granule_end[n] = n_granule
-    counters[_N_ACCESS] = n + 1
-    counters[_N_GRANULE] = n_granule
+    out.whose[n] = subgroup
+    counters[_STAGED] = n + 1
+    warp[Warp.N_GRANULE] += n_granule - counters[_GRANULES]
+    counters[_GRANULES] = n_granule
     counters[Counter.LANE_ACCESSES] += count
     warp[Warp.N_ACCESS] = own + 1
     slot = z >> 20 & 7
@@ -198,3 +241,78 @@ def close(state, subgroup, at, kind, active, region, n_granule):
         else:
             state.loads[subgroup, warp[Warp.N_LOADS] & 63] = own
             warp[Warp.N_LOADS] += 1
+
+
+@inner
+def remember(state, place, first, begin, end):
+    """Keeps the granules of an access, for `append_remembered`; whether there are few enough."""
+    if end - begin > MOST_PATTERN:
+        return False
+    out, to, granule = state.stage, place * MOST_PATTERN, first >> 5
+    for k in range(end - begin):
+        state.pattern_granule[to + k] = out.granule[begin + k] - granule
+        state.pattern_mask[to + k] = out.byte_mask[begin + k]
+        state.pattern_groups[to + k] = out.lane_groups[begin + k]
+        state.pattern_hits[to + k] = out.lane_hits[begin + k]
+    state.facts[place, Fact.GRANULES] = end - begin
+    return True
+
+
+@inner
+def append_remembered(state, place, first):
+    """Appends the granules of the remembered access, moved to another first address; their end."""
+    n, source = state.counters[_GRANULES], np.int64(place * MOST_PATTERN)
+    granule, count = first >> 5, state.facts[place, Fact.GRANULES]
+    to, from_ = _addresses(state.stage, n), _pattern_addresses(state, source)
+    for k in range(0, count, 4):  # what is written behind the end is written again, or room
+        for j in range(4):
+            at = 8 * (k + j)
+            poke64(to[0] + at, peek64(from_[0] + at) + granule)
+        poke64(to[1] + 4 * k, peek64(from_[1] + 4 * k))
+        poke64(to[1] + 4 * k + 8, peek64(from_[1] + 4 * k + 8))
+        poke32(to[2] + k, peek32(from_[2] + k))
+        poke32(to[3] + k, peek32(from_[3] + k))
+    return n + count
+
+
+@inner
+def move(source, begin, end, target, at):
+    """Copies granules from columns to columns; their end there."""
+    from_, to = _addresses(source, begin), _addresses(target, at)
+    count, k = end - begin, np.int64(0)
+    while k + 4 <= count:
+        for j in range(4):
+            poke64(to[0] + 8 * (k + j), peek64(from_[0] + 8 * (k + j)))
+        poke64(to[1] + 4 * k, peek64(from_[1] + 4 * k))
+        poke64(to[1] + 4 * k + 8, peek64(from_[1] + 4 * k + 8))
+        poke32(to[2] + k, peek32(from_[2] + k))
+        poke32(to[3] + k, peek32(from_[3] + k))
+        k += 4
+    while k < count:
+        poke64(to[0] + 8 * k, peek64(from_[0] + 8 * k))
+        poke32(to[1] + 4 * k, peek32(from_[1] + 4 * k))
+        poke8(to[2] + k, peek8(from_[2] + k))
+        poke8(to[3] + k, peek8(from_[3] + k))
+        k += 1
+    return at + count
+
+
+@inner
+def _addresses(columns, n):
+    """Of the columns of granules, from the n-th on."""
+    return (
+        np.int64(columns.granule.ctypes.data) + 8 * n,
+        np.int64(columns.byte_mask.ctypes.data) + 4 * n,
+        np.int64(columns.lane_groups.ctypes.data) + n,
+        np.int64(columns.lane_hits.ctypes.data) + n,
+    )
+
+
+@inner
+def _pattern_addresses(state, n):
+    return (
+        np.int64(state.pattern_granule.ctypes.data) + 8 * n,
+        np.int64(state.pattern_mask.ctypes.data) + 4 * n,
+        np.int64(state.pattern_groups.ctypes.data) + n,
+        np.int64(state.pattern_hits.ctypes.data) + n,
+    )

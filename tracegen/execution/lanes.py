@@ -15,6 +15,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from tracegen.execution import operations as o
+from tracegen.execution.state import MOST_CHUNKS
 
 CHUNK = 32
 """Lanes that one vector holds."""
@@ -150,6 +151,39 @@ def _add3(v: Lanes) -> Any:
         _negated(v, f, k) for f, k in zip("abc", (o.NEGATE_A, o.NEGATE_B, o.NEGATE_C), strict=True)
     ]
     return b.add(b.add(parts[0], parts[1]), parts[2])
+
+
+def _add_low(v: Lanes) -> Any:
+    """The low half of a sum of two numbers of 64 bits, and its carry."""
+    total = v.builder.add(v.word("a"), v.word("b"))
+    return total, v.bits(v.builder.icmp_unsigned("<", total, v.word("a"))), _I32(0)
+
+
+def _add_middle(v: Lanes) -> Any:
+    """The same with a carry from below."""
+    b = v.builder
+    first = b.add(v.word("a"), v.word("b"))
+    total = b.sub(first, b.sext(v.lanes_of(v.m), _vector(_I32)))
+    carried = b.icmp_unsigned("<", first, v.word("a"))
+    return total, v.bits(b.or_(carried, b.icmp_unsigned("<", total, first))), _I32(0)
+
+
+def _add_high(v: Lanes) -> Any:
+    """The high half, with the carry."""
+    b = v.builder
+    total = b.add(b.add(v.word("a"), v.word("b")), v.word("c"))
+    return b.sub(total, b.sext(v.lanes_of(v.m), _vector(_I32)))
+
+
+def _wide(is_signed: bool) -> Callable[[Lanes], Any]:
+    """MULTIPLY_WIDE without carries."""
+
+    def build(v: Lanes) -> Any:
+        widened = v.signed if is_signed else v.unsigned
+        product = v.builder.mul(widened(v.word("a")), widened(v.word("b")))
+        return v.builder.add(product, v.wide("c"))
+
+    return build
 
 
 def _add_carry(v: Lanes) -> Any:
@@ -491,7 +525,6 @@ def _compare_float(double: bool) -> Callable[[Lanes], Any]:
 ROWS: dict[str, Callable[[Lanes], Any]] = {
     "MOVE": lambda v: v.word("a"),
     "MOVE2": lambda v: v.wide("a"),
-    "SELECT": _select,
     "ADD3": _add3,
     "MULTIPLY_ADD": _multiply_add,
     "MULTIPLY_HIGH_U": _multiply_high(False),
@@ -544,7 +577,13 @@ ROWS |= {
     "AND": lambda v: v.builder.and_(v.word("a"), v.word("b")),
     "OR": lambda v: v.builder.or_(v.word("a"), v.word("b")),
     "XOR": lambda v: v.builder.xor(v.word("a"), v.word("b")),
+    "ADD": lambda v: v.builder.add(v.builder.add(v.word("a"), v.word("b")), v.word("c")),
+    "MULTIPLY": lambda v: v.builder.add(v.builder.mul(v.word("a"), v.word("b")), v.word("c")),
+    "WIDE_U": _wide(False),
+    "WIDE_S": _wide(True),
 }
+MASKED: dict[str, Callable[[Lanes], Any]] = {"SELECT": _select, "ADD_HIGH": _add_high}
+"""Operations whose results are rows, and which read mask m."""
 COMPARISONS: dict[str, Callable[[Lanes], Any]] = {
     "COMPARE_S": _compare(True, False),
     "COMPARE_U": _compare(False, False),
@@ -556,63 +595,88 @@ COMPARISONS: dict[str, Callable[[Lanes], Any]] = {
 """Operations whose results are the masks d and e."""
 CARRYING: dict[str, Callable[[Lanes], Any]] = {
     "ADD_CARRY": _add_carry,
+    "ADD_LOW": _add_low,
+    "ADD_MIDDLE": _add_middle,
     "BORROW": _borrow,
     "MULTIPLY_WIDE_U": _multiply_wide(False),
     "MULTIPLY_WIDE_S": _multiply_wide(True),
 }
 """Operations whose results are row d and the masks e and y."""
-VECTOR = [*ROWS, *COMPARISONS, *CARRYING]
+VECTOR = [*ROWS, *MASKED, *COMPARISONS, *CARRYING]
 """In the order of their numbers in the switch."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def rows_operation(
-    typing_context: Any, number: Any, place: Any, row_bytes: Any, d: Any, e: Any, a: Any, b: Any, c: Any,
-    x: Any, y: Any, m: Any, n: Any, active: Any,
+    typing_context: Any, number: Any, count: Any, chunks: Any, here: Any, row_bytes: Any, d: Any, e: Any, a: Any, b: Any,
+    c: Any, x: Any, y: Any,
 ) -> Any:  # fmt: skip
-    """Does one operation on 32 lanes: (number in VECTOR, place, row_bytes, d, e, a, b, c, x, y, m, n, active), all int64.
+    """Does one operation, of its number in VECTOR, on `count` chunks of 32 lanes; all arguments are int64.
 
-    d to c are offsets of rows in bytes. Returns the two result masks, the first in the low 32 bits.
+    chunks : address of State.chunks, whose rows FIRST and SECOND get the result masks;  here : of the row with the lanes that work
+    d to c : offsets of rows in bytes
     """
 
     def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         end = builder.append_basic_block("done")
         other = builder.append_basic_block("other")
+        begin = builder.block
         number = builder.trunc(values[0], _I32)
+        columns = {
+            name: _column(builder, builder.add(values[2], _I64(8 * MOST_CHUNKS * row)))
+            for name, row in (("place", 0), ("m", 3), ("n", 4), ("first", 5), ("second", 6))
+        }
+        columns["here"] = _column(builder, values[3])
         switch = builder.switch(number, other)
-        incoming = []
         for k, name in enumerate(VECTOR):
             block = builder.append_basic_block(name.lower())
             switch.add_case(_I32(k), block)
             builder.position_at_end(block)
-            masks = _built(name, Lanes(builder, values))
-            incoming.append((masks, builder.block))
-            builder.branch(end)
+            chunk = builder.phi(_I64)
+            chunk.add_incoming(_I64(0), begin)
+            _chunk(builder, name, chunk, columns, values)
+            following = builder.add(chunk, _I64(1))
+            chunk.add_incoming(following, builder.block)
+            builder.cbranch(builder.icmp_signed("<", following, values[1]), block, end)
         builder.position_at_end(other)
         builder.unreachable()
         builder.position_at_end(end)
-        result = builder.phi(_I64)
-        for masks, block in incoming:
-            result.add_incoming(masks, block)
-        return result
+        return context.get_dummy_value()
 
-    return types.int64(*[types.int64] * 13), emit
+    return types.void(*[types.int64] * 12), emit
 
 
-def _built(name: str, v: Lanes) -> Any:
-    """Emits one operation; returns its masks in one scalar."""
-    if name in ROWS:
-        value = ROWS[name](v)
-        if value is not None:
-            v.store("d", value)
-        return _I64(0)
+def _column(builder: Any, address: Any) -> Any:
+    return builder.inttoptr(address, _I64.as_pointer())
+
+
+def _chunk(builder: Any, name: str, chunk: Any, columns: dict[str, Any], values: Any) -> None:
+    """Emits one operation on one chunk, unless none of its lanes works."""
+
+    def of(column: str) -> Any:
+        return builder.load(builder.gep(columns[column], [chunk]))
+
+    here = of("here")
+    with builder.if_then(builder.icmp_signed("!=", here, _I64(0))):
+        m, n = (of(one) if name not in ROWS else _I64(0) for one in "mn")
+        v = Lanes(builder, [None, of("place"), values[4], *values[5:12], m, n, here])
+        for column, mask in zip(("first", "second"), _built(name, v), strict=False):
+            builder.store(builder.zext(mask, _I64), builder.gep(columns[column], [chunk]))
+
+
+def _built(name: str, v: Lanes) -> tuple[Any, ...]:
+    """Emits one operation; returns its masks."""
     if name in COMPARISONS:
         first, second = COMPARISONS[name](v)
-    else:
+        return first, second
+    if name in CARRYING:
         value, first, second = CARRYING[name](v)
         v.store("d", value)
-    b = v.builder
-    return b.or_(b.zext(first, _I64), b.shl(b.zext(second, _I64), _I64(32)))
+        return first, second
+    value = (ROWS | MASKED)[name](v)
+    if value is not None:
+        v.store("d", value)
+    return ()
 
 
 # --- addresses and memory ---------------------------------------------------------------------------
@@ -681,6 +745,111 @@ def copy_row(typing_context: Any, source: Any, target: Any) -> Any:
     def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         pointers = [builder.inttoptr(value, _vector(_I32).as_pointer()) for value in values]
         builder.store(builder.load(pointers[0], align=1), pointers[1], align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), emit
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def deviating(typing_context: Any, addresses: Any, first: Any, pattern: Any) -> Any:
+    """The lanes, as 32 bits, whose address (at `addresses`) is not `first` plus its number at `pattern`."""
+
+    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        v = Lanes(builder, [_I64(0)] * 13)
+        at, wanted = (
+            builder.load(builder.inttoptr(one, _vector(_I64).as_pointer()), align=8)
+            for one in (values[0], values[2])
+        )
+        wanted = builder.add(v.all(values[1], _I64), wanted)
+        return builder.zext(v.bits(builder.icmp_unsigned("!=", at, wanted)), _I64)
+
+    return types.int64(types.int64, types.int64, types.int64), emit
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def keep_pattern(typing_context: Any, addresses: Any, first: Any, pattern: Any) -> Any:
+    """Writes the numbers that `deviating` compares with."""
+
+    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        v = Lanes(builder, [_I64(0)] * 13)
+        pointers = [
+            builder.inttoptr(one, _vector(_I64).as_pointer()) for one in (values[0], values[2])
+        ]
+        at = builder.load(pointers[0], align=8)
+        builder.store(builder.sub(at, v.all(values[1], _I64)), pointers[1], align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), emit
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def granule_keys(
+    typing_context: Any, addresses: Any, first: Any, size: Any, lane: Any, active: Any, keys: Any
+) -> Any:
+    """Writes (granule - first) << 6 | number of the lane, from `lane` on, of 32 lanes; 2^31 - 1 of those that are not active.
+
+    Returns the active lanes, as 32 bits, whose bytes lie in two granules or whose granule is 2^24 or more away.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        v = Lanes(builder, [_I64(0)] * 13)
+        b = builder
+        at = b.load(b.inttoptr(values[0], _vector(_I64).as_pointer()), align=8)
+        away = b.sub(b.ashr(at, v.all(5, _I64)), v.all(values[1], _I64))
+        near = v.narrow(away)
+        far = b.icmp_unsigned(">=", b.add(near, v.all(1 << 24)), v.all(1 << 25))
+        far = b.or_(far, b.icmp_unsigned("!=", v.signed(near), away))
+        inside = b.add(b.and_(v.narrow(at), v.all(31)), v.all(b.trunc(values[2], _I32)))
+        wrong = b.or_(far, b.icmp_unsigned(">", inside, v.all(32)))
+        lanes = b.add(
+            v.all(b.trunc(values[3], _I32)), ir.Constant(_vector(_I32), list(range(CHUNK)))
+        )
+        key = b.or_(b.shl(near, v.all(6)), lanes)
+        active = b.trunc(values[4], _I32)
+        key = b.select(v.lanes_of(active), key, v.all((1 << 31) - 1))
+        b.store(key, b.inttoptr(values[5], key.type.as_pointer()), align=4)
+        return b.zext(b.and_(v.bits(wrong), active), _I64)
+
+    return types.int64(*[types.int64] * 6), emit
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def ranks(typing_context: Any, keys: Any, among: Any, count: Any, result: Any) -> Any:
+    """Of each of 32 keys, how many of the `count` keys at `among` are less; without a branch, as sorting has them."""
+
+    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        v = Lanes(builder, [_I64(0)] * 13)
+        vector = _vector(_I32)
+        own = builder.load(builder.inttoptr(values[0], vector.as_pointer()), align=4)
+        others = builder.inttoptr(values[1], _I32.as_pointer())
+        begin = builder.block
+        loop, end = (builder.append_basic_block(name) for name in ("rank", "ranked"))
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        k, total = builder.phi(_I64), builder.phi(vector)
+        other = v.all(builder.load(builder.gep(others, [k])))
+        less = builder.sext(builder.icmp_signed("<", other, own), vector)
+        added, following = builder.sub(total, less), builder.add(k, _I64(1))
+        k.add_incoming(_I64(0), begin)
+        k.add_incoming(following, loop)
+        total.add_incoming(v.all(0), begin)
+        total.add_incoming(added, loop)
+        builder.cbranch(builder.icmp_signed("<", following, values[2]), loop, end)
+        builder.position_at_end(end)
+        builder.store(added, builder.inttoptr(values[3], vector.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 4), emit
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def fill_row(typing_context: Any, value: Any, target: Any) -> Any:
+    """Writes a word to 32 lanes."""
+
+    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        v = Lanes(builder, [_I64(0)] * 13)
+        pointer = builder.inttoptr(values[1], _vector(_I32).as_pointer())
+        builder.store(v.all(builder.trunc(values[0], _I32)), pointer, align=4)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), emit

@@ -7,7 +7,14 @@ import numpy as np
 from memsim.compile import hot, inner
 from tracegen.execution import operations as o
 from tracegen.execution.banks import added_passes
-from tracegen.execution.granules import record, record_private
+from tracegen.execution.granules import (
+    append,
+    append_remembered,
+    close,
+    is_same,
+    record_private,
+    remember,
+)
 from tracegen.execution.lanes import (
     addresses_of_pair,
     addresses_of_pairs,
@@ -15,7 +22,10 @@ from tracegen.execution.lanes import (
     addresses_of_unsigned,
     addresses_of_words,
     copy_row,
+    deviating,
     differing,
+    fill_row,
+    keep_pattern,
 )
 from tracegen.execution.numbers import bfloat_bits, half_bits, of_bfloat, of_half
 from tracegen.execution.state import (
@@ -24,6 +34,7 @@ from tracegen.execution.state import (
     OUT_OF_LOCAL,
     OUT_OF_PRIVATE,
     Counter,
+    Fact,
     Size,
     opened,
 )
@@ -32,8 +43,8 @@ from tracegen.execution.words import (
     bits_of_float,
     double_of,
     float_of,
-    leading,
     lowest,
+    ones,
     peek8,
     peek16,
     peek32,
@@ -75,6 +86,11 @@ _ADDRESS, _LANE, _ARRAY = (
 )  # fmt: skip
 
 
+_ACTIVE, _PHASE, _LEAST, _MOST, _FORM, _MISSES, _CONFLICTS, _GRANULES = (
+    Fact.ACTIVE, Fact.PHASE, Fact.LOW, Fact.HIGH, Fact.FORM, Fact.MISSES, Fact.CONFLICTS, Fact.GRANULES,
+)  # fmt: skip
+
+
 @hot
 def access(listed, subgroup, at, kind, active):
     """One access of the active lanes; 0, or the kind of a fault.
@@ -91,40 +107,37 @@ def access(listed, subgroup, at, kind, active):
         if space == _LOCAL:
             state.local_counts[table[at, _Z] & 0xFFFFF, 0] += 1
         return 0
-    differ = _find_addresses(state, subgroup, at, x, space, size)
+    _find_addresses(state, subgroup, at, x, space)
+    if space == _GLOBAL:
+        return _global(listed, subgroup, at, kind, active, x, size)
     local = active if space == _LOCAL else np.int64(0)
     private = active if space == _PRIVATE else np.int64(0)
     if space == _GENERIC:
         local = _within(state, active, _LOCAL_WINDOW)
         private = _within(state, active, _PRIVATE_WINDOW)
-    fault = np.int64(0)
-    for memory in (_GLOBAL, _LOCAL, _PRIVATE):
-        part = (
-            local
-            if memory == _LOCAL
-            else private
-            if memory == _PRIVATE
-            else active & ~local & ~private
-        )
-        if part == 0 or fault != 0:
-            continue
-        stride, together = np.int64(4), False
-        if memory == _GLOBAL:
-            fault = _global(state, subgroup, at, kind, part, x, size, differ)
-            together = fault < 0
-            fault = max(fault, 0)
-        elif memory == _LOCAL:
-            fault = _local(listed, at, part, size)
-        else:
-            stride = np.int64(4 * state.sizes[_LANES])
-            fault = _private(listed, subgroup, at, kind, part, size)
-        if fault != 0 or x & _SKIPPED:
-            continue
-        if together:
-            _copy(state, subgroup, at, kind)
-        else:
-            _transfer(listed, subgroup, at, kind, part, x, size, stride)
-    return fault
+    stride, facts = np.int64(4), state.facts[np.int64(table[at, _PLACE])]
+    if space == _GENERIC:
+        facts[_ACTIVE] = 0  # what is remembered is of one memory
+    if active & ~local & ~private:
+        fault = _global(listed, subgroup, at, kind, active & ~local & ~private, x, size)
+        if fault != 0:
+            return fault
+    if local:
+        if space == _GENERIC:
+            facts[_ACTIVE] = 0
+        fault = _local(listed, at, local, size)
+        if fault != 0:
+            return fault
+        if not x & _SKIPPED:
+            _transfer(listed, subgroup, at, kind, local, x, size, stride)
+    if private:
+        stride = np.int64(4 * state.sizes[_LANES])
+        fault = _private(listed, subgroup, at, kind, private, size)
+        if fault != 0:
+            return fault
+        if not x & _SKIPPED:
+            _transfer(listed, subgroup, at, kind, private, x, size, stride)
+    return np.int64(0)
 
 
 @inner
@@ -141,12 +154,12 @@ def _within(state, active, window):
 
 
 @inner
-def _find_addresses(state, subgroup, at, x, space, size):
-    """Writes the addresses of all lanes to scratch. The lanes whose address is not lane 0's plus the lanes between."""
+def _find_addresses(state, subgroup, at, x, space):
+    """Writes the addresses of all lanes to scratch."""
     table, result = state.table, np.int64(state.scratch.ctypes.data)
     row_bytes = np.int64(state.sizes[_ROW_BYTES])
     a, b, y = np.int64(table[at, _A]), np.int64(table[at, _B]), np.int64(table[at, _Y])
-    scale, differ = np.int64(1), np.int64(0)
+    scale = np.int64(1)
     if x >> _SCALE & 3:
         scale = np.int64(2) << (x >> _SCALE & 3)
     for chunk in range(state.sizes[_LANES] >> 5):
@@ -163,8 +176,6 @@ def _find_addresses(state, subgroup, at, x, space, size):
             addresses_of_pair(place, row_bytes, a, b, scale, y, to)
         else:
             addresses_of_pairs(place, row_bytes, a, b, scale, y, to)
-        differ |= differing(to, state.scratch[0] + 32 * chunk * size, size) << 32 * chunk
-    return differ
 
 
 @inner
@@ -202,61 +213,159 @@ def _grain(state, size):
 
 
 @inner
-def _global(state, subgroup, at, kind, active, x, size, differ):
-    """Checks and records; addresses become those of this computer. The fault, or -1 if all lanes have neighbouring words."""
-    scratch, lanes = state.scratch, state.sizes[_LANES]
-    lane = lowest(active)
-    first, grain = scratch[lane], _grain(state, size)
-    base = first - lane * size
-    hint = np.int64(state.table[at, _PLACE])
-    region = _region(state, hint, first)
+def _deviates(state, active, place, first):
+    """The active lanes whose address is not that of the remembered access of the instruction, moved to another first address."""
+    where, pattern = np.int64(state.scratch.ctypes.data), np.int64(state.pattern[place].ctypes.data)
+    other = np.int64(0)
+    for chunk in range(state.sizes[_LANES] >> 5):
+        other |= deviating(where + 256 * chunk, first, pattern + 256 * chunk) << 32 * chunk
+    return other & active
+
+
+@inner
+def _remember(state, active, place, first):
+    """Keeps the addresses of an access, from its first one on."""
+    where, pattern = np.int64(state.scratch.ctypes.data), np.int64(state.pattern[place].ctypes.data)
+    for chunk in range(state.sizes[_LANES] >> 5):
+        keep_pattern(where + 256 * chunk, first, pattern + 256 * chunk)
+    facts = state.facts[place]
+    facts[_ACTIVE], facts[_PHASE] = active, first & 31
+
+
+@inner
+def _is_worth(facts):
+    """Whether to remember an access: seldom where the next ones were others, time and again."""
+    facts[_MISSES] += 1
+    return facts[_MISSES] < 16 or facts[_MISSES] & 15 == 0
+
+
+@hot
+def _global(listed, subgroup, at, kind, active, x, size):
+    """Checks, records and performs an access; the kind of a fault, or 0."""
+    state = opened(listed)
+    scratch, place = state.scratch, np.int64(state.table[at, _PLACE])
+    facts, lane = state.facts[place], lowest(active)
+    first = scratch[lane]
+    region = _region(state, place, first)
     if region < 0:
-        return _beyond(state, hint, -1, lane, first)
-    together = differ & active == 0
-    one_region = True
-    if together:
-        last = 63 - leading(active)
-        if base + (last + 1) * size > state.region_end[region]:
-            beyond = max((state.region_end[region] - base) // size, lane)
-            return _beyond(state, hint, region, beyond, base + beyond * size)
-        if first & grain - 1:
-            return _fail(state, MISALIGNED, lane, first)
-    else:
-        low, high = state.region_base[region], state.region_end[region] - size
-        left = active
-        while left != 0:
-            one = lowest(left)
-            left &= left - 1
-            where = scratch[one]
-            if where & grain - 1:
-                return _fail(state, MISALIGNED, one, where)
-            if where < low or where > high:
-                other = _region(state, hint, where)
-                one_region = False
-                state.region_use[max(other, 0)] |= np.uint8(3)  # not told apart: values are needed
-                if other < 0 or where + size > state.region_end[other]:
-                    return _beyond(state, hint, -1, one, where)
+        return _beyond(state, place, -1, lane, first)
+    if (
+        facts[_ACTIVE] == active
+        and facts[_PHASE] == first & 31
+        and _deviates(state, active, place, first) == 0
+        and first + facts[_LEAST] >= state.region_base[region]
+        and first + facts[_MOST] <= state.region_end[region]
+        and (facts[_GRANULES] >= 0 or state.hidden[region])
+    ):
+        facts[_MISSES] = 0
+        _use(state, kind, x, region)
+        if not state.sizes[_RECORD]:
+            _uncounted(state, active)
+        elif not state.hidden[region]:
+            close(state, subgroup, at, kind, active, region, append_remembered(state, place, first))
+        if not x & _SKIPPED:
+            host, form = state.region_host[region], facts[_FORM]
+            _move(listed, subgroup, at, kind, active, x, size, host, form)
+        return np.int64(0)
+    return _global_anew(listed, subgroup, at, kind, active, x, size)
+
+
+@inner
+def _use(state, kind, x, region):
+    """Notes whether a load took a value, or a store left one out."""
     use = np.uint8(2 if x & _SKIPPED else 0) if kind != LOAD else np.uint8(0 if x & _SKIPPED else 1)
     if kind == ATOMIC and not x & _SKIPPED:
         use = np.uint8(0 if x & _NO_RESULT else 1)
     state.region_use[region] |= use
-    if not state.hidden[region]:
-        record(state, subgroup, at, kind, active, size, region, differ)
-    if x & _SKIPPED:
-        return 0
-    host = state.region_host[region]
-    whole = active == (_ALL if lanes == 64 else np.int64(_WORD))
-    if together and whole and size == 4 and kind != ATOMIC:
-        scratch[0] += host
-        return -1
+
+
+@inner
+def _uncounted(state, active):
+    state.counters[Counter.LANE_ACCESSES] += ones(active)
+    state.counters[Counter.UNRECORDED] += 1
+
+
+@hot
+def _global_anew(listed, subgroup, at, kind, active, x, size):
+    """The same for addresses that are not those of the remembered access."""
+    state = opened(listed)
+    scratch, grain = state.scratch, _grain(state, size)
+    place, lane = np.int64(state.table[at, _PLACE]), lowest(active)
+    first = scratch[lane]
+    region = _region(state, place, first)
+    differ = np.int64(0)
+    for chunk in range(state.sizes[_LANES] >> 5):
+        where = np.int64(scratch.ctypes.data) + 256 * chunk
+        differ |= differing(where, first + (32 * chunk - lane) * size, size) << 32 * chunk
+    low, high = state.region_base[region], state.region_end[region] - size
+    least, most, one_region = first, first, True
     left = active
     while left != 0:
         one = lowest(left)
         left &= left - 1
-        if not one_region:
-            host = state.region_host[_region(state, hint, scratch[one])]
+        where = scratch[one]
+        if where & grain - 1:
+            return _fail(state, MISALIGNED, one, where)
+        if where < low or where > high:
+            other = _region(state, place, where)
+            one_region = False
+            if other < 0 or where + size > state.region_end[other]:
+                begun = region if where < high + size and where >= low else np.int64(-1)
+                return _beyond(state, place, begun, one, where)
+            state.region_use[other] |= np.uint8(3)  # not told apart: values are needed
+        least, most = min(least, where), max(most, where)
+    _use(state, kind, x, region)
+    form = np.int64(1 if differ & active == 0 else 2 if is_same(state, active, first) else 0)
+    remembered = one_region and _is_worth(state.facts[place])
+    if not state.sizes[_RECORD]:
+        _uncounted(state, active)
+    elif state.hidden[region]:
+        state.facts[place, _GRANULES] = -1
+    else:
+        begin = state.counters[Counter.STAGED_GRANULES]
+        end = append(state, active, size, differ)
+        remembered = remembered and remember(state, place, first, begin, end)
+        close(state, subgroup, at, kind, active, region, end)
+    if remembered:
+        _remember(state, active, place, first)
+        facts = state.facts[place]
+        facts[_LEAST], facts[_MOST], facts[_FORM] = least - first, most - first + size, form
+    if x & _SKIPPED:
+        return np.int64(0)
+    host = state.region_host[region]
+    if one_region:
+        _move(listed, subgroup, at, kind, active, x, size, host, form)
+        return np.int64(0)
+    left = active
+    while left != 0:
+        one = lowest(left)
+        left &= left - 1
+        scratch[one] += state.region_host[_region(state, place, scratch[one])]
+    _transfer(listed, subgroup, at, kind, active, x, size, 4)
+    return np.int64(0)
+
+
+@inner
+def _move(listed, subgroup, at, kind, active, x, size, host, form):
+    """Moves data between rows and an array. host : see State.region_host;  form : see Fact"""
+    state = opened(listed)
+    scratch, lanes = state.scratch, state.sizes[_LANES]
+    whole = active == (_ALL if lanes == 64 else np.int64(_WORD))
+    if size == 4 and whole and form == 1 and kind != ATOMIC:
+        scratch[0] += host
+        _copy(state, subgroup, at, kind)
+        return
+    if size >= 4 and kind == LOAD and (x & _ONE_LANE or (form == 2 and whole)):
+        row_bytes, from_ = state.sizes[_ROW_BYTES], scratch[lowest(active)] + host
+        for word in range(size >> 2):
+            value = peek32(from_ + 4 * word)
+            to = np.int64(state.rows[subgroup] + state.table[at, _D] + word * row_bytes)
+            for chunk in range(lanes >> 5):
+                fill_row(value, to + 128 * chunk)
+        return
+    for one in range(lanes):
         scratch[one] += host
-    return 0
+    _transfer(listed, subgroup, at, kind, active, x, size, 4)
 
 
 @inner
@@ -300,14 +409,8 @@ def _transfer(listed, subgroup, at, kind, active, x, size, stride):
     if kind == ATOMIC:
         _atomic(listed, subgroup, at, active, x, size)
         return
-    row_bytes, lanes = state.sizes[_ROW_BYTES], state.sizes[_LANES]
+    row_bytes = state.sizes[_ROW_BYTES]
     row = np.int64(state.rows[subgroup] + state.table[at, _D if kind == LOAD else _C])
-    if x & _ONE_LANE:
-        for word in range(size >> 2):
-            value = peek32(state.scratch[0] + 4 * word)
-            for lane in range(lanes):
-                poke32(row + row_bytes * word + 4 * lane, value)
-        return
     left = active
     while left != 0:
         lane = lowest(left)
@@ -460,33 +563,50 @@ def _updated_float(what, old, operand, x, size):
 def _local(listed, at, active, size):
     """Checks an access to the group's local memory, and counts what its bank conflicts add."""
     state = opened(listed)
-    scratch, n_bytes, host = state.scratch, len(state.local), state.local.ctypes.data
+    scratch, n_bytes, host = state.scratch, len(state.local), np.int64(state.local.ctypes.data)
     counts = state.local_counts[state.table[at, _Z] & 0xFFFFF]
-    lane, grain = lowest(active), min(_grain(state, size), 4)
-    together = _is_run(state, active, scratch[lane] - lane * size, np.int64(size))
+    place, lane = np.int64(state.table[at, _PLACE]), lowest(active)
+    first, facts = scratch[lane], state.facts[place]
     counts[0] += 1
     counts[1] += 1
-    if not together:
-        counts[2] += _passes(state, active, size, lane)
-    left = active
-    while left != 0:
-        one = lowest(left)
-        left &= left - 1
-        where = scratch[one]
-        if where < 0 or where + size > n_bytes:
-            return _fail(state, OUT_OF_LOCAL, one, where)
-        if where & grain - 1:
-            return _fail(state, MISALIGNED, one, where)
-        scratch[one] = where + host
-    return 0
+    # Where all addresses move by the same, so do the banks, and all are checked by their bounds.
+    if (
+        facts[_ACTIVE] == active
+        and facts[_PHASE] == first & 31
+        and _deviates(state, active, place, first) == 0
+        and first + facts[_LEAST] >= 0
+        and first + facts[_MOST] <= n_bytes
+    ):
+        counts[2] += facts[_CONFLICTS]
+    else:
+        grain, least, most = min(_grain(state, size), 4), first, first
+        left = active
+        while left != 0:
+            one = lowest(left)
+            left &= left - 1
+            where = scratch[one]
+            if where < 0 or where + size > n_bytes:
+                return _fail(state, OUT_OF_LOCAL, one, where)
+            if where & grain - 1:
+                return _fail(state, MISALIGNED, one, where)
+            least, most = min(least, where), max(most, where)
+        passes = _passes(state, active, size, lane)
+        counts[2] += passes
+        _remember(state, active, place, first)
+        facts[_LEAST], facts[_MOST], facts[_CONFLICTS] = least - first, most - first + size, passes
+    for one in range(state.sizes[_LANES]):
+        scratch[one] += host
+    return np.int64(0)
 
 
 @inner
 def _passes(state, active, size, lane):
     """Passes that bank conflicts add to an access."""
-    lanes = state.sizes[_LANES]
-    if size <= 4 and _is_run(state, active, state.scratch[lane], np.int64(0)):
-        return 0
+    lanes, first = state.sizes[_LANES], state.scratch[lane]
+    if _is_run(state, active, first - lane * size, np.int64(size)) or (
+        size <= 4 and _is_run(state, active, first, np.int64(0))
+    ):
+        return np.int64(0)
     noted, word, in_bank = state.noted, state.word, state.in_bank
     for k in range(lanes):
         noted[0, k] = state.scratch[k] + 1 if active >> k & 1 else 0
@@ -494,7 +614,7 @@ def _passes(state, active, size, lane):
     while words * 4 < size:
         words *= 2
     added, _ = added_passes(noted[:, :lanes], words, lanes, word, in_bank)
-    return added
+    return np.int64(added)
 
 
 @hot

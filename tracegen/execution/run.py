@@ -16,9 +16,16 @@ from memsim.compile import compiled
 from memsim.trace import ArrayExtent
 from tracegen.execution.bases import bases
 from tracegen.execution.code import Code
-from tracegen.execution.interpreter import MOST_PATH, prepared_number, run_groups
+from tracegen.execution.interpreter import (
+    GRANULES_AN_ACCESS,
+    MOST_PATH,
+    prepared_number,
+    run_groups,
+)
 from tracegen.execution.operations import (
+    FLOATING,
     LOCAL,
+    NO_RESULT,
     OPERATIONS,
     PRIVATE,
     SKIPPED,
@@ -31,17 +38,24 @@ from tracegen.execution.state import (
     ENDLESS,
     FAULT,
     FULL,
+    MOST_CHUNKS,
     MOST_LOADS,
+    MOST_PATTERN,
     N_BARRIERS,
     N_COUNTERS,
+    N_FACTS,
     N_WARP,
+    Chunk,
     Counter,
     Recording,
     Size,
+    Stage,
     State,
     listed,
 )
 
+BATCH = 4
+"""Sub-groups that run together, so that an operation is decoded once for them; the rows of more do not stay in the first cache."""
 FIRST_ACCESSES, FIRST_GRANULES, FIRST_ROWS = 1 << 20, 1 << 22, 1 << 12
 """Of buffers that are not touched before they are written, so that memory is taken page by page."""
 MEMORY_BYTES = 1 << 30
@@ -166,6 +180,7 @@ class Execution:
         self.n_items = int(np.prod(np.array(launch.group_shape, np.int64)))
         self.n_subgroup = -(-self.n_items // code.width)
         self.writes = writes_arrays(code)
+        self.together = 1 if _is_ordered(code) else min(BATCH, self.n_subgroup)
         self.kept: list[Any] = []
         self.state = self._state(is_access)
 
@@ -194,7 +209,7 @@ class Execution:
         n_subgroup = len(groups) * self.n_subgroup
         if slots is None:
             slots = np.zeros(len(groups), np.int64)
-        out = _recording(n_subgroup, record)
+        out = _recording(n_subgroup, record, memory_bytes)
         sizes = self.state.sizes.copy()
         sizes[Size.RECORD], sizes[Size.PRIVATE_BASE] = record, private_base
         state = self.state._replace(
@@ -211,6 +226,7 @@ class Execution:
             state.local_counts,
             state.pending,
             state.region_use,
+            state.facts,
         )
         for array in used:
             array[:] = 0
@@ -225,6 +241,7 @@ class Execution:
                 raise self._fault(state)
             if status == FULL:
                 state = _grown(state, memory_bytes)
+                self.state = self.state._replace(stage=state.stage)
                 continue
             state.counters[Counter.STEPS_LEFT] = steps
             since = since + steps if position == at else 0
@@ -234,7 +251,7 @@ class Execution:
                 raise self._fault(state)
             if progress is not None:
                 progress(position)
-        return _recorded(state, memory_bytes, time.perf_counter() - begin)
+        return _recorded(state, time.perf_counter() - begin)
 
     @property
     def needs_values(self) -> bool:
@@ -263,10 +280,14 @@ class Execution:
     def _state(self, is_access: npt.NDArray[np.bool_]) -> State:
         code, launch, n = self.code, self.launch, self.n_subgroup
         own = bases(code, launch)
-        lanes, row_bytes = code.lanes, 4 * code.lanes
-        rows = self._aligned(n * (code.n_rows + 4) * row_bytes).reshape(n, -1, row_bytes)
-        words = rows.view(np.uint32)
-        self._fill(words)
+        lanes, row_bytes = code.lanes, 4 * code.lanes * self.together
+        n_batch = -(-n // self.together)
+        memory = self._aligned(n_batch * (code.n_rows + 4) * row_bytes)
+        rows = memory.view(np.uint32).reshape(n_batch, -1, self.together, lanes).swapaxes(1, 2)
+        self._fill(rows)
+        places = rows.ctypes.data + np.add.outer(
+            np.arange(n_batch) * rows.strides[0], np.arange(self.together) * rows.strides[1]
+        )
         private_words = -(-launch.private_bytes // 4)
         private = self._aligned(max(n * private_words * lanes * 4, 64))
         banks = [
@@ -285,24 +306,25 @@ class Execution:
             Size.N_REGION: len(regions),
             Size.ITEMS: self.n_items,
             Size.WIDTH: code.width,
+            Size.BATCH: self.together,
             Size.LAST_LANES: self.n_items - (n - 1) * code.width,
             Size.UNIFORM: bool(code.masks),
         }.items():
             sizes[name] = value
-        places = np.full(max(code.places, default=0) // 16 + 1, -1, np.int32)
+        targets = np.full(max(code.places, default=0) // 16 + 1, -1, np.int32)
         for address, at in code.places.items():
-            places[address // 16] = at
+            targets[address // 16] = at
         group_rows = np.full(3, -1, np.int64)
         for row, special in code.specials.items():
             if special.startswith("group_"):
                 group_rows["xyz".index(special[-1])] = row * row_bytes
-        n_segment = max(len(code.segments), 1)
+        n_segment, n_place = max(len(code.segments), 1), max(len(self.places), 1)
         n_instruction = int((code.table[:, 11] & 0xFFFFF).max(initial=0)) + 1
         grid = np.array((*launch.grid, 1, 1)[:3], np.int64)
         return State(
             counters=np.zeros(N_COUNTERS, np.int64),
             table=self._table(is_access, row_bytes),
-            rows=np.array([one.ctypes.data for one in rows], np.int64),
+            rows=places.reshape(-1).astype(np.int64),
             masks=np.zeros((n, max(code.n_masks, 3)), np.int64),
             subgroups=np.zeros((n, N_WARP), np.int64),
             lane_pc=np.zeros((n, 64), np.int32),
@@ -310,7 +332,7 @@ class Execution:
             slots=np.zeros((n, 8), np.int32),
             loads=np.zeros((n, MOST_LOADS), np.int32),
             copies=np.zeros((n, MOST_LOADS), np.int32),
-            places=places,
+            places=targets,
             region_base=np.array([one.extent.base_bytes for one in regions] or [0], np.int64),
             region_end=np.array(
                 [one.extent.base_bytes + one.extent.size_bytes for one in regions] or [0], np.int64
@@ -341,9 +363,17 @@ class Execution:
             barrier_votes=np.zeros((2, N_BARRIERS), np.int64),
             segment_count=np.zeros(n_segment, np.int64),
             local_counts=np.zeros((n_instruction, 3), np.int64),
-            path=np.zeros(MOST_PATH, np.int32),
-            touched=np.zeros(n_segment, np.int32),
-            pending=np.zeros(n_segment, np.int64),
+            path=np.zeros((n, MOST_PATH), np.int32),
+            touched=np.zeros((n, n_segment), np.int32),
+            pending=np.zeros((n, n_segment), np.int64),
+            who=np.zeros(MOST_CHUNKS, np.int64),
+            chunks=np.zeros((len(Chunk), MOST_CHUNKS), np.int64),
+            facts=np.zeros((n_place, N_FACTS), np.int64),
+            pattern=np.zeros((n_place, 64), np.int64),
+            pattern_granule=np.zeros(n_place * MOST_PATTERN, np.int64),
+            pattern_mask=np.zeros(n_place * MOST_PATTERN, np.uint32),
+            pattern_groups=np.zeros(n_place * MOST_PATTERN, np.uint8),
+            pattern_hits=np.zeros(n_place * MOST_PATTERN, np.uint8),
             row_keys=np.zeros(1, np.int64),
             row_values=np.zeros(1, np.int32),
             scratch=np.zeros(64, np.int64),
@@ -353,7 +383,10 @@ class Execution:
             noted=np.zeros((1, 64), np.uint32),
             word=np.zeros(32, np.int64),
             in_bank=np.zeros(32, np.int64),
+            keys=np.zeros(64, np.int32),
+            ranks=np.zeros(64, np.int32),
             sizes=sizes,
+            stage=_staging(),
             out=None,
         )
 
@@ -365,17 +398,18 @@ class Execution:
         return memory[begin : begin + n_bytes]
 
     def _fill(self, rows: npt.NDArray[np.uint32]) -> None:
-        """Rows that the code only reads. rows : (n_subgroup, n_row, lanes)"""
+        """Rows that the code only reads. rows : (n_batch, sub-groups of a batch, n_row, lanes)"""
         code, launch = self.code, self.launch
         for row, number in code.constants.items():
-            rows[:, row] = number & 0xFFFFFFFF
+            rows[:, :, row] = number & 0xFFFFFFFF
         for row, lanes in code.tables.items():
-            rows[:, row] = np.array(lanes, np.uint32)
+            rows[:, :, row] = np.array(lanes, np.uint32)
         for row, (bank, offset) in code.banks.items():
             content = launch.banks.get(bank, np.zeros(0, np.uint8))[offset : offset + 4]
-            rows[:, row] = int.from_bytes(content.tobytes().ljust(4, b"\0"), "little")
+            rows[:, :, row] = int.from_bytes(content.tobytes().ljust(4, b"\0"), "little")
         lane = np.arange(code.lanes, dtype=np.uint32)
-        item = np.arange(self.n_subgroup, dtype=np.uint32)[:, None] * np.uint32(code.width) + lane
+        subgroup = np.arange(rows.shape[0] * rows.shape[1], dtype=np.uint32)[:, None]
+        item = subgroup * np.uint32(code.width) + lane
         x, y = (int(n) for n in (*launch.group_shape, 1, 1)[:2])
         at = {"x": item % x, "y": item // x % y, "z": item // (x * y)}
         bit = np.uint64(1) << lane.astype(np.uint64)
@@ -383,7 +417,7 @@ class Execution:
             "lane": lane,
             **{f"item_{axis}": at[axis] for axis in "xyz"},
             "packed_items": at["x"] | at["y"] << np.uint32(10) | at["z"] << np.uint32(20),
-            "subgroup": np.arange(self.n_subgroup, dtype=np.uint32)[:, None],
+            "subgroup": subgroup,
             "first_item": item[:, :1],
             "this_lane": bit,
             "lanes_below": bit - np.uint64(1),
@@ -394,25 +428,18 @@ class Execution:
         }
         for row, special in code.specials.items():
             if not special.startswith("group_"):
-                value = np.asarray(values[special])
-                rows[:, row] = (value.astype(np.uint64) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+                value = np.asarray(values[special]).astype(np.uint64) & np.uint64(0xFFFFFFFF)
+                whole = np.broadcast_to(value.astype(np.uint32), item.shape)
+                rows[:, :, row] = whole.reshape(*rows.shape[:2], -1)
 
     def _table(self, is_access: npt.NDArray[np.bool_], row_bytes: int) -> npt.NDArray[np.int32]:
         """The micro-operations as the interpreter reads them: its own numbers, and rows as offsets in bytes."""
         table = self.code.table.copy()
         names = {operation.number: operation for operation in OPERATIONS.values()}
         column = {name: k for k, name in enumerate(MicroOperation._fields)}
-        numbers: dict[tuple[int, int, int], int] = {}
-        for row, source in zip(table, self.code.table, strict=True):
-            operation = names[int(source[0])]
-            key = (
-                operation.number,
-                int(source[column["x"]]) & 0x300,
-                int(source[column["y"]]) & 0xFF,
-            )
-            if key not in numbers:
-                numbers[key] = prepared_number(operation, int(source[column["x"]]), key[2], 0)
-            row[0] = numbers[key]
+        for row, source in zip(table, self.code.table.tolist(), strict=True):
+            operation = names[source[0]]
+            row[0] = prepared_number(MicroOperation(*source), operation)
             used = {*operation.rows_read, *operation.rows_written} | _address_rows(operation.name)
             for name in _BYTE_FIELDS:
                 if name in used:
@@ -440,23 +467,45 @@ def _address_rows(name: str) -> set[str]:
     return {"e"} if name == "ATOMIC" else set()
 
 
-def _recording(n_subgroup: int, record: bool) -> Recording:
-    n_access, n_granule = (FIRST_ACCESSES, FIRST_GRANULES) if record else (16, 1024)
-    return Recording(
+def _is_ordered(code: Code) -> bool:
+    """Whether results depend on the order of sub-groups: what atomic operations return, and sums of rounded numbers."""
+    flags = code.table[
+        code.table[:, 0] == OPERATIONS["ATOMIC"].number, MicroOperation._fields.index("x")
+    ]
+    return bool(np.any((flags & NO_RESULT == 0) | (flags & FLOATING != 0)))
+
+
+def _staging() -> Stage:
+    n_access, n_granule = 1 << 10, 1 << 14
+    return Stage(
         access=np.empty(n_access, np.int32),
         waits=np.empty(n_access, np.int32),
         lanes=np.empty(n_access, np.uint8),
         granule_end=np.empty(n_access, np.int64),
         work=np.empty(n_access, np.int32),
+        whose=np.empty(n_access, np.int32),
         granule=np.empty(n_granule, np.int64),
         byte_mask=np.empty(n_granule, np.uint32),
         lane_groups=np.empty(n_granule, np.uint8),
         lane_hits=np.empty(n_granule, np.uint8),
+    )
+
+
+def _recording(n_subgroup: int, record: bool, memory_bytes: int) -> Recording:
+    n_access, n_granule = (FIRST_ACCESSES, FIRST_GRANULES) if record else (16, 1024)
+    return Recording(
+        access=_room(n_access, np.int32, memory_bytes),
+        waits=_room(n_access, np.int32, memory_bytes),
+        lanes=_room(n_access, np.uint8, memory_bytes),
+        granule_end=_room(n_access, np.int64, memory_bytes),
+        work=_room(n_access, np.int32, memory_bytes),
+        granule=_room(n_granule, np.int64, memory_bytes),
+        byte_mask=_room(n_granule, np.uint32, memory_bytes),
+        lane_groups=_room(n_granule, np.uint8, memory_bytes),
+        lane_hits=_room(n_granule, np.uint8, memory_bytes),
         row_end=np.zeros(FIRST_ROWS, np.int64),
         row_segment=np.zeros(1 << 14, np.int32),
         row_count=np.zeros(1 << 14, np.int32),
-        piece_subgroup=np.zeros(n_subgroup + 64, np.int32),
-        piece_first=np.zeros(n_subgroup + 65, np.int64),
         subgroup_accesses=np.zeros(n_subgroup, np.int64),
         tail=np.zeros(n_subgroup, np.int32),
     )
@@ -475,32 +524,54 @@ def _room(length: int, dtype: Any, memory_bytes: int) -> npt.NDArray[Any]:
 
 def _grown(state: State, memory_bytes: int) -> State:
     """The state with larger buffers, four times as long where they are half full, in files beyond memory_bytes."""
-    out, counters = state.out, state.counters
-    filled = {
-        **dict.fromkeys(("access", "waits", "lanes", "granule_end", "work"), Counter.N_ACCESS),
-        **dict.fromkeys(("granule", "byte_mask", "lane_groups", "lane_hits"), Counter.N_GRANULE),
-        "row_end": Counter.N_ROW,
-        **dict.fromkeys(("row_segment", "row_count"), Counter.N_ROW_ENTRY),
-        **dict.fromkeys(("piece_subgroup", "piece_first"), Counter.N_PIECE),
-    }
-    changed = {}
-    n_segment = len(state.segment_count)
-    for name, counter in filled.items():
-        column = getattr(out, name)
-        if 2 * int(counters[counter]) >= len(column) or (
-            counter == Counter.N_ROW_ENTRY and len(column) < 8 * n_segment
-        ):
-            larger = _room(max(4 * len(column), 8 * n_segment), column.dtype, memory_bytes)
-            filled_part = slice(int(counters[counter]) + 1)
-            larger[filled_part] = column[filled_part]
-            changed[name] = larger
-    state = state._replace(out=out._replace(**changed))
-    if "row_end" in changed:
-        n = 2 * len(changed["row_end"])
+    counters = state.counters
+    staged, granules = int(counters[Counter.STAGED]), int(counters[Counter.STAGED_GRANULES])
+    done, done_granules = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
+    ends = 2 * (int(state.sizes[Size.BATCH]) + 2)
+    stage = _longer(
+        state.stage,
+        memory_bytes,
+        access=(staged, staged + ends),
+        granule=(granules, granules + ends * GRANULES_AN_ACCESS),
+    )
+    out = _longer(
+        state.out,
+        memory_bytes,
+        access=(done, done + staged),
+        granule=(done_granules, done_granules + granules),
+        row_end=(int(counters[Counter.N_ROW]), 0),
+        row_segment=(int(counters[Counter.N_ROW_ENTRY]), 2 * ends * len(state.segment_count)),
+    )
+    state = state._replace(stage=stage, out=out)
+    if 2 * len(out.row_end) > len(state.row_keys):
+        n = 2 * len(out.row_end)
         keys, values = np.zeros(n, np.int64), np.zeros(n, np.int32)
         _rehash(state.row_keys, state.row_values, keys, values)
         state = state._replace(row_keys=keys, row_values=values)
     return state
+
+
+_ALIKE = {
+    "access": ("access", "waits", "lanes", "granule_end", "work", "whose"),
+    "granule": ("granule", "byte_mask", "lane_groups", "lane_hits"),
+    "row_end": ("row_end",),
+    "row_segment": ("row_segment", "row_count"),
+}
+
+
+def _longer(columns: Any, memory_bytes: int, **filled: tuple[int, int]) -> Any:
+    """Columns with room. filled : by the first of columns that grow together, what is used, and what must fit at least"""
+    changed = {}
+    for first, (used, least) in filled.items():
+        length = len(getattr(columns, first))
+        if 2 * used < length and 2 * least < length:
+            continue
+        for name in _ALIKE[first]:
+            if hasattr(columns, name):
+                column = getattr(columns, name)
+                changed[name] = _room(max(4 * length, 4 * least), column.dtype, memory_bytes)
+                changed[name][:used] = column[:used]
+    return columns._replace(**changed)
 
 
 @compiled
@@ -513,7 +584,7 @@ def _rehash(old_keys, old_values, keys, values):  # type: ignore[no-untyped-def]
             keys[slot], values[slot] = old_keys[k], old_values[k]
 
 
-def _recorded(state: State, memory_bytes: int, seconds: float) -> Recorded:
+def _recorded(state: State, seconds: float) -> Recorded:
     out, counters = state.out, state.counters
     n_access, n_granule = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
     rows = {
@@ -524,11 +595,6 @@ def _recorded(state: State, memory_bytes: int, seconds: float) -> Recorded:
         name: getattr(out, name)[:n_granule]
         for name in ("granule", "byte_mask", "lane_groups", "lane_hits")
     }
-    n_piece = int(counters[Counter.N_PIECE])
-    whose = out.piece_subgroup[:n_piece]
-    if np.any(whose[1:] < whose[:-1]):
-        order = np.argsort(whose, kind="stable")
-        rows = _in_order(rows, order, out.piece_first[: n_piece + 1], memory_bytes)
     n_row = int(counters[Counter.N_ROW])
     n_entry = int(counters[Counter.N_ROW_ENTRY])
     return Recorded(
@@ -545,35 +611,3 @@ def _recorded(state: State, memory_bytes: int, seconds: float) -> Recorded:
         lane_accesses=int(counters[Counter.LANE_ACCESSES]),
         seconds=seconds,
     )
-
-
-def _in_order(
-    rows: dict[str, npt.NDArray[Any]],
-    order: npt.NDArray[np.int64],
-    first: npt.NDArray[np.int64],
-    memory_bytes: int,
-) -> dict[str, npt.NDArray[Any]]:
-    """Columns whose pieces follow each other in another order. first : (n_piece + 1,) first access of each piece"""
-    ends = rows["granule_end"]
-    starts = np.concatenate([[0], ends])[first]
-    made = {name: _room(len(one), one.dtype, memory_bytes) for name, one in rows.items()}
-    for name, column in rows.items():
-        if name in ("granule", "byte_mask", "lane_groups", "lane_hits"):
-            _move(column, made[name], order, starts)
-        elif name != "granule_end":
-            _move(column, made[name], order, first)
-    lengths = np.diff(ends, prepend=0)
-    moved = np.empty_like(lengths)
-    _move(lengths, moved, order, first)
-    np.cumsum(moved, out=made["granule_end"])
-    return made
-
-
-@compiled
-def _move(column, made, order, first):  # type: ignore[no-untyped-def]
-    """Writes pieces [first[k], first[k + 1]) in the order of `order`."""
-    at = 0
-    for piece in order:
-        for k in range(first[piece], first[piece + 1]):
-            made[at] = column[k]
-            at += 1

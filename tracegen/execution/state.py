@@ -24,29 +24,34 @@ class Counter(IntEnum):
     """Whether a group has begun and not ended."""
     SUBGROUP = 2
     N_ACCESS = 3
+    """Accesses of groups that have ended."""
     N_GRANULE = 4
     N_ROW = 5
     """Rows of work."""
     N_ROW_ENTRY = 6
-    N_PIECE = 7
-    """Pieces of the recording: runs of accesses of one sub-group."""
+    STAGED = 7
+    """Accesses of the group that runs."""
     STEPS_LEFT = 9
     """Until the run pauses."""
     INSTRUCTIONS = 10
     """Micro-operations."""
     LANE_ACCESSES = 11
-    PATH_LENGTH = 13
-    PATH_HASH = 14
+    STAGED_GRANULES = 12
+    RUNNING_SUBGROUPS = 13
+    """Of the batch, those that execute the same micro-operation."""
+    PC = 14
+    """The next one of these, and the lowest at which others of the batch, or other lanes of these, wait."""
+    LIMIT = 20
     FAULT = 15
     FAULT_INSTRUCTION = 16
     FAULT_LANE = 17
     FAULT_ADDRESS = 18
     FAULT_SUBGROUP = 19
-    N_TOUCHED = 20
     N_SUBGROUP = 21
     """Sub-groups whose groups have ended."""
     FAULT_ARRAY = 8
     """1 + the region that the address derives from, 0 where that is not known."""
+    CLOCK = 23
     UNRECORDED = 22
     """Accesses, where nothing is recorded."""
 
@@ -78,9 +83,54 @@ class Warp(IntEnum):
     """The micro-operation of the barrier, whose results are written when it opens."""
     ENDED = 12
     N_COPIES = 13
+    PATH_LENGTH = 14
+    PATH_HASH = 15
+    N_TOUCHED = 16
+    N_GRANULE = 17
+    ALL_WAIT = 18
+    """Whether all its lanes wait at a barrier."""
 
 
-N_WARP = 16
+N_WARP = 24
+MOST_CHUNKS = 16
+"""Of 32 lanes, that run together."""
+
+
+class Chunk(IntEnum):
+    """Rows of State.chunks: of each 32 lanes that run, the address of their part of row 0, and masks of 32 bits."""
+
+    PLACE = 0
+    ACTIVE = 1
+    HERE = 2
+    M = 3
+    N = 4
+    FIRST = 5
+    SECOND = 6
+
+
+class Fact(IntEnum):
+    """Places in a row of State.facts: the access that an instruction made last, if its lanes' addresses were those of State.pattern
+    plus the address of the first active one; see memory."""
+
+    ACTIVE = 0
+    PHASE = 1
+    """The first address modulo 32."""
+    LOW = 2
+    """Bounds of all bytes, from the first address on."""
+    HIGH = 3
+    GRANULES = 4
+    FORM = 5
+    """1 for neighbouring elements, 2 for the same one."""
+    MISSES = 6
+    PATH = 7
+    """The hash of the path before, and its row of work."""
+    ROW = 8
+    CONFLICTS = 9
+
+
+N_FACTS = 10
+MOST_PATTERN = 64
+"""Granules of a pattern that is remembered."""
 MOST_LOADS = 64
 """Loads that AMD's counters can tell apart."""
 N_BARRIERS = 16
@@ -94,6 +144,21 @@ N_BARRIERS = 16
     ENDLESS, NOT_HERE,
 ) = range(1, 13)  # fmt: skip
 """Kinds of faults. NO_PLACE: a jump to an address with no instruction; NOT_HERE: a place that memory does not have."""
+
+
+class Stage(NamedTuple):
+    """Growing columns of what the group that runs accessed, in the order in which it did. whose : sub-group of the group"""
+
+    access: I32
+    waits: I32
+    lanes: npt.NDArray[np.uint8]
+    granule_end: I64
+    work: I32
+    whose: I32
+    granule: I64
+    byte_mask: npt.NDArray[np.uint32]
+    lane_groups: npt.NDArray[np.uint8]
+    lane_hits: npt.NDArray[np.uint8]
 
 
 class Recording(NamedTuple):
@@ -111,15 +176,13 @@ class Recording(NamedTuple):
     row_end: I64
     row_segment: I32
     row_count: I32
-    piece_subgroup: I32
-    piece_first: I64
     subgroup_accesses: I64
     tail: I32
 
 
 class State(NamedTuple):
     """table : (n, 12) int32, micro-operations whose rows are offsets in bytes
-    rows : address of the first row of each sub-group, then row_bytes a row;  masks : (n_subgroup, n_mask)
+    rows : address of the first row of each sub-group, then row_bytes a row, where its batch lies;  masks : (n_subgroup, n_mask)
     lane_pc, lane_waits : (n_subgroup, 64) where lanes that are not active go on, and the row or mask that they wait for
     slots : (n_subgroup, 8) the latest access of each scoreboard;  loads : (n_subgroup, MOST_LOADS) the latest loads
     places : address of an instruction / 16 -> micro-operation, -1 for none
@@ -130,6 +193,9 @@ class State(NamedTuple):
     local : bytes of the group;  private_at : address of each sub-group's private memory, [word][lane]
     groups : ids;  group_slots : of each group the place of its first sub-group's private memory
     segment_count : executions of each segment;  local_counts : (n_instruction, 3)
+    path, touched, pending : (n_subgroup, ...) the latest segments since a sub-group's last access, and the counts of those before
+    who : sub-groups that run together;  chunks : (see Chunk, MOST_CHUNKS)
+    facts, pattern : (n_place, ...), see Fact;  pattern_granule and so on : (n_place * MOST_PATTERN,)
     """
 
     counters: I64
@@ -167,6 +233,14 @@ class State(NamedTuple):
     path: I32
     touched: I32
     pending: I64
+    who: I64
+    chunks: I64
+    facts: I64
+    pattern: I64
+    pattern_granule: I64
+    pattern_mask: npt.NDArray[np.uint32]
+    pattern_groups: npt.NDArray[np.uint8]
+    pattern_hits: npt.NDArray[np.uint8]
     row_keys: I64
     row_values: I32
     scratch: I64
@@ -176,7 +250,10 @@ class State(NamedTuple):
     noted: npt.NDArray[np.uint32]
     word: I64
     in_bank: I64
+    keys: I32
+    ranks: I32
     sizes: I64
+    stage: Any
     out: Any
 
 
@@ -198,29 +275,41 @@ class Size(IntEnum):
     """Whether control flow is explicit: all lanes always run, as AMD's code has it."""
     WIDTH = 11
     """Lanes of a sub-group; rows may have more."""
+    BATCH = 12
+    """Sub-groups that run together."""
 
 
 @inner
 def opened(table):  # type: ignore[no-untyped-def]
     """The State whose arrays a table lists. What a function does not use of it costs nothing, and functions that
     take the table alone are called in a nanosecond: to hand over sixty arrays took a hundred."""
+    stage = Stage(
+        i32(table, 55),  # access
+        i32(table, 56),  # waits
+        u8(table, 57),  # lanes
+        i64(table, 58),  # granule_end
+        i32(table, 59),  # work
+        i32(table, 60),  # whose
+        i64(table, 61),  # granule
+        u32(table, 62),  # byte_mask
+        u8(table, 63),  # lane_groups
+        u8(table, 64),  # lane_hits
+    )
     out = Recording(
-        i32(table, 45),  # access
-        i32(table, 46),  # waits
-        u8(table, 47),  # lanes
-        i64(table, 48),  # granule_end
-        i32(table, 49),  # work
-        i64(table, 50),  # granule
-        u32(table, 51),  # byte_mask
-        u8(table, 52),  # lane_groups
-        u8(table, 53),  # lane_hits
-        i64(table, 54),  # row_end
-        i32(table, 55),  # row_segment
-        i32(table, 56),  # row_count
-        i32(table, 57),  # piece_subgroup
-        i64(table, 58),  # piece_first
-        i64(table, 59),  # subgroup_accesses
-        i32(table, 60),  # tail
+        i32(table, 65),  # access
+        i32(table, 66),  # waits
+        u8(table, 67),  # lanes
+        i64(table, 68),  # granule_end
+        i32(table, 69),  # work
+        i64(table, 70),  # granule
+        u32(table, 71),  # byte_mask
+        u8(table, 72),  # lane_groups
+        u8(table, 73),  # lane_hits
+        i64(table, 74),  # row_end
+        i32(table, 75),  # row_segment
+        i32(table, 76),  # row_count
+        i64(table, 77),  # subgroup_accesses
+        i32(table, 78),  # tail
     )
     return State(
         i64(table, 0),  # counters
@@ -255,24 +344,35 @@ def opened(table):  # type: ignore[no-untyped-def]
         i64_rows(table, 29),  # barrier_votes
         i64(table, 30),  # segment_count
         i64_rows(table, 31),  # local_counts
-        i32(table, 32),  # path
-        i32(table, 33),  # touched
-        i64(table, 34),  # pending
-        i64(table, 35),  # row_keys
-        i32(table, 36),  # row_values
-        i64(table, 37),  # scratch
-        i64(table, 38),  # requested
-        i64_rows(table, 39),  # lane_lists
-        i64(table, 40),  # listed_addresses
-        u32_rows(table, 41),  # noted
-        i64(table, 42),  # word
-        i64(table, 43),  # in_bank
-        i64(table, 44),  # sizes
+        i32_rows(table, 32),  # path
+        i32_rows(table, 33),  # touched
+        i64_rows(table, 34),  # pending
+        i64(table, 35),  # who
+        i64_rows(table, 36),  # chunks
+        i64_rows(table, 37),  # facts
+        i64_rows(table, 38),  # pattern
+        i64(table, 39),  # pattern_granule
+        u32(table, 40),  # pattern_mask
+        u8(table, 41),  # pattern_groups
+        u8(table, 42),  # pattern_hits
+        i64(table, 43),  # row_keys
+        i32(table, 44),  # row_values
+        i64(table, 45),  # scratch
+        i64(table, 46),  # requested
+        i64_rows(table, 47),  # lane_lists
+        i64(table, 48),  # listed_addresses
+        u32_rows(table, 49),  # noted
+        i64(table, 50),  # word
+        i64(table, 51),  # in_bank
+        i32(table, 52),  # keys
+        i32(table, 53),  # ranks
+        i64(table, 54),  # sizes
+        stage,
         out,
     )
 
 
 def listed(state: State) -> I64:
     """The table of a state's arrays: address, length and columns of each, in the order of the fields."""
-    arrays = [*state[:-1], *state.out]
+    arrays = [*state[:-2], *state.stage, *state.out]
     return np.array([(one.ctypes.data, *one.shape, 1)[:3] for one in arrays], np.int64).reshape(-1)

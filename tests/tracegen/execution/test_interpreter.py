@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
+from experiments.kernels import common_kernels
+from tests.support.compilers import needs_amd, needs_nvidia
 from tests.twins.branching import Branching
 from tests.twins.comparison import differences
 from tests.twins.programs import OF_32_LANES, STRAIGHT, Program, result_format
+from tracegen.executed.targets import lowered
+from tracegen.execution import run
+from tracegen.machine_code.binding import bind
 
 APPROXIMATE = {"SPECIAL"}
 
@@ -47,6 +54,13 @@ def test_each_operation(seed: int, lanes: int) -> None:
     assert not found, explained(program, found, made)
 
 
+@pytest.fixture
+def one_at_a_time(monkeypatch):
+    """Sub-groups run one after another, as in the twin: random programs access the same memory without barriers."""
+    monkeypatch.setattr(run, "BATCH", 1)
+
+
+@pytest.mark.usefixtures("one_at_a_time")
 @pytest.mark.parametrize("lanes", [32, 64])
 @pytest.mark.parametrize("seed", range(4))
 def test_straight_lines(seed: int, lanes: int) -> None:
@@ -59,6 +73,7 @@ def test_straight_lines(seed: int, lanes: int) -> None:
     assert not found, "\n".join(found[:20])
 
 
+@pytest.mark.usefixtures("one_at_a_time")
 @pytest.mark.parametrize("lanes", [32, 64])
 @pytest.mark.parametrize("seed", range(6))
 def test_branches(seed: int, lanes: int) -> None:
@@ -69,3 +84,58 @@ def test_branches(seed: int, lanes: int) -> None:
     code = program.finish(4)
     found = differences(code, (items, 1, 1), program.memory, {program.sink: "f32"}, [program.sink])
     assert not found, "\n".join(found[:20])
+
+
+SMALL = {
+    "spmv_scalar": {"rows": 1 << 10},
+    "softmax_row": {"rows": 8, "columns": 512},
+    "transpose_tiled": {"n": 64},
+    "hist_shared": {"n": 1 << 12},
+}
+"""Loops of other lengths in each lane; barriers and shuffles; local memory; atomic operations."""
+
+
+@pytest.mark.parametrize(
+    ("target", "lanes"),
+    [
+        pytest.param("sm_80", 32, marks=needs_nvidia),
+        pytest.param("gfx90a", 64, marks=needs_amd),
+    ],
+)
+@pytest.mark.parametrize("kernel", SMALL)
+def test_sub_groups_that_run_together_do_what_each_does_alone(
+    kernel: str, target: str, lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    for batch in (1, 3, 4):
+        monkeypatch.setattr(run, "BATCH", batch)
+        (bound,) = bind(common_kernels.KERNELS[kernel](**SMALL[kernel]), target)
+        execution = run.Execution(lowered(bound.code, lanes), bound.launch)
+        recorded = execution.run(np.arange(min(int(np.prod(bound.grid)), 4)))
+        # Rows of work are numbered as they are met.
+        starts = np.concatenate([[0], recorded.row_end])
+        rows = [
+            tuple(
+                sorted(
+                    zip(
+                        recorded.row_segment[begin:end].tolist(),
+                        recorded.row_count[begin:end].tolist(),
+                        strict=True,
+                    )
+                )
+            )
+            for begin, end in itertools.pairwise(starts)
+        ]
+        columns = {
+            name: column.tolist()
+            for name, column in recorded._asdict().items()
+            if isinstance(column, np.ndarray)
+            and name not in ("work", "tail")
+            and name[:4] != "row_"
+        }
+        columns |= {name: [rows[k] for k in getattr(recorded, name)] for name in ("work", "tail")}
+        columns |= {name: np.asarray(one).tolist() for name, one in bound.outputs().items()}
+        made.append(columns)
+    assert made[0]["access"]
+    for others in made[1:]:
+        assert [name for name in made[0] if others[name] != made[0][name]] == []
