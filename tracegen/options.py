@@ -18,7 +18,7 @@ COMPILERS: tuple[Compiler, ...] = get_args(Compiler)
 MEMORY_BYTES = 1 << 30
 DEFAULT_SUBGROUP_SIZE = 32
 MOST_SUBGROUP_SIZE = 1024
-"""Lanes of the largest sub-group for which basic blocks are counted."""
+"""Lanes of the largest sub-group that features are counted for."""
 
 
 def _number_of_groups(context: Any, parameter: Any, text: Any) -> int | None:

@@ -96,7 +96,7 @@ def fit_exactly(
 
     n_axis = len(sizes)
     degrees = np.array([_degrees(at, axis, n_axis) for axis in range(n_axis)])
-    found = (degrees >= 0).all(axis=0)
+    found = np.asarray((degrees >= 0).all(axis=0))
     highest = [int(degrees[axis, found].max(initial=0)) for axis in range(n_axis)]
     grid = np.array(
         [at(steps) for steps in itertools.product(*(range(d + 1) for d in highest))], object
@@ -111,7 +111,7 @@ def fit_exactly(
     }
     made: list[ExactCount | None] = []
     for k in range(len(checked)):
-        part = grid[..., k]
+        part: Any = grid[..., k]
         terms = {powers: part[powers] for powers in np.ndindex(part.shape) if part[powers]}
         one = ExactCount(tuple(names), terms, residues, period)
         made.append(one if found[k] and one.at(larger) == checked[k] else None)
@@ -139,7 +139,7 @@ def _inverse(points: Sequence[int]) -> npt.NDArray[Any]:
     rows = np.full((n, n), Fraction(0), object)
     for k, point in enumerate(points):
         coefficients = [Fraction(1)]
-        for other in points[:k] + points[k + 1 :]:
+        for other in (*points[:k], *points[k + 1 :]):
             shifted = [Fraction(0), *coefficients]
             for j, value in enumerate(coefficients):
                 shifted[j] -= other * value

@@ -163,5 +163,5 @@ def _items(execution: Execution, first: int, n: int) -> Counts:
     total = np.zeros(n, np.int64)
     for address in execution.state.rows.tolist():
         at = (ctypes.c_uint32 * (words * n)).from_address(address + 4 * words * first)
-        total += np.frombuffer(at, np.uint32).reshape(n, words).sum(axis=1, dtype=np.int64)
+        total += np.ctypeslib.as_array(at).reshape(n, words).sum(axis=1, dtype=np.int64)
     return total
