@@ -186,7 +186,7 @@ def test_without_compilers_one_line_names_what_to_install(
 def test_errors_name_the_users_line(
     run_memsim: RunMemsim, scale: tuple[str, ...], tmp_path: Path
 ) -> None:
-    # libclang accepts this text; the compiler for AMD needs to see what is called.
+    # This text is correct OpenCL C; the compiler for AMD needs to see what is called.
     text = TEXT.replace("__kernel void", "float far(float);\n__kernel void", 1)
     (tmp_path / "scale.cl").write_text(text.replace("FACTOR *", "far(FACTOR) *"))
     ended = run_memsim(*scale, "-m", "mi250x")
