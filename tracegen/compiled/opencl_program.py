@@ -143,7 +143,7 @@ def read_program(workload: OpenCLWorkload) -> Program:
     options = read_options(workload.build_options)
     clang = find_clang("nvptx64") or find_clang("amdgcn")
     if clang is None:
-        raise CompilerMissing("OpenCL C needs clang, which is missing", INSTALL_CLANG)
+        raise CompilerMissing("OpenCL C cannot be read without clang", INSTALL_CLANG)
     beside = os.path.abspath(Path(file).parent)
     given = (*options.arguments, str(options.registers_limit), *options.ignored)
     key = cache.key("OpenCL C", clang.identity, source, file, beside, *given)
