@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ def blocks_from_trace(
     where they differ.
 
     Loops are recognised as repeated sequences. Where sub-groups differ only in how often they iterate (the
-    length of a row, the neighbours of a particle), the repeat counts are their means.
+    length of a row, the neighbours of a particle), the repeat counts are their means, and so are the instructions
+    between accesses where only these differ.
 
     per_load : the operations of a trace in the source's order
     ends_with_barrier : whether a group's resources are freed only when all its sub-groups have ended
@@ -73,13 +75,24 @@ def blocks_from_trace(
     repeated = {step.steps[0] for steps in folded for step in _repeats(steps) if _is_single(step)}
     for subgroup, steps in zip(chosen, folded, strict=True):
         shaped = _with_single_turns(steps, repeated)
-        shape = _shape(shaped)
+        shape = _shape(shaped, lambda number: blocks[number].key[1:])
         programs[shape] += int(accesses[subgroup])
         alike.setdefault(shape, []).append(shaped)
     shape, _ = programs.most_common(1)[0]
     same = alike[shape]
     paths = _paths(_shared_steps(trace, steps_of), blocks)
-    return make_program(blocks, list(_mean(same, [1.0] * len(same))), paths)
+
+    def mean_block(numbers: Sequence[int], weights: Sequence[float]) -> int:
+        if len(set(numbers)) == 1:
+            return numbers[0]
+        total: Counter[str] = Counter()
+        for number, weight in zip(numbers, weights, strict=True):
+            for name, count in blocks[number].operations.items():
+                total[name] += count * weight / sum(weights)  # type: ignore[assignment]
+        blocks.append(replace(blocks[numbers[0]], operations=dict(total)))
+        return len(blocks) - 1
+
+    return make_program(blocks, list(_mean(same, [1.0] * len(same), mean_block)), paths)
 
 
 def _shared_steps(
@@ -214,12 +227,18 @@ def _alike(left: Sequence[Step], right: Sequence[Step]) -> bool:
     return len(left) == len(right) and _shape(left) == _shape(right)
 
 
-def _shape(steps: Sequence[Step]) -> Any:
-    """Steps without their counts."""
-    return tuple(_shape(step.steps) if isinstance(step, Repeat) else step for step in steps)
+def _shape(steps: Sequence[Step], named: Callable[[int], Any] = lambda number: number) -> Any:
+    """Steps without their counts. named : what of a block counts"""
+    return tuple(
+        (_shape(step.steps, named),) if isinstance(step, Repeat) else named(step) for step in steps
+    )
 
 
-def _mean(alike: Sequence[Sequence[Step]], weights: Sequence[float]) -> tuple[Step, ...]:
+def _mean(
+    alike: Sequence[Sequence[Step]],
+    weights: Sequence[float],
+    mean_block: Callable[[Sequence[int], Sequence[float]], int] = lambda numbers, _: numbers[0],
+) -> tuple[Step, ...]:
     """Programs of equal shape as one program with the mean repeat counts.
 
     An inner loop's count is weighted by how often the loop around it iterates.
@@ -228,10 +247,10 @@ def _mean(alike: Sequence[Sequence[Step]], weights: Sequence[float]) -> tuple[St
     for column in zip(*alike, strict=True):
         repeats = [step for step in column if isinstance(step, Repeat)]
         if not repeats:
-            steps.append(column[0])
+            steps.append(mean_block([step for step in column if isinstance(step, int)], weights))
             continue
         turns = [weight * step.count for weight, step in zip(weights, repeats, strict=True)]
-        inner = _mean([step.steps for step in repeats], turns)
+        inner = _mean([step.steps for step in repeats], turns, mean_block)
         steps.append(Repeat(inner, sum(turns) / sum(weights)))
     return tuple(steps)
 

@@ -217,6 +217,17 @@ def test_the_program_is_that_of_the_sub_groups_with_accesses() -> None:
     assert times == {("site0",): 2 / 4, (): 1}
 
 
+def test_instructions_between_the_same_accesses_are_means() -> None:
+    """Of three sub-groups with one store each, one computes for long: as much as each does in the mean."""
+    trace = make_trace([[[(0, [k])]] for k in range(3)], ("store",))
+    table = np.array([[10.0], [400.0]])
+    found = blocks_from_trace(
+        trace.replace(work=np.array([0, 1, 0], np.int32), work_table=table, work_kinds=("fma",))
+    )
+    (block,) = in_order(found)
+    assert block.operations == pytest.approx({PREFIX + "fma": 140})
+
+
 ONCE, TWICE = [(0, [0])], [(0, [0]), (0, [4])]
 STOP = [(BARRIER_SITE, [])]
 
