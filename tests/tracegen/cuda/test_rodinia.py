@@ -668,9 +668,7 @@ def test_srad_reads_above_its_image() -> None:
         grid=(4, 3),
         block=(16, 16),
     )
-    with pytest.raises(
-        KernelError, match=r"srad_kernel\.cu:\d+: access .* out of bounds: index -64"
-    ):
+    with pytest.raises(KernelError, match=r"out of bounds: index -64"):
         run(made)
 
 
