@@ -10,7 +10,7 @@ import re
 
 from tracegen.compiled.amd.gcn_opcodes import access_bytes, returns_value
 from tracegen.execution import operations as o
-from tracegen.machine_code.gcn_wave import Wave, by_patterns
+from tracegen.machine_code.gcn_wave import AND, Wave, by_patterns
 
 _SPACES = {
     "global": o.GLOBAL,
@@ -29,6 +29,7 @@ _OPERATIONS = {
     "wrxchg": o.ATOMIC_EXCHANGE, "storexchg": o.ATOMIC_EXCHANGE, "cmpswap": o.ATOMIC_COMPARE, "cmpst": o.ATOMIC_COMPARE,
     "cmpstore": o.ATOMIC_COMPARE, "pk_add": o.ATOMIC_ADD,
 }  # fmt: skip
+_DESCRIPTION = re.compile(r"s\[(\d+):(\d+)\]$")
 _SCALAR_BYTES = 32
 """A scalar load of more is cut in two."""
 
@@ -50,13 +51,23 @@ def _vector(wave: Wave, match: re.Match[str]) -> None:
     unit, kind = match[1], match[2]
     operands = list(wave.parsed.operands)
     opcode, space = wave.parsed.opcode, _SPACES[unit]
-    if unit == "buffer" and kind == "atomic":
+    described = _described(wave, operands) if unit == "buffer" else None
+    if described is not None:
+        space = o.GLOBAL
+    elif unit == "buffer" and kind == "atomic":
         raise wave.unknown("an atomic operation on private memory")
     returns = kind == "atomic" and returns_value(opcode, " ".join(wave.parsed.modifiers))
     returned = operands.pop(0) if returns else None
     data = operands.pop(0) if kind == "load" or unit == "buffer" else ""
     form = o.ADDRESS_64
-    if unit == "buffer":
+    y = wave.parsed.number("offset")
+    if described is not None:
+        a, b = _buffer(wave, operands, described, y, access_bytes(opcode))
+        form, y = o.ADDRESS_32, 0
+        if kind == "load" and "d16" not in opcode:
+            for word in range(max(access_bytes(opcode) // 4, 1)):
+                wave.emit("MOVE", guard=wave.all_of_buffer, d=wave.read(data) + word)
+    elif unit == "buffer":
         a, b = _private_buffer(wave, operands[0], operands[2])
     else:
         a = wave.read(operands.pop(0))
@@ -65,7 +76,6 @@ def _vector(wave: Wave, match: re.Match[str]) -> None:
         b = wave.read(base)
         form = o.ADDRESS_32 if base != "off" and space == o.GLOBAL else o.ADDRESS_64
     x = _modifiers(wave, space, access_bytes(opcode)) | form
-    y = wave.parsed.number("offset")
     if kind == "load":
         wave.emit("LOAD", d=wave.read(data), a=a, b=b, x=x, y=y)
     elif kind == "store":
@@ -75,6 +85,39 @@ def _vector(wave: Wave, match: re.Match[str]) -> None:
         _atomic(
             wave, returned, row, row + access_bytes(opcode) // 4, {"a": a, "b": b, "x": x, "y": y}
         )
+
+
+def _described(wave: Wave, operands: list[str]) -> int | None:
+    """The number of the first of the registers that describe a buffer in memory; None of those that describe private memory, which
+    the driver has filled and the code copies whole."""
+    match = next(match for one in operands if (match := _DESCRIPTION.match(one)))
+    first, last = int(match[1]), int(match[2])
+    return first if last in wave.described else None
+
+
+def _buffer(
+    wave: Wave, operands: list[str], described: int, offset: int, n_bytes: int
+) -> tuple[int, int]:
+    """The offset and the base of an access to a buffer whose bytes are counted, without rows. Lanes beyond its end take no
+    part: what they load is 0."""
+    if "idxen" in wave.parsed.modifiers or "lds" in wave.parsed.modifiers:
+        raise wave.unknown("rows of a buffer, or copies to local memory")
+    description = wave.read(f"s[{described}:{described + 3}]")
+    place = next(k for k, one in enumerate(operands) if _DESCRIPTION.match(one))
+    lane = wave.read(operands[place - 1]) if "offen" in wave.parsed.modifiers else o.ZERO_ROW
+    total, base, limit = wave.temporary(), wave.temporary(2), wave.temporary()
+    some, inside = wave.new_mask(), wave.new_mask()
+    scalar = wave.read(operands[place + 1])
+    wave.emit_always("ADD3", d=total, a=lane, b=scalar, c=wave.constant(offset))
+    wave.emit_always("MOVE", d=base, a=description)
+    wave.emit_always("LOGIC3", d=base + 1, a=description + 1, b=wave.constant(0xFFFF), y=AND)
+    size = wave.constant(n_bytes)
+    least, most = o.GREATER | o.EQUAL, o.LESS | o.EQUAL
+    wave.emit_always("ADD3", d=limit, a=description + 2, b=size, x=o.NEGATE_B)
+    wave.emit_always("COMPARE_U", d=some, a=description + 2, b=size, m=wave.guard, x=least)
+    wave.emit_always("COMPARE_U", d=inside, a=total, b=limit, m=2 * some, x=most)
+    wave.all_of_buffer, wave.guard = wave.guard, 2 * inside
+    return total, base
 
 
 def _private_buffer(wave: Wave, address: str, base: str) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from tracegen.machine_code.gcn_text import Kind, Parsed, number
 _REGISTER = re.compile(r"(v|s|a|ttmp)(?:(\d+)|\[(\d+):(\d+)\])$")
 _USED = re.compile(r"\b([vsa]|ttmp)(?:(\d+)\b|\[\d+:(\d+)\])")
 _MASK = re.compile(r"(vcc|exec)(_lo|_hi)?$")
+_DESCRIBES = re.compile(r"s_(?!mov_b64)\w+ s(?:(\d+)|\[(\d+):(\d+)\])[, ]")
 _TESTS = re.compile(r"s_cbranch_vcc|s_(?!and_saveexec)\w+ .*\bvcc")
 _SIGNED = re.compile(r"(-(?=[va-z|])|neg\()?(\||abs\()?(sext\()?([^|)]*)")
 _PART = re.compile(r"(BYTE|WORD)_(\d)")
@@ -82,11 +83,12 @@ class Wave:
     exec, vcc, scc : masks as sources, 2 * number
     generation : 9 of gfx90a, 11 of gfx1100
     flush : modifiers of arithmetic in 32 bits: FLUSH where subnormal numbers are dropped
-    guard : of the instruction's micro-operations
+    guard : of the instruction's micro-operations;  all_of_buffer : the same before lanes beyond a buffer's end were left out
     number : of the instruction;  successors : numbers of the blocks that may run after this one
     functions : label of a block -> number of its first instruction
     table_entries : scalar registers that hold the address of an entry of the global offset table
     names : rows that stand for operands of a name
+    described : scalar registers that are the last of a buffer's description in memory, not of private memory's
     tests_whole_masks : whether a scalar instruction asks which lanes vcc has, those that are not active too
     """
 
@@ -101,10 +103,14 @@ class Wave:
         count = 0
         self.functions: dict[str, int] = {}
         self.tests_whole_masks = False
+        self.described: set[int] = set()
         for block in code.blocks:
             self.functions[block.label] = count
             count += len(block.instructions)
             for instruction in block.instructions:
+                if (match := _DESCRIBES.match(instruction.text)) is not None:
+                    lowest, highest = match[1] or match[2], match[1] or match[3]
+                    self.described.update(range(int(lowest), int(highest) + 1))
                 self.tests_whole_masks |= _TESTS.match(instruction.text) is not None
                 for kind, one, end in _USED.findall(instruction.text):
                     last[kind] = max(last[kind], int(one or end))
@@ -120,7 +126,7 @@ class Wave:
         """An instruction begins, or the second one of a pair."""
         self.parsed = parsed
         self.unit: Unit = "scalar" if parsed.opcode.startswith("s_") else "vector"
-        self.guard = o.ALWAYS if self.unit == "scalar" else self.exec
+        self.guard = self.all_of_buffer = o.ALWAYS if self.unit == "scalar" else self.exec
         self.first_source = 1
         self.used = 0
         self.masks_used = 0

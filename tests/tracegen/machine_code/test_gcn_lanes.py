@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support import gcn_runs
+from tests.support.compilers import needs_amd
 from tests.tracegen.machine_code.gcn_programs import ARGUMENTS, execute, lanes, machine_code, run
 from tracegen.execution import operations as o
 from tracegen.machine_code.gcn_lowering import lower
@@ -210,3 +212,29 @@ def test_scalar_loads_of_many_registers() -> None:
     assert data[:3].tolist() == [117, 0, 102]
     loads = [row for row in code.table if row[0] == o.OPERATIONS["LOAD"].number]
     assert len(loads) == 2
+
+
+BUFFERS = """
+extern "C" __attribute__((global)) void k(unsigned *in, unsigned *out) {
+  const unsigned l = __builtin_amdgcn_workitem_id_x();
+  __amdgpu_buffer_rsrc_t a = __builtin_amdgcn_make_buffer_rsrc(in, 0, 200, 0x27000);
+  __amdgpu_buffer_rsrc_t b = __builtin_amdgcn_make_buffer_rsrc(out, 0, 100, 0x27000);
+  unsigned x = __builtin_amdgcn_raw_buffer_load_b32(a, 4 * l, 16, 0);
+  unsigned y = __builtin_amdgcn_raw_buffer_load_b8(a, l, 0, 0);
+  __builtin_amdgcn_raw_buffer_store_b32(x + y, b, 4 * l, 0, 0);
+}
+"""
+
+
+@needs_amd
+def test_buffers_that_code_describes() -> None:
+    """What lies beyond a buffer's end is 0, and is not stored."""
+    given = np.arange(64, dtype=np.uint32) + 5
+    for target in ("gfx90a", "gfx1100"):
+        code = gcn_runs.compiled(BUFFERS, target, ["k"])["k"]
+        assert any(one.opcode.startswith("buffer") for block in code.blocks for one in block.instructions)  # fmt: skip
+        arrays = {"in": given, "out": np.zeros(64, np.uint32)}
+        found = gcn_runs.executed(code, arrays, ["in", "out"])["out"]
+        lane = np.arange(64)
+        loaded = np.where(4 * lane + 16 + 4 <= 200, given[np.minimum(lane + 4, 63)], 0)
+        assert np.array_equal(found, np.where(lane < 25, loaded + given.view(np.uint8)[:64], 0))
