@@ -7,8 +7,8 @@ an index where it is added to a pointer, and may be a pointer where it stands fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from tracegen.execution.slicing import _WHOLE as WHOLE
 from tracegen.execution.slicing import _change as change
 from tracegen.execution.slicing import _uses
 from tracegen.execution.slicing import _widths as widths
-
-if TYPE_CHECKING:
-    from tracegen.execution.run import Launch
 
 _BY_NUMBER = {operation.number: operation for operation in OPERATIONS.values()}
 _LOADED, _MIXED, _FIRST = 1, 2, 4
@@ -79,9 +76,17 @@ _NOTHING = _Value()
 _Values = dict[int, _Value]
 
 
-def bases(code: Code, launch: Launch) -> list[int]:
-    """Of each access of the code the array that it must stay in, by its number among the launch's regions; -1 if that is not known."""
-    flow = _Flow(code, launch)
+def bases(
+    code: Code,
+    arrays: Sequence[int],
+    pointers: Mapping[tuple[int, int], int],
+    specials: Mapping[str, int],
+) -> list[int]:
+    """Of each access of the code the array that it must stay in, by its number; -1 if that is not known.
+
+    arrays : their addresses;  pointers, specials : see tracegen.execution.run.Launch
+    """
+    flow = _Flow(code, arrays, pointers, specials)
     if not flow.first:
         return [-1] * int(
             np.isin(code.table[:, 0], [OPERATIONS[one].number for one in _ACCESSES]).sum()
@@ -126,20 +131,22 @@ def _join(entering: dict[int, _Values], at: int, more: _Values) -> bool:
 class _Flow:
     """The transfer of values by micro-operations. first : what rows hold before the first one"""
 
-    def __init__(self, code: Code, launch: Launch) -> None:
-        self.code, self.n_region = code, len(launch.regions)
+    def __init__(
+        self,
+        code: Code,
+        arrays: Sequence[int],
+        pointers: Mapping[tuple[int, int], int],
+        specials: Mapping[str, int],
+    ) -> None:
+        self.code, self.n_region = code, len(arrays)
         self.executing = 2 * next(iter(code.masks), -1)
-        at = {one.extent.base_bytes: k for k, one in enumerate(launch.regions)}
-        self.places = {
-            place: _FIRST << at[one] for place, one in launch.pointers.items() if one in at
-        }
+        at = {address: k for k, address in enumerate(arrays)}
+        self.places = {place: _FIRST << at[one] for place, one in pointers.items() if one in at}
         bits = {
             row: self.places.get((bank, offset), 0) for row, (bank, offset) in code.banks.items()
         }
         for row, name in code.specials.items():
-            low, high = (
-                launch.specials.get(name.partition("@")[0] + half, 0) for half in ("@lo", "@hi")
-            )
+            low, high = (specials.get(name.partition("@")[0] + half, 0) for half in ("@lo", "@hi"))
             if name.endswith("@lo") and low | high << 32 in at:
                 bits[row] = _FIRST << at[low | high << 32]
             elif name == "arguments_low":

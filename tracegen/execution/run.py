@@ -279,7 +279,8 @@ class Execution:
 
     def _state(self, is_access: npt.NDArray[np.bool_]) -> State:
         code, launch, n = self.code, self.launch, self.n_subgroup
-        own = bases(code, launch)
+        arrays = [one.extent.base_bytes for one in launch.regions]
+        own = bases(code, arrays, launch.pointers, launch.specials)
         lanes, row_bytes = code.lanes, 4 * code.lanes * self.together
         n_batch = -(-n // self.together)
         memory = self._aligned(n_batch * (code.n_rows + 4) * row_bytes)
