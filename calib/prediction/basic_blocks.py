@@ -7,7 +7,7 @@ one block follows another.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -199,9 +199,9 @@ def _length(steps: tuple[Step, ...]) -> float:
 
 def _pairs(
     steps: tuple[Step, ...],
-) -> tuple[Counter[tuple[int, int]], int | None, int | None]:
+) -> tuple[dict[tuple[int, int], float], int | None, int | None]:
     """Counts of consecutive blocks within a list of steps, and its first and last block."""
-    total: Counter[tuple[int, int]] = Counter()
+    total: dict[tuple[int, int], float] = defaultdict(float)
     first: int | None = None
     last: int | None = None
     for step in steps:

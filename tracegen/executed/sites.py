@@ -37,7 +37,9 @@ class Sites:
     def __init__(self, bound: BoundKernel, code: Code, places: list[int]) -> None:
         self.bound, self.code, self.places = bound, code, places
         self.instructions = [one for block in bound.code.blocks for one in block.instructions]
-        self.regions = [(region.extent.name, region.hidden) for region in bound.launch_to_read.regions]
+        self.regions = [
+            (region.extent.name, region.hidden) for region in bound.launch_to_read.regions
+        ]
         is_access = [row for row in code.table.tolist() if row[0] in _ACCESSES]
         self.flags = [(row[0], row[9]) for row in is_access]
         self.met: dict[int, int] = {}
