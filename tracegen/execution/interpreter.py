@@ -1,8 +1,9 @@
 """The interpreter of micro-operations.
 
-Groups run one after another, their sub-groups in order, each until it ends or waits at a barrier. Of a sub-group the lanes at the
-lowest micro-operation go next, together, as NVIDIA's and AMD's compilers both allow. The readable twin, which is the
-specification, is tests/twins/execution.py.
+Groups run one after another, and so do the batches of their sub-groups, each until all have ended or wait at a barrier. Of a
+batch the sub-groups, and of a sub-group the lanes, at the lowest micro-operation go next, together, as NVIDIA's and AMD's
+compilers both allow: each sub-group does what it would do alone. The readable twin, which is the specification for batches of
+one, is tests/twins/execution.py.
 """
 
 from __future__ import annotations

@@ -567,12 +567,13 @@ def _local(listed, at, active, size):
     counts = state.local_counts[state.table[at, _Z] & 0xFFFFF]
     place, lane = np.int64(state.table[at, _PLACE]), lowest(active)
     first, facts = scratch[lane], state.facts[place]
+    phase = np.int64(3 if size <= 4 else 7 if size == 8 else 31)
     counts[0] += 1
     counts[1] += 1
     # Where all addresses move by the same, so do the banks, and all are checked by their bounds.
     if (
         facts[_ACTIVE] == active
-        and facts[_PHASE] == first & 31
+        and facts[_PHASE] == first & phase
         and _deviates(state, active, place, first) == 0
         and first + facts[_LEAST] >= 0
         and first + facts[_MOST] <= n_bytes
@@ -593,6 +594,7 @@ def _local(listed, at, active, size):
         passes = _passes(state, active, size, lane)
         counts[2] += passes
         _remember(state, active, place, first)
+        facts[_PHASE] = first & phase
         facts[_LEAST], facts[_MOST], facts[_CONFLICTS] = least - first, most - first + size, passes
     for one in range(state.sizes[_LANES]):
         scratch[one] += host
