@@ -9,6 +9,7 @@ which of them work.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.execution.code import Code
@@ -85,7 +86,7 @@ def _lower_one(wave: Wave) -> None:
         raise wave.unknown()
 
 
-_STAGES = defaultdict(
+_STAGES: defaultdict[str, tuple[Callable[[Wave], bool], ...]] = defaultdict(
     lambda: (access,),
     {"s": (control, access, scalar, arithmetic), "v": (packed, matrices, special, arithmetic)},
 )
