@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from memsim.commands.export import export
 from memsim.errors import MemsimError, ResultError
 from memsim.montecarlo.result import Replay
 from memsim.report.access_csv import site_csv
 from memsim.report.cachegrind import site_events, write
 from memsim.report.summary import summarise
 from tests.support.fake_replay import USER_SOURCE, fake_dataset
+from tracegen.commands.export import export
 
 LINES = {11: ["rowptr[i]"], 12: ["rowptr[i+1]"], 13: ["val[jj]", "ind[jj]", "x[ind[jj]]", "y[i]"]}
 
