@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -159,9 +158,4 @@ class _Counter:
 
 def _items(execution: Execution, first: int, n: int) -> Counts:
     """(n,) the sums over lanes and sub-groups of counters in n rows."""
-    words = execution.code.lanes
-    total = np.zeros(n, np.int64)
-    for address in execution.state.rows.tolist():
-        at = (ctypes.c_uint32 * (words * n)).from_address(address + 4 * words * first)
-        total += np.ctypeslib.as_array(at).reshape(n, words).sum(axis=1, dtype=np.int64)
-    return total
+    return execution.rows(first, n).sum(axis=(0, 2), dtype=np.int64)

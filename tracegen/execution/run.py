@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import tempfile
 import time
@@ -252,6 +253,16 @@ class Execution:
             if progress is not None:
                 progress(position)
         return _recorded(state, time.perf_counter() - begin)
+
+    def rows(self, first: int, n: int) -> npt.NDArray[np.uint32]:
+        """(n_subgroup, n, lanes) what n rows hold after a run; those of the last group that a sub-group's place had."""
+        lanes = self.code.lanes
+        between = 4 * lanes * self.together
+        held = []
+        for address in self.state.rows.tolist():
+            at = (ctypes.c_uint8 * (between * n)).from_address(address + between * first)
+            held.append(np.ndarray((n, lanes), np.uint32, at, strides=(between, 4)))
+        return np.array(held)
 
     @property
     def needs_values(self) -> bool:
