@@ -158,4 +158,4 @@ class _Counter:
 
 def _items(execution: Execution, first: int, n: int) -> Counts:
     """(n,) the sums over lanes and sub-groups of counters in n rows."""
-    return execution.rows(first, n).sum(axis=(0, 2), dtype=np.int64)
+    return np.asarray(execution.rows(first, n).sum(axis=(0, 2), dtype=np.int64))

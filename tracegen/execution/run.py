@@ -261,7 +261,7 @@ class Execution:
         held = []
         for address in self.state.rows.tolist():
             at = (ctypes.c_uint8 * (between * n)).from_address(address + between * first)
-            held.append(np.ndarray((n, lanes), np.uint32, at, strides=(between, 4)))
+            held.append(np.ndarray((n, lanes), np.uint32, memoryview(at), strides=(between, 4)))
         return np.array(held)
 
     @property

@@ -403,10 +403,10 @@ from memsim.machine.file import load_machine
 
 spec = sys.argv[1]
 static = tracegen.trace(tracegen.load_kernel(spec + "transpose.py:tiled", {"n": "80"}),
-                        load_machine("v100"))
+                        load_machine("v100"), tracer="polyhedral")
 try:
     tracegen.trace(tracegen.load_kernel(spec + "histogram.py:histogram", {"n": "4096"}),
-                   load_machine("v100"))
+                   load_machine("v100"), tracer="instrumented")
     needed = False
 except OpenCLError:
     needed = True
