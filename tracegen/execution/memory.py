@@ -118,10 +118,6 @@ def access(listed, subgroup, at, kind, active):
     stride, facts = np.int64(4), state.facts[np.int64(table[at, _PLACE])]
     if space == _GENERIC:
         facts[_ACTIVE] = 0  # what is remembered is of one memory
-    if active & ~local & ~private:
-        fault = _global(listed, subgroup, at, kind, active & ~local & ~private, x, size)
-        if fault != 0:
-            return fault
     if local:
         if space == _GENERIC:
             facts[_ACTIVE] = 0
@@ -137,7 +133,9 @@ def access(listed, subgroup, at, kind, active):
             return fault
         if not x & _SKIPPED:
             _transfer(listed, subgroup, at, kind, private, x, size, stride)
-    return np.int64(0)
+    # The last, for it changes the addresses of all lanes.
+    rest = active & ~local & ~private
+    return _global(listed, subgroup, at, kind, rest, x, size) if rest else np.int64(0)
 
 
 @inner
@@ -596,8 +594,11 @@ def _local(listed, at, active, size):
         _remember(state, active, place, first)
         facts[_PHASE] = first & phase
         facts[_LEAST], facts[_MOST], facts[_CONFLICTS] = least - first, most - first + size, passes
+    # Addresses of other lanes may be of other memories.
+    every = np.int64(state.table[at, _X]) & 7 == _LOCAL
     for one in range(state.sizes[_LANES]):
-        scratch[one] += host
+        if every or active >> one & 1:
+            scratch[one] += host
     return np.int64(0)
 
 
