@@ -161,7 +161,9 @@ def figure_8(out: Path, quick: bool) -> Figure:
 
 def _measured(workload: Any, machine: Machine, trials: int, seconds: float) -> Kernel:
     wave = machine.n_cores * (machine.residency.max_items // BLOCK)
-    trace = tracegen.trace(workload, machine, groups=2 * wave)
+    # The paper traces the source. Of OpenCL C only the machine code can be traced, that of another GPU for a C2050.
+    tracer = "auto" if isinstance(workload, tracegen.OpenCLWorkload) else "instrumented"
+    trace = tracegen.trace(workload, machine, groups=2 * wave, tracer=tracer)
     settings = PredictOptions(trials=trials, seed=SEED, jobs=usable_cores())
     predicted = predict([trace], machine, settings)
     assert predicted.replay is not None  # it is in every mode but `paper`

@@ -14,8 +14,11 @@ from experiments.kernels.polybench import factorisations, moments, products, vec
 from experiments.kernels.polybench.building import near
 from experiments.kernels.rodinia import elimination, paths
 from memsim.errors import KernelError
+from memsim.machine import load_machine
+from tests.support.compilers import needs_nvidia
 from tests.support.instrumented_runs import run_traced
 from tracegen.devices import choice as opencl
+from tracegen.executed.launches import checked
 from tracegen.instrumented.host import prepare
 from tracegen.instrumented.launch import LoopyLaunch
 from tracegen.instrumented.run import DeviceRun
@@ -87,13 +90,18 @@ def test_factors_are_those_of_scipy() -> None:
         (graphs.spmv, {"n": 300, "degrees": "power"}),
         (graphs.bfs_level, {"n": 700}),
         (graphs.bfs_level, {"n": 300, "degrees": "geometric", "level": 1}),
-        (graphs.merge_pass, {"n": 3000}),
     ],
 )
 def test_graphs(make: Callable[..., Any], settings: dict[str, Any]) -> None:
     workload = make(**settings)
     _, outputs = run_traced(workload)
     workload.check(outputs)
+
+
+@needs_nvidia
+def test_merged_runs() -> None:
+    """In OpenCL C, whose machine code is run."""
+    checked(graphs.merge_pass(n=3000), load_machine("a100"), TraceOptions())
 
 
 def test_degrees_have_the_specified_mean() -> None:
