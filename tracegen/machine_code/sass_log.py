@@ -25,7 +25,8 @@ ENTRY_BYTES, ADDRESSES_BYTES = 8, 8 * 32
 _HEAD_BYTES = 64
 _BYTES = 1 << 25
 """Of the whole log, unless the longest basic block needs more."""
-_FEWEST_STEPS, _MOST_STEPS = 2, 1 << 14
+_FEWEST_STEPS, _MOST_STEPS = 8, 1 << 14
+"""Sub-groups that run together take their steps at once, or none: there must be more steps than such sub-groups."""
 
 
 def address_operand(sass: Sass) -> Operand | None:
