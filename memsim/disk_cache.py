@@ -137,26 +137,23 @@ def fingerprint(parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def load(kind: str, key: str, *, only_own: bool = False) -> Any:
-    """The content saved under a fingerprint; None if there is no usable file.
-
-    only_own : whether a file that somebody else may have written is no usable one
-    """
-    content = load_bytes(kind, key, only_own=only_own)
+def load(kind: str, key: str) -> Any:
+    """The content saved under a fingerprint; None if there is no usable file."""
+    content = load_bytes(kind, key)
     try:
         return None if content is None else json.loads(content)
     except (ValueError, RecursionError):
         return None
 
 
-def load_bytes(kind: str, key: str, *, only_own: bool = False) -> bytes | None:
+def load_bytes(kind: str, key: str) -> bytes | None:
     """As `load`, but the content is not read from JSON."""
     where = folder(kind)
     if where is None:
         return None
     path = where / f"{key}.json"
     try:
-        if path.stat().st_size > MOST_FILE_BYTES or (only_own and not is_own(path)):
+        if path.stat().st_size > MOST_FILE_BYTES:
             return None
         data = path.read_bytes()
     except OSError:

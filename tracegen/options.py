@@ -24,7 +24,11 @@ MOST_SUBGROUP_SIZE = 1024
 def _number_of_groups(context: Any, parameter: Any, text: Any) -> int | None:
     import click
 
-    return None if text is None else click.IntRange(min=1).convert(text, parameter, context)
+    try:
+        return None if text is None else click.IntRange(min=1).convert(text, parameter, context)
+    except click.BadParameter:
+        rule = f"must be a number of at least 1, got {str(text)[:20]}"
+        raise click.BadParameter(rule, context, parameter) from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -486,8 +486,7 @@ def name_of(s: Step) -> str:
 @operation("DIVISION_CHECK")
 def division_check(s: Step) -> None:
     a, b = s.u("a") >> 23 & 255, s.u("b") >> 23 & 255
-    is_zero = s.u("a") & 0x7FFFFFFF == 0
-    fast = (b > 1) & (b < 253) & (a < 255) & ((a > 24) | is_zero) & (abs(a - b) < 125)
+    fast = (b > 1) & (b < 253) & (a < 255) & (a > 24) & (abs(a - b) < 125)
     s.put_mask(~fast.astype(bool))
 
 

@@ -44,17 +44,19 @@ def target_of(machine: Machine | None, options: TraceOptions) -> Target:
         if own in amd_tools().clang.targets:
             return Target(own, lanes)
         return Target(
-            _LATEST_AMD, lanes, _stands_in(machine, _LATEST_AMD, f"clang does not know {own}")
+            _LATEST_AMD,
+            lanes,
+            _stands_in(machine, _LATEST_AMD, lanes, f"clang does not know {own}"),
         )
     if own and (number(own) >= number(OLDEST_READ) or own in nvidia_tools().ptxas.targets):
         return Target(own, lanes)
     why = f"NVIDIA's compilers do not know {own}" if own else "there is no compiler for it"
-    return Target(OLDEST_READ, lanes, _stands_in(machine, OLDEST_READ, why))
+    return Target(OLDEST_READ, lanes, _stands_in(machine, OLDEST_READ, lanes, why))
 
 
-def _stands_in(machine: Machine, target: str, why: str) -> str:
+def _stands_in(machine: Machine, target: str, lanes: int, why: str) -> str:
     return (
-        f"The instructions are those of {target}, in sub-groups of {machine.subgroup_size} lanes: the machine code of"
+        f"The instructions are those of {target}, in sub-groups of {lanes} lanes: the machine code of"
         f" {machine.name} cannot be had, as {why}."
     )
 

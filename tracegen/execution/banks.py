@@ -20,37 +20,11 @@ them. A 15 x 15 convolution on an MI250X then took 10.1 ms, for which 64 cycles 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 
 from memsim.compile import hot
 
 BANKS = 32
-WORD_BYTES = 4
-
-
-class Conflicts(NamedTuple):
-    """The conflicts of an access to local memory.
-
-    passes : of 4 bytes a lane each, that they add to it; the mean over the sub-groups with a lane that makes it
-    share : of a group's sub-groups that have such a lane, at the times at which some have
-    """
-
-    passes: float
-    share: float = 1.0
-
-
-def words_a_lane(size_bytes: int) -> int:
-    """The words that an access takes of each lane: a power of two, at most 32."""
-    return min(1 << max(size_bytes // WORD_BYTES - 1, 0).bit_length(), BANKS)
-
-
-def would_access(noted: npt.NDArray[Any], lanes: int) -> int:
-    """Accesses of sub-groups, if all of a group made one whenever some do; noted : as of `added_passes`"""
-    times = int(np.count_nonzero(noted.any(axis=1)))
-    return times * -(-int(noted.shape[1]) // lanes)
 
 
 @hot

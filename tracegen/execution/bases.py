@@ -15,11 +15,7 @@ import numpy as np
 from tracegen.execution import operations as o
 from tracegen.execution.code import ARGUMENTS, Code
 from tracegen.execution.operations import ALWAYS, OPERATIONS, MicroOperation
-from tracegen.execution.slicing import _PARTIAL as PARTIAL
-from tracegen.execution.slicing import _WHOLE as WHOLE
-from tracegen.execution.slicing import _change as change
-from tracegen.execution.slicing import _uses
-from tracegen.execution.slicing import _widths as widths
+from tracegen.execution.slicing import PARTIAL, WHOLE, change, uses_of, widths
 
 _BY_NUMBER = {operation.number: operation for operation in OPERATIONS.values()}
 _LOADED, _MIXED, _FIRST = 1, 2, 4
@@ -92,7 +88,7 @@ def bases(
             np.isin(code.table[:, 0], [OPERATIONS[one].number for one in _ACCESSES]).sum()
         )
     rows = [MicroOperation(*numbers) for numbers in code.table.tolist()]
-    following = [use.successors for use in _uses(code)]
+    following = [use.successors for use in uses_of(code)]
     starts = {to for k, ends in enumerate(following) for to in ends if to != k + 1 or len(ends) > 1}
     entering = {0: flow.first}
     found: dict[int, int] = {

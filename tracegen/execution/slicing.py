@@ -45,9 +45,9 @@ _ROOTS = frozenset(
 """Operations that are needed for what they do, not for what they write."""
 _WAITS = frozenset(("WAIT_SLOTS", "WAIT_COUNT", "COPIES_END", "WAIT_COPIES"))
 _ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
-_WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE_WHOLE"))
+WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE_WHOLE"))
 """What these write, they write in all lanes, whatever the guard."""
-_PARTIAL = frozenset(("WRITE_LANE", "PERMUTE_LANES"))
+PARTIAL = frozenset(("WRITE_LANE", "PERMUTE_LANES"))
 """These may keep what stands in the row."""
 _X, _Y, _Z = (MicroOperation._fields.index(name) for name in "xyz")
 
@@ -84,7 +84,7 @@ def sliced(code: Code, *, global_values: bool = False, accesses: bool = True) ->
     accesses : False leaves out accesses, too, and waits for them: what is left decides where lanes go. Stores and atomic
         operations stay where a needed load may read global memory, so that the interpreter notes what both access
     """
-    uses = list(_uses(code))
+    uses = list(uses_of(code))
     needed_spaces: set[int] = {o.GLOBAL} if global_values else set()
     roots, stay = (_ROOTS, _ACCESSES) if accesses else (_ROOTS - _WAITS, frozenset())
     while True:
@@ -100,7 +100,7 @@ def sliced(code: Code, *, global_values: bool = False, accesses: bool = True) ->
     return _without(code, uses, needed, stay)
 
 
-def _uses(code: Code) -> Iterator[_Use]:
+def uses_of(code: Code) -> Iterator[_Use]:
     block = OPERATIONS["BLOCK"].number
     starts = {at: to for at, to in code.places.items() if code.table[to, 0] == block}
     # Calls end basic blocks, so lanes return to the beginning of one, whose address the caller has as a constant.
@@ -124,7 +124,7 @@ def _uses(code: Code) -> Iterator[_Use]:
         def rows(first: int, count: int) -> int:
             return ((1 << count) - 1) << first if first >= o.FIRST_ROW else 0
 
-        written, read, values = _widths(name, row)
+        written, read, values = widths(name, row)
         writes = _sum(rows(getattr(row, field), count) for field, count in written.items())
         writes |= _sum(mask(getattr(row, field)) for field in operation.masks_written)
         reads = _sum(rows(getattr(row, field), count) for field, count in read.items())
@@ -135,16 +135,16 @@ def _uses(code: Code) -> Iterator[_Use]:
         works_alone = (
             executing >= 0
             and row.guard not in (ALWAYS, executing ^ 1)
-            and name not in _WHOLE
+            and name not in WHOLE
             and name != "WRITE_LANE"
         )
         everywhere = reads if executing >= 0 else 0
         if (works_alone or name == "READ_FIRST_LANE") or _is_within(name, row, executing):
             everywhere = masks_read
-        keeps = row.guard not in (ALWAYS, executing) and name not in _WHOLE
+        keeps = row.guard not in (ALWAYS, executing) and name not in WHOLE
         keeps = (
             keeps
-            or name in _PARTIAL
+            or name in PARTIAL
             or (name == "LOAD" and row.x & (o.HIGH_HALF | o.KEEP_HALF) != 0)
         )
         if row.guard == executing and writes >> code.n_rows:
@@ -159,7 +159,7 @@ def _uses(code: Code) -> Iterator[_Use]:
             following = ()
         yield _Use(
             name, writes, 0 if keeps else writes, reads, stored, row.x & 7 if name in _ACCESSES else -1, following,
-            works_alone, everywhere, bool(writes & mask(executing >> 1)), *_change(name, row, executing),
+            works_alone, everywhere, bool(writes & mask(executing >> 1)), *change(name, row, executing),
         )  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def _is_within(name: str, row: MicroOperation, executing: int) -> bool:
     return name.startswith("COMPARE") and row.m == executing and combined
 
 
-def _change(name: str, row: MicroOperation, executing: int) -> tuple[bool, bool]:
+def change(name: str, row: MicroOperation, executing: int) -> tuple[bool, bool]:
     """Whether a new exec has no lanes that the old one has not, and whether it has all of those."""
     if name != "MASK_LOGIC3" or executing not in (row.m, row.n):
         return False, False
@@ -188,9 +188,7 @@ def _sum(parts: Iterator[int]) -> int:
     return total
 
 
-def _widths(
-    name: str, row: MicroOperation
-) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+def widths(name: str, row: MicroOperation) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
     """How many rows an operation writes, reads, and reads as values of an access, by field."""
     operation = _BY_NUMBER[row.op]
     written, read = dict(operation.rows_written), dict(operation.rows_read)
@@ -306,7 +304,7 @@ def address_loads(code: Code) -> list[frozenset[int]]:
 
     Which lanes work, as guards and AMD's exec say, is no part of an address, and lanes that work read what such lanes wrote.
     """
-    uses = list(_uses(code))
+    uses = list(uses_of(code))
     executing = next(iter(code.masks), -1)
     guards = [int(guard) >> 1 for guard in code.table[:, 1]]
     lanes = [1 << code.n_rows + guard | 1 << code.n_rows + max(executing, 0) for guard in guards]
@@ -333,7 +331,7 @@ def address_loads(code: Code) -> list[frozenset[int]]:
                 found[number_of[k]] |= read
                 read = 1 << number_of[k] if use.name != "STORE" else 0
             half = use.name == "LOAD" and code.table[k, _X] & (o.HIGH_HALF | o.KEEP_HALF)
-            merges = half or use.name in _PARTIAL
+            merges = half or use.name in PARTIAL
             kills = use.writes if guards[k] == executing and not merges else use.kills
             for variable in _bits(use.writes):
                 before = 0 if kills >> variable & 1 else here.get(variable, 0)

@@ -437,11 +437,11 @@ def _holds(a, b, x):
 def _needs_slow_division(a, b):
     """FCHK: exponents of numerator and denominator beyond the range in which NVIDIA's division is exact without scaling.
 
-    The bounds are those that the subroutine behind it tests again, see the code that ptxas emits for a division.
+    The bounds are those that the subroutine behind it tests again, see the code that ptxas emits for a division. A numerator of
+    zero is beyond, too: the fast path adds 0 to the quotient, which would lose the sign of -0.
     """
     ea, eb = a >> 23 & 255, b >> 23 & 255
-    zero = a & 0x7FFFFFFF == 0
-    inside = 1 < eb < 253 and ea < 255 and (ea > 24 or zero) and -125 < ea - eb < 125
+    inside = 1 < eb < 253 and 24 < ea < 255 and -125 < ea - eb < 125
     return not inside
 
 

@@ -36,12 +36,9 @@ def _our_code(rooms: tuple[Path, ...]) -> str:
     return disk_cache.fingerprint(path.read_text(encoding="utf-8") for path in files)
 
 
-def load(key: str, *names: str, only_own: bool = False) -> Any:
-    """The content saved under a key; None if there is none, it is damaged, or lacks a text of these names.
-
-    only_own : see `disk_cache.load`: for what is run
-    """
-    content = disk_cache.load(KIND, key, only_own=only_own)
+def load(key: str, *names: str) -> Any:
+    """The content saved under a key; None if there is none, it is damaged, or lacks a text of these names."""
+    content = disk_cache.load(KIND, key)
     if not isinstance(content, dict):
         return None
     return content if all(isinstance(content.get(name), str) for name in names) else None

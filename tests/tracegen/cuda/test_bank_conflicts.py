@@ -13,7 +13,7 @@ import memsim
 import tracegen
 from memsim.trace import Trace
 from tests.support.cuda_kernels import needs_clang, workload
-from tracegen.execution.banks import BANKS, added_passes, words_a_lane
+from tracegen.execution.banks import BANKS, added_passes
 
 TRANSPOSED = """
 __global__ void k(const float *x, float *y) {
@@ -33,6 +33,11 @@ __global__ void k(const TYPE *x, TYPE *y) {
   y[i] = t[i * STRIDE % 64];
 }
 """
+
+
+def words_a_lane(size_bytes: int) -> int:
+    """The words that an access takes of each lane: a power of two, at most 32."""
+    return min(1 << max(size_bytes // 4 - 1, 0).bit_length(), BANKS)
 
 
 def totals(trace: Trace) -> dict[str, float]:
