@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from calib.prediction.throughputs import cycles_of
+from calib.prediction.throughputs import STANDS_IN, cycles_of
 from memsim.machine import Machine
 
 PREFIX = "issued_"
@@ -52,6 +52,11 @@ _LOAD_STORE = {
     _CONFLICT: 1.0,
 }
 """Passes of the local memory's banks, 4 bytes a lane each; those that conflicts add are counted apart."""
+
+RATES = frozenset(
+    {*_THROUGHPUT.values(), *STANDS_IN, *STANDS_IN.values(), SLOTS, "scattered_lanes"}
+)
+"""The [throughputs] of a machine that decide a predicted time; a machine file may list others."""
 
 
 def is_issued(operations: Iterable[str]) -> bool:

@@ -18,7 +18,7 @@ from memsim.machine import Machine
 
 Operations = Mapping[str, float]
 
-_OTHERWISE = {
+STANDS_IN = {
     "fp16_fma": "fp32_fma",
     "global_load": "load_store_lanes",
     "global_store": "load_store_lanes",
@@ -62,8 +62,8 @@ def missing(machine: Machine, operations: Iterable[str]) -> list[str]:
 
 def _name(machine: Machine, operation: str) -> str:
     """The throughput that an operation takes; where the machine lists none, the last that would do."""
-    while operation in _OTHERWISE and not machine.throughputs.get(operation):
-        operation = _OTHERWISE[operation]
+    while operation in STANDS_IN and not machine.throughputs.get(operation):
+        operation = STANDS_IN[operation]
     return operation
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calib.prediction.basic_blocks import Program
-from calib.prediction.machine_pipes import PREFIX
+from calib.prediction.machine_pipes import PREFIX, RATES
 from calib.words import shown, whole
 from memsim.errors import MachineError, MemsimError
 from memsim.machine import Level, Machine
@@ -126,14 +126,17 @@ def _changed(machine: Machine, part: str, name: str, value: str) -> Machine:
                     level, bandwidth_bytes_per_cycle=level.bandwidth_bytes_per_cycle * times
                 ),
             )
-        if name in machine.throughputs:
+        if name in RATES and name in machine.throughputs:
             rates = {**machine.throughputs, name: machine.throughputs[name] * times}
             return machine.replace(throughputs=rates)
     known = ", ".join(
         [
             *("blocks_per_core=4", "registers=40", *_ALONE),
             *(f"{name}=64KiB" for name in levels),
-            *(f"{name}=2x" for name in (*levels, "dram", *machine.throughputs)),
+            *(
+                f"{name}=2x"
+                for name in (*levels, "dram", *(one for one in machine.throughputs if one in RATES))
+            ),
         ]
     )
     raise WhatIfError(
