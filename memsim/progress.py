@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 Listener = Callable[[str, int, int], object]
 """Called with (what is being done, steps done, steps in all or 0 where their number is not known)."""
 
-COMPILING = "compiling memsim's loops, once for this computer (a minute or two)"
+COMPILING = "compiling memsim's loops, once for this computer (a few minutes)"
 AT_ONCE = frozenset({COMPILING})
 """Work that is rare and long: whoever shows reports says so when it begins."""
 

@@ -90,9 +90,10 @@ def number(row: Any, k: int) -> str:
 def show_costs(costs: Sequence[Mapping[str, Any]]) -> None:
     for cost in costs:
         size = ", ".join(f"{name}={value}" for name, value in cost["size"].items())
+        at = f"{size}: " if size else ""
         requests = ", ".join(f"{n:,.0f} {what}" for what, n in cost["requests"].items())
         units = ", ".join(f"{u} {c:,.0f}" for u, c in cost["busy_cycles_per_core"].items())
-        click.echo(f"{size}: requests by sub-groups: {requests}; busy cycles per core: {units}")
+        click.echo(f"{at}requests by sub-groups: {requests}; busy cycles per core: {units}")
         if cost["without"]:
             click.echo(f"  without {', '.join(cost['without'])}, whose counts are unknown")
 
