@@ -81,7 +81,8 @@ def _shown(check: Check, width: int, columns: int) -> str:
     parts = [check.found, *([f"-> {check.mend}"] if check.mend else [])]
     if not columns:
         return lead + f"\n{' ' * len(lead)}".join(parts)
-    beside = columns - len(lead) >= LEAST_TEXT
+    longest = max(map(len, f"{check.found} {check.mend}".split()), default=0)
+    beside = columns - len(lead) >= max(LEAST_TEXT, longest)
     indent = " " * (len(lead) if beside else 8)
     firsts = [lead, indent] if beside else [f"{_MARKS[check.status]:<8}", indent, indent]
     texts = parts if beside else [check.name, *parts]
