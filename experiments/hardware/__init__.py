@@ -13,8 +13,6 @@ from experiments.hardware.laplacian_fetch import mi250x_laplacian
 from experiments.hardware.matmul_steps import matmul_steps
 from experiments.hardware.pointer_chase import latency
 from experiments.hardware.profiled_stencil import v100_profile
-from experiments.hardware.recorded_order import recorded_order
-from experiments.hardware.snapshot_errors import snapshots
 from experiments.hardware.star13_volumes import v100_points
 from experiments.hardware.stencil_volumes import v100_stencil
 from experiments.hardware.tuned_kernels import tuned_convolution, tuned_dedispersion
@@ -28,12 +26,10 @@ FIGURES: Mapping[str, MakeFigure] = {
     "v100-points": v100_points,
     "h100-stencil": h100_stencil,
     "h100-points": h100_points,
-    "snapshots": snapshots,
     "mi250x-laplacian": mi250x_laplacian,
     "v100-l1": v100_l1,
     "latency": latency,
     "l1-carveouts": l1_carveouts,
-    "recorded-order": recorded_order,
     "l1-strides": l1_strides,
     "convolution": tuned_convolution,
     "dedispersion": tuned_dedispersion,

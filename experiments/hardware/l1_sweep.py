@@ -2,7 +2,6 @@
 
 On the GPU nothing keeps the eight sub-groups in step: the kernel has no barrier, and no two sub-groups
 share a line. In the replay the two of each scheduler stay together, and the schedulers drift apart.
-`free_running` shows how much drift changes the miss ratio.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import numpy as np
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.comparison import half_width
-from experiments.hardware.free_running import CACHE_KB, free_running
 from experiments.reproduction import Case, Figure
 from memsim.hierarchy import ACCESSES, HITS, PENDING
 from memsim.machine import Machine, load_machine
@@ -33,9 +31,9 @@ UNCERTAIN_KB = (128.0, 236.0)
 
 
 def v100_l1(out: Path, quick: bool) -> Figure:
-    """Miss ratio against buffer size, and what two extremes of scheduling would give."""
+    """Miss ratio against buffer size."""
     machine = load_machine("v100")
-    cases, extremes = [], []
+    cases = []
     table = rows("v100_l1_miss_ratio.csv")
     for row in table[24::4] if quick else table:
         buffer_kb = float(row["buffer_kb"])
@@ -51,13 +49,6 @@ def v100_l1(out: Path, quick: bool) -> Figure:
                 ci95=100 * (half_width(ratios) or 0.0),
             )
         )
-        if UNCERTAIN_KB[0] < buffer_kb < UNCERTAIN_KB[1]:
-            extremes.append(
-                f"{buffer_kb:g} kB: measured miss ratio {row['miss_ratio']}; a fully associative LRU cache"
-                f" of {CACHE_KB} kB gives {free_running(buffer_kb, in_step=True):.2f} if the sub-groups stay"
-                f" in step, {free_running(buffer_kb, in_step=False):.2f} if the oldest ready sub-group"
-                " always runs first"
-            )
     worst = max(l1_curve_errors(cases), default=0.0)
     return Figure(
         reference_name="measured",
@@ -67,8 +58,7 @@ def v100_l1(out: Path, quick: bool) -> Figure:
         cases=cases,
         findings=[
             f"up to {UNCERTAIN_KB[0]:g} kB and from {UNCERTAIN_KB[1]:g} kB on: largest error"
-            f" {worst:.1f} points",
-            *extremes,
+            f" {worst:.1f} points"
         ],
         pictures=[
             drawing.curve(out / "v100-l1.png", cases, "V100: L1 misses of a cyclic sweep", "%")

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Mapping
 
 from experiments.perflex.accuracy import overall, variants
-from experiments.perflex.load_costs import puzzle
 from experiments.perflex.onchip_hiding import hiding
 from experiments.perflex.overlap import figure_4, figure_5
 from experiments.perflex.simple_model import figures_1_and_2
@@ -20,7 +19,6 @@ FIGURES: Mapping[str, MakeFigure] = {
     "figure-4": figure_4,
     "figure-5": figure_5,
     "figure-6": figure_6,
-    "puzzle": puzzle,
     "figure-7": functools.partial(variants, "matmul", "figure-7"),
     "figure-8": functools.partial(variants, "dg", "figure-8"),
     "figure-9": functools.partial(variants, "finite_diff", "figure-9"),

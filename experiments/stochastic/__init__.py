@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from experiments.reproduction import MakeFigure
 from experiments.stochastic.case_study import figure_8
 from experiments.stochastic.convergence import figure_7
-from experiments.stochastic.cost import costs
 from experiments.stochastic.dram_latency import figure_3
 from experiments.stochastic.hit_ratios import figures_5_and_6, figures_5_and_6_today
 from experiments.stochastic.ordering import orderings
@@ -23,6 +22,5 @@ FIGURES: Mapping[str, MakeFigure] = {
     "figure-8": figure_8,
     "ordering": orderings,
     "snapshots": snapshot_study,
-    "cost": costs,
     "today": workloads_of_today,
 }

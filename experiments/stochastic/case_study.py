@@ -21,7 +21,6 @@ from experiments.kernels.spmv import spmv_of
 from experiments.kernels.spmv_vectorised import spmv_vectorised_of
 from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing
-from experiments.stochastic.device_time import RUNS, device_name, fastest_s
 from experiments.stochastic.replays import SEED
 from memsim.latency import expected_latency_cycles, load_latency_cycles
 from memsim.machine import Machine, load_machine
@@ -68,7 +67,6 @@ class Kernel:
     dram_per_row : bytes that DRAM moves for a row
     predicted_s : predicted time of the launch on a C2050
     limit : the resource that limits it
-    seconds : time measured on the OpenCL device
     """
 
     loads: tuple[Load, ...]
@@ -76,7 +74,6 @@ class Kernel:
     dram_per_row: Estimate
     predicted_s: Estimate
     limit: str
-    seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +94,7 @@ class Gain:
 
 
 def figure_8(out: Path, quick: bool) -> Figure:
-    """Four matrices, two kernels: latency of every load, predicted gain, measured time."""
+    """Four matrices, two kernels: latency of every load and predicted gain."""
     trials = 4 if quick else 12
     rows = ROWS // 2 if quick else ROWS
     machine = load_machine("c2050")
@@ -108,10 +105,8 @@ def figure_8(out: Path, quick: bool) -> Figure:
             "scalar": spmv_of(matrix, BLOCK),
             "vectorised": spmv_vectorised_of(matrix, BLOCK),
         }
-        seconds = fastest_s(list(workloads.values()))
         kernels[name] = {
-            kernel: _measured(workload, machine, trials, measured_s)
-            for (kernel, workload), measured_s in zip(workloads.items(), seconds, strict=True)
+            kernel: _replayed(workload, machine, trials) for kernel, workload in workloads.items()
         }
     gains = {
         name: {
@@ -121,18 +116,16 @@ def figure_8(out: Path, quick: bool) -> Figure:
             ),
             "memory traffic": gain(pair["scalar"].dram_per_row, pair["vectorised"].dram_per_row),
             "predicted time": gain(pair["scalar"].predicted_s, pair["vectorised"].predicted_s),
-            "time on this device": Gain(value=pair["scalar"].seconds / pair["vectorised"].seconds),
         }
         for name, pair in kernels.items()
     }
-    device = device_name()
     cases = [case for name, pair in kernels.items() for case in _cases(name, pair, gains[name])]
     return Figure(
         name="figure-8",
         title="Figure 8: latency of every load in scalar and vectorised SpMV, and the speed-up",
         source=(
             "Baghsorkhi et al., PPoPP 2012, section 6.2: speed-ups measured on a Tesla C2050."
-            f" Ours: replays on the c2050 machine, {rows:,} rows; times on {device}."
+            f" Ours: replays on the c2050 machine, {rows:,} rows."
         ),
         cases=cases,
         findings=[
@@ -143,8 +136,6 @@ def figure_8(out: Path, quick: bool) -> Figure:
             + ".",
             f"A load of {WIDTH} entries saves at most a factor of {WIDTH} of what is loaded in order. The paper's"
             f" speed-up of {PAPER_SPEEDUPS['B']} for matrix B is larger; this model cannot explain it.",
-            f"Times were measured on {device}: the fastest of {RUNS} launches, with the kernels in turns. The caches of a CPU"
-            " are larger than those of a C2050; on a CPU vector loads save instructions, not memory requests.",
         ],
         pictures=[
             drawing.stacked_latencies(out / "figure-8.png", _bars(kernels)),
@@ -159,7 +150,7 @@ def figure_8(out: Path, quick: bool) -> Figure:
     )
 
 
-def _measured(workload: Any, machine: Machine, trials: int, seconds: float) -> Kernel:
+def _replayed(workload: Any, machine: Machine, trials: int) -> Kernel:
     wave = machine.n_cores * (machine.residency.max_items // BLOCK)
     # The paper traces the source. Of OpenCL C only the machine code can be traced, that of another GPU for a C2050.
     tracer = "auto" if isinstance(workload, tracegen.OpenCLWorkload) else "instrumented"
@@ -190,7 +181,6 @@ def _measured(workload: Any, machine: Machine, trials: int, seconds: float) -> K
         dram_per_row=describe(moved / (rows * _counted(dataset))),
         predicted_s=predicted.timing.estimate,
         limit=predicted.timing.binds,
-        seconds=seconds,
     )
 
 
@@ -256,24 +246,18 @@ def _cases(name: str, pair: Mapping[str, Kernel], gains: Mapping[str, Gain]) -> 
         for load in result.loads
     ]
     for kernel, result in pair.items():
-        predicted = 1e3 * result.predicted_s.mean, 1e3 * result.predicted_s.half_width
-        times: dict[str, tuple[float, float | None, str]] = {
-            "predicted time": (*predicted, f"limited by {result.limit}"),
-            "time on this device": (1e3 * result.seconds, None, f"fastest of {RUNS} launches"),
-        }
-        cases += [
+        cases.append(
             Case(
                 figure="figure-8",
                 case=f"{name}, {kernel}",
-                quantity=quantity,
+                quantity="predicted time",
                 unit="ms",
                 reference=None,
-                ours=ms,
-                ci95=half_width,
-                note=note,
+                ours=1e3 * result.predicted_s.mean,
+                ci95=1e3 * result.predicted_s.half_width,
+                note=f"limited by {result.limit}",
             )
-            for quantity, (ms, half_width, note) in times.items()
-        ]
+        )
     cases += [
         Case(
             figure="figure-8",

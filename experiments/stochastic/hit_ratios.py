@@ -12,7 +12,6 @@ import numpy as np
 from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing
 from experiments.stochastic.applications import APPLICATIONS, Application
-from experiments.stochastic.causes import causes
 from experiments.stochastic.replays import QUANTITIES, Ratios, ratios, replays_of, traces_of
 from memsim.machine import Machine, load_machine
 from memsim.statistics import describe
@@ -23,7 +22,7 @@ PAPER_MEAN_SIGMA = 0.01
 PAPER_ERRORS = {"L1 load": 3.4, "L2 load": 1.9, "L2 write": 0.8}
 """Differences in points between the paper's predictions and its counters (section 5.4)."""
 WIDE = 2 * PAPER_MEAN_SIGMA
-"""The cause of a sigma above this is sought: it is twice the paper's average."""
+"""A sigma above this, twice the paper's average, is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,19 +47,15 @@ def _distributions(figure: str, machine_name: str, out: Path, quick: bool) -> Fi
     trials = TRIALS_QUICK if quick else TRIALS
     machine = load_machine(machine_name)
     distributions: list[Distribution] = []
-    reasons: list[str] = []
     for application in APPLICATIONS[machine_name]:
         traces = traces_of(application.build(), machine)
         replays = replays_of(traces, machine, trials)
-        distribution = Distribution(
-            application=application,
-            ratios={q: ratios(replays, *where) for q, where in QUANTITIES.items()},
+        distributions.append(
+            Distribution(
+                application=application,
+                ratios={q: ratios(replays, *where) for q, where in QUANTITIES.items()},
+            )
         )
-        distributions.append(distribution)
-        reasons += [
-            cause.sentence(application.name)
-            for cause in causes(traces, machine, distribution.ratios, above=WIDE, trials=trials)
-        ]
     sigmas = [describe(d.ratios[q]).sigma for d in distributions for q in QUANTITIES]
     averages = _mean_sigmas(figure, machine_name, [s for s in sigmas if np.isfinite(s)])
     return Figure(
@@ -75,7 +70,7 @@ def _distributions(figure: str, machine_name: str, out: Path, quick: bool) -> Fi
             *_against_hardware(figure, machine),
             *(case for distribution in distributions for case in _cases(figure, distribution)),
         ],
-        findings=[*(_finding(case) for case in averages), _spread(distributions), *reasons],
+        findings=[*(_finding(case) for case in averages), _spread(distributions)],
         pictures=[
             drawing.histograms(
                 out / f"{figure}.png",

@@ -17,7 +17,6 @@ from experiments.data_files import hit_ratio_error_points, rows
 from experiments.hardware import FIGURES, profiled_stencil, stencil_volumes
 from experiments.hardware.affine import AffineKernel, affine_trace
 from experiments.hardware.comparison import errors
-from experiments.hardware.free_running import free_running
 from experiments.hardware.l1_sweep import miss_ratios
 from experiments.hardware.laplacian import Variant, laplacian
 from experiments.hardware.pointer_chase import chase_latency
@@ -145,14 +144,6 @@ def test_v100_l1_curve() -> None:
         return float(np.mean(np.abs(np.subtract(ours, measured))))
 
     assert error("free") < 0.1 < 0.11 < error("fixed")
-
-
-def test_beladys_bound_supposes_that_subgroups_keep_step() -> None:
-    """At 172 kB no policy of 128 kB can be below 25.6 % in step; plain LRU can if sub-groups run
-    freely."""
-    assert free_running(172, in_step=True) == pytest.approx(1.0)
-    assert free_running(172, in_step=False) < 0.1467
-    assert free_running(100, in_step=True) == 0.0
 
 
 @pytest.mark.parametrize("name", ["v100", "h100", "mi210"])

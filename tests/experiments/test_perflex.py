@@ -13,10 +13,9 @@ import pytest
 from calib.features.table import FeatureTable
 from calib.fitting.fit import fit_model
 from calib.fitting.performance_model import Model
-from experiments.perflex import load_costs, onchip_hiding, overlap, tables
+from experiments.perflex import onchip_hiding, overlap, tables
 from experiments.perflex.applications import APPLICATIONS, LINEAR, OVERLAP
 from experiments.perflex.evaluation import Evaluation
-from memsim.machine.file import load_machine
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 
@@ -121,21 +120,3 @@ def test_sizes_for_either_device_are_apart(name: str) -> None:
         assert len(parts["test"]) == 3 * len(application.labels)
         labels = {application.label(kernel) for kernel in parts["stripped"]}
         assert labels == set(application.labels.values())
-
-
-def test_b_misses_in_an_l2_that_it_overflows_and_a_does_not() -> None:
-    """The effect of section 6.1.1 at a small size: matrices of 1 MB with an L2 of 96 KB and of 3
-    MB."""
-    plain = load_machine("titan_x")
-    first, second = plain.levels
-    second = dataclasses.replace(second, cores_per_instance=2)
-    small = dataclasses.replace(second, size_bytes=second.size_bytes // 32)
-    tight = dataclasses.replace(plain, n_cores=2, levels=(first, small))
-    roomy = dataclasses.replace(plain, n_cores=2, levels=(first, second))
-    a, b = (load_costs.load(array, 512, tight, 1) for array in "ab")
-    assert a.l2_miss_ratio < 0.25 < 0.75 < b.l2_miss_ratio
-    a, b = (load_costs.load(array, 512, roomy, 1) for array in "ab")
-    assert a.l2_miss_ratio < 0.15
-    assert b.l2_miss_ratio < 0.15
-    # Every load asks L2 for each 32-byte sector of 16 lanes' 64 bytes, twice a sub-group.
-    assert a.l2_bytes == b.l2_bytes == 512**3 / 16 * 4
