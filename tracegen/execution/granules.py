@@ -24,7 +24,7 @@ _PLACE, _X, _Z = 7, 9, 11
 """Columns of the interpreter's table; m of an access is the number of its place among the accesses of the code."""
 _LOAD, _ATOMIC = 0, 2
 _LANES, _PRIVATE_WORDS, _PRIVATE_BASE = Size.LANES, Size.PRIVATE_WORDS, Size.PRIVATE_BASE
-_N_REGION, _RECORD = Size.N_REGION, Size.RECORD
+_N_REGION = Size.N_REGION
 _ONE_LANE, _NO_RESULT = o.ONE_LANE, o.NO_RESULT
 _STAGED, _GRANULES = Counter.STAGED.value, Counter.STAGED_GRANULES.value
 _WORD, _ALL = 0xFFFFFFFF, np.int64(-1)

@@ -24,9 +24,12 @@ from tracegen.execution.lanes import (
 )
 from tracegen.execution.memory import ATOMIC, LOAD, STORE, access
 from tracegen.execution.operations import (
+    LOCAL,
     NEVER,
+    ONE_LANE,
     OPERATIONS,
     ROUNDING,
+    SKIPPED,
     TRASH_MASK,
     ZERO_ROW,
     MicroOperation,
@@ -174,6 +177,8 @@ def choose_batch(listed, first):
         warp = state.subgroups[subgroup]
         if warp[Warp.ENDED] or warp[Warp.ALL_WAIT]:
             continue
+        if warp[Warp.EDGE] < 0 and not counters[Counter.GO_ON]:
+            continue
         if warp[Warp.ACTIVE] == 0:
             stopped = choose(listed, subgroup)
             if stopped == _STOPPED_FAULT:
@@ -215,8 +220,31 @@ def _stop(listed, subgroup, how):
         state.out.tail[counters[Counter.N_SUBGROUP] + subgroup] = _close_path(listed, subgroup)
         return
     warp[Warp.ALL_WAIT] = 1
-    if state.sizes[Size.RECORD]:
+    if warp[Warp.RECORDS]:
         _record_barrier(listed, subgroup)
+    if state.sizes[Size.BY_BARRIERS]:
+        _advance(state, subgroup)
+
+
+@inner
+def _advance(state, subgroup):
+    """A sub-group is one access, or one barrier, farther."""
+    warp = state.subgroups[subgroup]
+    warp[Warp.PROGRESS] += 1
+    if warp[Warp.PROGRESS] == warp[Warp.EDGE]:
+        end = state.out.windows[state.counters[Counter.POSITION], 1]
+        ends = warp[Warp.EDGE] == end
+        warp[Warp.RECORDS] = np.int64(0) if ends else state.sizes[Size.RECORD]
+        warp[Warp.EDGE] = np.int64(-1) if ends else end
+
+
+@inner
+def _has_passed(state, n):
+    """Whether a sub-group of those that run has passed its window, and need not go on."""
+    passed = False
+    for k in range(n):
+        passed = passed or state.subgroups[state.who[k], Warp.EDGE] < 0
+    return passed and not state.counters[Counter.GO_ON]
 
 
 @hot
@@ -570,7 +598,7 @@ def run_batch(listed, first):
     """
     state = opened(listed)
     table, counters, sizes = state.table, state.counters, state.sizes
-    recorded = sizes[Size.RECORD] != 0
+    recorded, windowed = sizes[Size.RECORD] != 0, sizes[Size.WINDOWED] != 0
     n, pc, limit = np.int64(0), np.int64(0), np.int64(0)
     instructions = np.int64(0)
     while True:
@@ -596,6 +624,10 @@ def run_batch(listed, first):
                         warp[Warp.ACTIVE] = 0
                 n = np.int64(0)
                 continue
+            if windowed and _has_passed(state, n):
+                _park(state, n, pc - 1)
+                n = np.int64(0)
+                continue
             counters[Counter.STEPS_LEFT] -= n
             if counters[Counter.STEPS_LEFT] < 0:
                 _park(state, n, pc - 1)
@@ -604,7 +636,8 @@ def run_batch(listed, first):
             state.segment_count[row[Y]] += n
             if recorded:
                 for k in range(n):
-                    _enter(state, state.who[k], np.int64(row[Y]))
+                    if state.subgroups[state.who[k], Warp.RECORDS]:
+                        _enter(state, state.who[k], np.int64(row[Y]))
         elif op <= _ATOMIC:
             if not _has_room(state):
                 _park(state, n, pc - 1)
@@ -616,12 +649,15 @@ def run_batch(listed, first):
                 here = state.subgroups[subgroup, Warp.ACTIVE] & _mask(
                     state.masks[subgroup], row[GUARD]
                 )
-                fault = access(listed, subgroup, pc - 1, op - _LOAD, here)
-                if fault:
-                    counters[Counter.FAULT], counters[Counter.FAULT_SUBGROUP] = fault, subgroup
-                    break
-                if counters[Counter.STAGED] > before:
-                    _close_access(listed, state, subgroup, pc - 1, before)
+                if not windowed or not _goes_by(state, subgroup, row, op):
+                    fault = access(listed, subgroup, pc - 1, op - _LOAD, here)
+                    if fault:
+                        counters[Counter.FAULT], counters[Counter.FAULT_SUBGROUP] = fault, subgroup
+                        break
+                    if counters[Counter.STAGED] > before:
+                        _close_access(listed, state, subgroup, pc - 1, before)
+                if windowed:
+                    _count(state, subgroup, row, here)
             if fault:
                 counters[Counter.FAULT_INSTRUCTION] = row[Z] & 0xFFFFF
                 stopped = _STOPPED_FAULT
@@ -666,6 +702,22 @@ def _wait(state, subgroup, row, op):
         _end_copies(state, subgroup)
     else:
         _wait_copies(state, subgroup, np.int64(row[Y]))
+
+
+@inner
+def _goes_by(state, subgroup, row, op):
+    """Whether nothing is done for an access: a load outside of all windows whose values nobody needs."""
+    return op == _LOAD and row[X] & SKIPPED and not state.subgroups[subgroup, Warp.RECORDS]
+
+
+@inner
+def _count(state, subgroup, row, here):
+    """Counts an access of code with windows."""
+    x = np.int64(row[X])
+    if x & 7 != LOCAL and (here != 0 or x & ONE_LANE):
+        state.out.runs[row[M]] += 1
+        if not state.sizes[Size.BY_BARRIERS]:
+            _advance(state, subgroup)
 
 
 @hot
@@ -830,6 +882,9 @@ def begin_group(listed):
         live = whole if sizes[Size.UNIFORM] else own
         warp[Warp.ACTIVE] = warp[Warp.LIVE] = live
         warp[Warp.SETTLED], warp[Warp.LIMIT] = -1, _NEVER
+        begin, end = state.out.windows[counters[Counter.POSITION]]
+        warp[Warp.RECORDS] = sizes[Size.RECORD] if begin <= 0 else 0
+        warp[Warp.EDGE] = end if begin <= 0 else begin
         state.masks[subgroup, 0] = -1
         for k in range(len(state.initial)):
             state.masks[subgroup, state.initial[k]] = own
@@ -840,7 +895,7 @@ def begin_group(listed):
                 for pair in range(sizes[Size.LANES] >> 1):
                     poke64(row + 8 * pair, both)
     counters[Counter.SUBGROUP] = counters[Counter.STAGED] = counters[Counter.STAGED_GRANULES] = 0
-    counters[Counter.RUNNING] = 1
+    counters[Counter.RUNNING], counters[Counter.GO_ON] = 1, 0
 
 
 @hot
@@ -864,17 +919,33 @@ def run_groups(listed):
                 if stopped == _STOPPED_FAULT:
                     return FAULT
                 counters[Counter.SUBGROUP] += sizes[Size.BATCH]
-            ended = np.int64(0)
+            ended, passed = np.int64(0), np.int64(0)
             for subgroup in range(n):
                 ended += state.subgroups[subgroup, Warp.ENDED]
-            if ended == n:
+                passed += (
+                    not state.subgroups[subgroup, Warp.ENDED]
+                    and state.subgroups[subgroup, Warp.EDGE] < 0
+                )
+            if ended + passed == n:
                 break
             counters[Counter.SUBGROUP] = 0
-            if not open_barriers(listed):
+            if open_barriers(listed):
+                counters[Counter.GO_ON] = 0
+            elif passed and not counters[Counter.GO_ON]:
+                counters[Counter.GO_ON] = 1
+            else:
                 counters[Counter.FAULT] = STUCK_BARRIER
                 return FAULT
         if not _has_room_for_group(state):
             return FULL
+        for subgroup in range(n):
+            state.out.progress[counters[Counter.N_SUBGROUP] + subgroup] = state.subgroups[
+                subgroup, Warp.PROGRESS
+            ]
+            if not state.subgroups[subgroup, Warp.ENDED]:
+                state.out.tail[counters[Counter.N_SUBGROUP] + subgroup] = _close_path(
+                    listed, subgroup
+                )
         if sizes[Size.RECORD]:
             end_group(listed)
         counters[Counter.N_SUBGROUP] += n

@@ -36,6 +36,7 @@ from tracegen.execution.state import (
     Counter,
     Fact,
     Size,
+    Warp,
     opened,
 )
 from tracegen.execution.words import (
@@ -79,8 +80,9 @@ _WORD = 0xFFFFFFFF
 _ALL = np.int64(-1)
 BARRIER_PLACE = -1
 (
-    _LANES, _ROW_BYTES, _PRIVATE_WORDS, _PRIVATE_BASE, _N_REGION, _RECORD, _UNIFORM,
-) = (Size.LANES, Size.ROW_BYTES, Size.PRIVATE_WORDS, Size.PRIVATE_BASE, Size.N_REGION, Size.RECORD, Size.UNIFORM)  # fmt: skip
+    _LANES, _ROW_BYTES, _PRIVATE_WORDS, _PRIVATE_BASE, _N_REGION, _UNIFORM,
+) = (Size.LANES, Size.ROW_BYTES, Size.PRIVATE_WORDS, Size.PRIVATE_BASE, Size.N_REGION, Size.UNIFORM)  # fmt: skip
+_RECORDS = Warp.RECORDS.value
 _ADDRESS, _LANE, _ARRAY = (
     Counter.FAULT_ADDRESS.value, Counter.FAULT_LANE.value, Counter.FAULT_ARRAY.value,
 )  # fmt: skip
@@ -243,7 +245,7 @@ def _global(listed, subgroup, at, kind, active, x, size):
     state = opened(listed)
     scratch, place = state.scratch, np.int64(state.table[at, _PLACE])
     facts, lane = state.facts[place], lowest(active)
-    first = scratch[lane]
+    first, recorded = scratch[lane], state.subgroups[subgroup, _RECORDS] != 0
     region = _region(state, place, first)
     if region < 0:
         return _beyond(state, place, -1, lane, first)
@@ -253,11 +255,11 @@ def _global(listed, subgroup, at, kind, active, x, size):
         and _deviates(state, active, place, first) == 0
         and first + facts[_LEAST] >= state.region_base[region]
         and first + facts[_MOST] <= state.region_end[region]
-        and (facts[_GRANULES] >= 0 or state.hidden[region])
+        and (facts[_GRANULES] >= 0 or state.hidden[region] or not recorded)
     ):
         facts[_MISSES] = 0
         _use(state, kind, x, region)
-        if not state.sizes[_RECORD]:
+        if not recorded:
             _uncounted(state, active)
         elif not state.hidden[region]:
             close(state, subgroup, at, kind, active, region, append_remembered(state, place, first))
@@ -315,9 +317,10 @@ def _global_anew(listed, subgroup, at, kind, active, x, size):
     _use(state, kind, x, region)
     form = np.int64(1 if differ & active == 0 else 2 if is_same(state, active, first) else 0)
     remembered = one_region and _is_worth(state.facts[place])
-    if not state.sizes[_RECORD]:
+    recorded = state.subgroups[subgroup, _RECORDS] != 0
+    if not recorded:
         _uncounted(state, active)
-    elif state.hidden[region]:
+    if not recorded or state.hidden[region]:
         state.facts[place, _GRANULES] = -1
     else:
         begin = state.counters[Counter.STAGED_GRANULES]
@@ -634,7 +637,7 @@ def _private(listed, subgroup, at, kind, active, size):
             return _fail(state, OUT_OF_PRIVATE, one, where)
         if where & min(size, 4) - 1:
             return _fail(state, MISALIGNED, one, where)
-    if state.sizes[_RECORD]:
+    if state.subgroups[subgroup, _RECORDS]:
         record_private(state, subgroup, at, kind, active, size)
     left = active
     while left != 0:

@@ -64,6 +64,8 @@ _LARGEST_COLUMNS = 4
 """All columns together are at most as large as so many of the largest, one of them while it is moved."""
 STEPS_BETWEEN = 1 << 24
 """Blocks until the interpreter returns: a second or less, so that a run can be interrupted and tell how far it is."""
+EVERYTHING = 1 << 62
+"""An end of a window that no sub-group comes to."""
 MOST_STEPS = 1 << 32
 """Blocks of one group, after which it is taken to be endless."""
 _BYTE_FIELDS = ("d", "e", "a", "b", "c")
@@ -115,6 +117,8 @@ class Recorded(NamedTuple):
     segment_count : (n_segment,) executions by sub-groups
     local_counts : (n_instruction, 3) of accesses to local memory: executions by sub-groups, those with an active lane, and
         passes that bank conflicts add
+    progress : (n_subgroup,) accesses or barriers, up to the end of the window;  runs : (n_place,) executions of each access, recorded
+        or not; both 0 where there are no windows
     needs_values : whether a load read an array to which a store did not write its value, see slicing: the run says nothing
     others : columns of a Trace
     """
@@ -135,6 +139,8 @@ class Recorded(NamedTuple):
     row_count: npt.NDArray[np.int32]
     segment_count: npt.NDArray[np.int64]
     local_counts: npt.NDArray[np.int64]
+    progress: npt.NDArray[np.int64]
+    runs: npt.NDArray[np.int64]
     needs_values: bool
     micro_operations: int
     lane_accesses: int
@@ -195,6 +201,8 @@ class Execution:
         memory_bytes: int = MEMORY_BYTES,
         progress: Callable[[int], None] | None = None,
         steps: int = STEPS_BETWEEN,
+        windows: npt.NDArray[np.int64] | None = None,
+        by_barriers: bool = False,
     ) -> Recorded:
         """Runs groups in the given order.
 
@@ -202,6 +210,9 @@ class Execution:
             private memory, which begins at private_base
         memory_bytes : of columns of what is recorded; larger ones lie in unnamed files
         progress : called with the number of groups that have ended, every so many `steps`, which are blocks
+        windows : (n_group, 2) of each group, what is recorded, from the first number of accesses of a sub-group, or of barriers
+            of the group (`by_barriers`), to the second, at which it ends. What lies outside is executed as far as
+            addresses, branches and stores depend on it: other loads are not even checked
 
         Raises Fault.
         """
@@ -210,9 +221,16 @@ class Execution:
         n_subgroup = len(groups) * self.n_subgroup
         if slots is None:
             slots = np.zeros(len(groups), np.int64)
-        out = _recording(n_subgroup, record, memory_bytes)
+        everything = np.tile(np.array([0, EVERYTHING], np.int64), (len(groups), 1))
+        out = _recording(n_subgroup, record, memory_bytes)._replace(
+            progress=np.zeros(n_subgroup, np.int64),
+            runs=np.zeros(max(len(self.places), 1), np.int64),
+            windows=everything if windows is None else np.ascontiguousarray(windows, np.int64),
+        )
         sizes = self.state.sizes.copy()
         sizes[Size.RECORD], sizes[Size.PRIVATE_BASE] = record, private_base
+        sizes[Size.WINDOWED] = windows is not None
+        sizes[Size.BY_BARRIERS] = windows is not None and by_barriers
         state = self.state._replace(
             groups=np.ascontiguousarray(groups, np.int64),
             group_slots=np.ascontiguousarray(slots, np.int64),
@@ -520,6 +538,9 @@ def _recording(n_subgroup: int, record: bool, memory_bytes: int) -> Recording:
         row_count=np.zeros(1 << 14, np.int32),
         subgroup_accesses=np.zeros(n_subgroup, np.int64),
         tail=np.zeros(n_subgroup, np.int32),
+        progress=np.zeros(0, np.int64),
+        runs=np.zeros(0, np.int64),
+        windows=np.zeros((0, 2), np.int64),
     )
 
 
@@ -618,6 +639,8 @@ def _recorded(state: State, seconds: float) -> Recorded:
         row_count=out.row_count[:n_entry].copy(),
         segment_count=state.segment_count.copy(),
         local_counts=state.local_counts.copy(),
+        progress=out.progress,
+        runs=out.runs,
         needs_values=bool(np.any(state.region_use == 3)),
         micro_operations=int(counters[Counter.INSTRUCTIONS]),
         lane_accesses=int(counters[Counter.LANE_ACCESSES]),

@@ -54,6 +54,8 @@ class Counter(IntEnum):
     CLOCK = 23
     UNRECORDED = 22
     """Accesses, where nothing is recorded."""
+    GO_ON = 24
+    """Whether sub-groups that have passed their window go on, for others wait for them at a barrier."""
 
 
 N_COUNTERS = 32
@@ -89,6 +91,12 @@ class Warp(IntEnum):
     N_GRANULE = 17
     ALL_WAIT = 18
     """Whether all its lanes wait at a barrier."""
+    PROGRESS = 19
+    """Accesses, or barriers (Size.BY_BARRIERS), so far; known where there are windows."""
+    RECORDS = 20
+    """Whether it is recorded."""
+    EDGE = 21
+    """The progress at which that changes, -1 where it has passed the end of its window."""
 
 
 N_WARP = 24
@@ -162,7 +170,7 @@ class Stage(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """Growing columns of what is recorded; see Recorded in run.py."""
+    """Growing columns of what is recorded; see Recorded in run.py. windows : (n_group, 2) of progress, see Execution.run"""
 
     access: I32
     waits: I32
@@ -178,6 +186,9 @@ class Recording(NamedTuple):
     row_count: I32
     subgroup_accesses: I64
     tail: I32
+    progress: I64
+    runs: I64
+    windows: I64
 
 
 class State(NamedTuple):
@@ -277,6 +288,10 @@ class Size(IntEnum):
     """Lanes of a sub-group; rows may have more."""
     BATCH = 12
     """Sub-groups that run together."""
+    WINDOWED = 13
+    """Whether sub-groups are recorded in windows of their progress, and end behind them."""
+    BY_BARRIERS = 14
+    """Whether progress is barriers."""
 
 
 @inner
@@ -310,6 +325,9 @@ def opened(table):  # type: ignore[no-untyped-def]
         i32(table, 76),  # row_count
         i64(table, 77),  # subgroup_accesses
         i32(table, 78),  # tail
+        i64(table, 79),  # progress
+        i64(table, 80),  # runs
+        i64_rows(table, 81),  # windows
     )
     return State(
         i64(table, 0),  # counters
