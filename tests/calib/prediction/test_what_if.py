@@ -68,7 +68,6 @@ def test_registers_and_no_latency() -> None:
         ("blocks_per_core", "'blocks_per_core': must be a whole number from 1 to 1000000"),
         ("registers=-3", "'registers=-3': must be a whole number from 1 to 1000000"),
         ("l1=100B", "--what-if 'l1=100B': "),
-        ("int32_mul=2x", "no change 'int32_mul=2x' is possible"),  # no predicted time depends on it
     ],
 )
 def test_what_is_refused(text: str, message: str) -> None:
