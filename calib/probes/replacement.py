@@ -1,15 +1,13 @@
 """The replacement policy of a set: times of rings through one set, compared with each policy's misses.
 
 The nodes of a ring are words. A line has several words, so a ring can visit the lines of one set in any
-order. For some orders the misses of each policy are counted with the sets of the replay
-(`memsim.reference`). The cost of a miss is unknown, so the times, less that of a hit, are compared up
-to a factor. LRU and FIFO do not differ on cycles; a line that is visited between all others
+order. For some orders the misses of each policy are counted. The cost of a miss is unknown, so the
+times, less that of a hit, are compared up to a factor. LRU and FIFO do not differ on cycles; a line that is visited between all others
 distinguishes them.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -17,8 +15,7 @@ import numpy as np
 from calib.probes.bench import WORD_BYTES, Bench
 from calib.probes.outcome import Curve, Floats, Notebook, Unclear
 from memsim.hierarchy import Stream
-from memsim.machine import Level, Replacement
-from memsim.reference import Line, empty_set
+from memsim.machine import Replacement
 from memsim.report import percent
 
 POLICIES: tuple[Replacement, ...] = ("lru", "fifo", "plru", "random")
@@ -60,34 +57,69 @@ def patterns(ways: int, words_of_line: int) -> dict[str, Visits]:
     }
 
 
+class _Set:
+    """One set of a cache, empty at first."""
+
+    def __init__(self, ways: int, policy: Replacement, stream: Stream) -> None:
+        self.ways, self.policy, self.stream = ways, policy, stream
+        self.way_of: dict[int, int] = {}
+        self.order: list[int] = []
+        """The lines that are there, the next victim of LRU and FIFO first."""
+        self.older_is_right: dict[tuple[int, int], bool] = {}
+        """For each node of the tree, a range of ways: which half was used longer ago."""
+
+    def misses(self, line: int) -> bool:
+        """Visit a line; returns whether it was absent."""
+        was_absent = line not in self.way_of
+        if was_absent:
+            self.way_of[line] = len(self.order) if len(self.order) < self.ways else self._emptied()
+            self.order.append(line)
+        elif self.policy == "lru":
+            self.order.remove(line)
+            self.order.append(line)
+        if self.policy == "plru":
+            low, high, way = 0, self.ways, self.way_of[line]
+            while high - low > 1:
+                middle = (low + high) // 2
+                self.older_is_right[low, high] = way < middle
+                low, high = (low, middle) if way < middle else (middle, high)
+        return was_absent
+
+    def _emptied(self) -> int:
+        """The way whose line is evicted."""
+        way = self.way_of[self.order[0]]
+        if self.policy == "random":
+            way = self.stream.below(self.ways)
+        elif self.policy == "plru":
+            low, high = 0, self.ways
+            while high - low > 1:
+                middle = (low + high) // 2
+                right = self.older_is_right.get((low, high), False)
+                low, high = (middle, high) if right else (low, middle)
+            way = low
+        victim = next(line for line, held in self.way_of.items() if held == way)
+        self.order.remove(victim)
+        return self.way_of.pop(victim)
+
+
 def misses(visits: Visits, ways: int, policy: Replacement, seed: int = 0) -> float:
     """Misses per visit of a policy, once the set is full.
 
     seed : of random visits before; 0 for none
     """
-    level = dataclasses.replace(_SET, size_bytes=64 * ways, ways=ways, replacement=policy)
-    simulated = empty_set(level, Stream(seed + 1))
+    simulated = _Set(ways, policy, Stream(seed + 1))
     n_line = max(visits) + 1
-    lines = [Line(number) for number in range(n_line + 4 * ways)]
-    resident: set[int] = set()
     rng = np.random.default_rng(seed)
     before: Visits = []
     if seed:  # a mixture of these lines and others, and then only others
-        mixed = rng.integers(0, len(lines), 6 * ways + seed)
+        mixed = rng.integers(0, n_line + 4 * ways, 6 * ways + seed)
         before = [*mixed.tolist(), *(n_line + rng.permutation(4 * ways)[: ways + seed]).tolist()]
     count = n = 0
     for turn in range(PASSES):
         counted = turn >= PASSES // 3
         n += len(visits) * counted
-        for number in before + visits if turn == 0 else visits:
-            if number in resident:
-                simulated.used(lines[number])
-                continue
-            count += counted
-            victim = simulated.admit(lines[number], 0)
-            resident.add(number)
-            if victim is not None:
-                resident.remove(victim.number)
+        for line in before + visits if turn == 0 else visits:
+            count += simulated.misses(line) and counted
     return count / n
 
 
@@ -175,15 +207,3 @@ def _residual(extra: Floats, expected: Floats) -> float:
         target = np.clip(extra / max(cost, 1e-12), expected[:, 0], expected[:, 1])
     left = float(np.mean((extra - cost * target) ** 2))
     return math.sqrt(left / max(float(np.mean(extra**2)), 1e-12))
-
-
-_SET = Level(
-    name="set",
-    size_bytes=512,
-    line_bytes=64,
-    sector_bytes=64,
-    fill_bytes=64,
-    ways=8,
-    latency_cycles=1,
-    bandwidth_bytes_per_cycle=1,
-)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -15,10 +16,14 @@ from calib.probes.chart import chart
 from calib.probes.execution import MOST_OFF, staircase
 from calib.probes.outcome import Curve, Unclear, lower_end, resampled_least
 from calib.probes.random_pages import PAGE_BYTES, half_rise, roundest
-from calib.probes.replacement import misses
+from calib.probes.replacement import PASSES, POLICIES, misses
 from calib.probes.traffic import missing_part
+from memsim.hierarchy.rng import Stream
+from memsim.machine.file import load_machine
+from memsim.machine.parts import Replacement
 from tests.support.random_machines import cpu
 from tests.support.simulated_device import SimulatedDevice
+from tests.twins.replay.sets import Line, empty_set
 
 X = np.geomspace(4096, 64 << 20, 85)
 ROUNDS = 9
@@ -227,6 +232,26 @@ def test_misses_of_cycles_in_closed_form(ways: int) -> None:
     assert misses(between, ways, "lru") == 0.5
     assert misses(between, ways, "fifo") > 0.5
     assert 0 < misses(list(range(ways + 1)), ways, "random") < 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_misses_are_those_of_the_twin_of_the_replay(policy: Replacement) -> None:
+    level = dataclasses.replace(
+        load_machine("v100").levels[0], size_bytes=8 * 128, ways=8, replacement=policy
+    )
+    twin, lines = empty_set(level, Stream(1)), [Line(number) for number in range(11)]
+    visits = np.random.default_rng(4).integers(0, len(lines), 40).tolist()
+    resident: set[int] = set()
+    missed = 0
+    for turn, number in itertools.product(range(PASSES), visits):
+        if number in resident:
+            twin.used(lines[number])
+            continue
+        missed += turn >= PASSES // 3
+        victim = twin.admit(lines[number], 0)
+        resident.add(number)
+        resident -= {victim.number} if victim else set()
+    assert misses(visits, 8, policy) == missed / (len(visits) * (PASSES - PASSES // 3))
 
 
 @pytest.mark.parametrize("n", [4, 9, 12, 25])

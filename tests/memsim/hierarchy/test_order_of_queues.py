@@ -1,6 +1,6 @@
 """In which order a shared level serves the queues of the cores, against probabilities by hand.
 
-The readable twin draws them; tests/memsim/reference/test_twin.py requires the same of the fast trial.
+The readable twin draws them; tests/memsim/hierarchy/test_twin.py requires the same of the fast trial.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import chisquare
 
 from memsim.hierarchy.rng import Stream
-from memsim.reference.cache import Request
-from memsim.reference.trial import Queues, merged
+from tests.twins.replay.cache import Request
+from tests.twins.replay.trial import Queues, merged
 
 N_DRAWS = 20_000
 

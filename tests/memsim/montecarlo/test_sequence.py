@@ -23,14 +23,14 @@ from memsim.montecarlo.sequence import (
     run_sequence,
     save_sequence,
 )
-from memsim.reference.cache import ReferenceCache
-from memsim.reference.trial import reference_trial
 from memsim.statistics import ONE_PLACE, PHASES
 from memsim.trace.launches import Copy, Event, Fill, Launches
 from memsim.trace.model import ArrayExtent, Trace
 from tests.support.random_cases import SECOND_ARRAY, SITES, machines, traces
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace
+from tests.twins.replay.cache import ReferenceCache
+from tests.twins.replay.trial import reference_trial
 
 
 @st.composite

@@ -9,8 +9,8 @@ from typing import Literal
 
 from memsim.hierarchy.rng import Stream
 from memsim.machine.model import Machine
-from memsim.reference.cache import PassingBy, ReferenceCache, Request
 from memsim.trace.model import Direction
+from tests.twins.replay.cache import PassingBy, ReferenceCache, Request
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SubGroup:
 
     position : the next access;  start : the access at which counting starts
     data_at : the turn at which the data of its last requests arrive;  ready_at : when it can issue next
-        (memsim.reference.sub_cores)
+        (tests.twins.replay.sub_cores)
     scheduler : the one that serves it
     state : `at_barrier` waits at a barrier; `parked` has reached its start while the warm-up
         continues elsewhere

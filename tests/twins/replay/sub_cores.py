@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from memsim.hierarchy.rng import Stream
 from memsim.machine.model import Machine
-from memsim.reference.cache import PassingBy, ReferenceCache
-from memsim.reference.core import Core, Group, SubGroup
+from tests.twins.replay.cache import PassingBy, ReferenceCache
+from tests.twins.replay.core import Core, Group, SubGroup
 
 
 @dataclass(eq=False)

@@ -25,10 +25,10 @@ from memsim.machine.model import Machine
 from memsim.machine.parts import Level
 from memsim.montecarlo.occupancy import levels_for, resident_groups
 from memsim.montecarlo.options import GREEDY, ReplayOptions
-from memsim.reference.cache import PassingBy, Past, ReferenceCache, Request
-from memsim.reference.core import Access, Core, Group, SubGroup
-from memsim.reference.sub_cores import SubCores
 from memsim.trace.model import BARRIER_SITE, GRANULE_BYTES, Direction, Trace
+from tests.twins.replay.cache import PassingBy, Past, ReferenceCache, Request
+from tests.twins.replay.core import Access, Core, Group, SubGroup
+from tests.twins.replay.sub_cores import SubCores
 
 BASE_STEP_GRANULES = 8  # random bases are multiples of 256 bytes ...
 BASE_STEPS = 4096  # ... within 1 MiB

@@ -32,8 +32,8 @@ from memsim.hierarchy.cache import (
 from memsim.hierarchy.rng import Stream
 from memsim.hierarchy.set_index import set_and_slice
 from memsim.machine.parts import Level
-from memsim.reference.sets import Line, RecencySet, SlotSet, empty_set
 from memsim.trace.model import GRANULE_BYTES, Direction
+from tests.twins.replay.sets import Line, RecencySet, SlotSet, empty_set
 
 ALL_BYTES = 0xFFFFFFFF
 LONG_AGO = -(2**62)

@@ -18,11 +18,11 @@ from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.plan import make_plan
 from memsim.montecarlo.trial import Workspace, run_trial, unpack_many
-from memsim.reference.cache import Request
-from memsim.reference.trial import reference_trial
 from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support.random_cases import SITES, cases
 from tests.support.traces import make_trace
+from tests.twins.replay.cache import Request
+from tests.twins.replay.trial import reference_trial
 
 KINDS = ("load", "store", "atomic")
 

@@ -1,5 +1,0 @@
-"""The readable twin of a trial: the same replay in plain Python, as its specification."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,2 +1,0 @@
-from .sets import Line as Line
-from .sets import empty_set as empty_set
