@@ -1,4 +1,4 @@
-"""The event simulation, compiled. Its specification is calib.prediction.event_simulation.readable.
+"""The event simulation, compiled. Its specification is tests/twins/event_simulation.py.
 
 A prediction with its interval needs thousands of runs of some ten thousand events; interpreted, a run
 takes a tenth of a second to a second.

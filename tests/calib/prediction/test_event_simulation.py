@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calib.prediction.event_simulation import Events, events, readable
+from calib.prediction.event_simulation import Events, events
 from tests.support.cyclic_programs import cyclic, simulate
+from tests.twins.event_simulation import readable
 
 CYCLES = st.integers(0, 60).map(float)
 
