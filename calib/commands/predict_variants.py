@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from memsim.commands import EXIT_INTERRUPTED, display, write_tables
-from memsim.errors import MemsimError
+from memsim.commands import each_variant, write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,26 +32,11 @@ def predict_variants(
 
     out : the file for JSON, `-` for standard output
     """
-    done: list[tuple[str, Prediction]] = []
-    interrupted = False
-    with display() as shown:
-        for k, (label, machine, kernel) in enumerate(variants):
-            shown.title = f"{label} ({k + 1} of {len(variants)})"
-            try:
-                done.append((label, predict(kernel, machine)))
-            except MemsimError as error:
-                error.args = (f"{error} (variant {label})",)
-                raise
-            except KeyboardInterrupt:
-                if not done:
-                    raise
-                interrupted = True
-                break
-    write_tables([_table(done)], lambda: _json(done), out)
-    if interrupted:
-        click.echo(f"memsim: interrupted after {len(done)} of {len(variants)} variants", err=True)
-        return EXIT_INTERRUPTED
-    return 0
+    return each_variant(
+        {label: partial(predict, kernel, machine) for label, machine, kernel in variants},
+        lambda done: write_tables([_table(done)], lambda: _json(done), out),
+        lambda _: False,
+    )
 
 
 def _json(done: Sequence[tuple[str, Prediction]]) -> str:

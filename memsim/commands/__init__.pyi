@@ -29,6 +29,7 @@ from .screen import console as console
 from .showing import display as display
 from .showing import progress_bar as progress_bar
 from .showing import working as working
+from .variants import each_variant as each_variant
 from .variants import labels as labels
 from .variants import machines_option as machines_option
 from .variants import settings_option as settings_option

@@ -8,18 +8,22 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 
 from memsim.commands.completion import MACHINE
 from memsim.commands.options import parse_setting
+from memsim.commands.process import EXIT_INTERRUPTED
+from memsim.commands.showing import display
+from memsim.errors import MemsimError
 
 MOST_VARIANTS = 64
 """Variants of one run: they are replayed one after another and shown in one table."""
 
 Command = Callable[..., Any]
+T = TypeVar("T")
 
 
 def machines_option(required: bool = True) -> Callable[[Command], Command]:
@@ -84,6 +88,40 @@ def labels(rows: Sequence[dict[str, str]]) -> list[str]:
         ", ".join(row[name] if name == "machine" else f"{name}={row[name]}" for name in varying)
         for row in rows
     ]
+
+
+def each_variant(
+    variants: Mapping[str, Callable[[], T]],
+    write: Callable[[list[tuple[str, T]]], None],
+    is_partial: Callable[[T], bool],
+) -> int:
+    """Runs variants one after another, and writes those that are done; Ctrl-C ends them. Returns the exit code.
+
+    variants : what tells one from the others -> its work
+    is_partial : whether a result was itself interrupted, which ends all
+    """
+    done: list[tuple[str, T]] = []
+    interrupted = False
+    with display() as shown:
+        for k, (label, run) in enumerate(variants.items()):
+            shown.title = f"{label} ({k + 1} of {len(variants)})"
+            try:
+                done.append((label, run()))
+            except MemsimError as error:
+                error.args = (f"{error} (variant {label})",)
+                raise
+            except KeyboardInterrupt:
+                if not done:
+                    raise
+                interrupted = True
+            if interrupted or is_partial(done[-1][1]):
+                interrupted = True
+                break
+    write(done)
+    if interrupted:
+        click.echo(f"memsim: interrupted after {len(done)} of {len(variants)} variants", err=True)
+        return EXIT_INTERRUPTED
+    return 0
 
 
 def _distinct(

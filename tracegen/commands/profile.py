@@ -6,18 +6,19 @@ Nothing heavy is imported here: the help of `memsim` loads this module.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from memsim.commands import (
-    EXIT_INTERRUPTED,
     ReplayOutputs,
     carry_option,
     check_launch_outputs,
     check_outputs,
     display,
+    each_variant,
     machines_option,
     output_path,
     replay_options,
@@ -169,27 +170,12 @@ def _table_of(variants: list[tuple[str, KernelSpec, Machine]], work: Profiling) 
                 f"{name} describes one variant, got {len(variants)}: leave out all machines and values"
                 " but one"
             )
-    done: list[tuple[str, Replay]] = []
-    interrupted = False
-    with display() as shown:
-        for k, (label, kernel, machine) in enumerate(variants):
-            shown.title = f"{label} ({k + 1} of {len(variants)})"
-            try:
-                replay = work.replay(kernel, machine)
-            except MemsimError as error:
-                error.args = (f"{error} (variant {label})",)
-                raise
-            except KeyboardInterrupt:
-                if not done:
-                    raise
-                interrupted = True
-                break
-            done.append((label, replay.recount(work.outputs.counters)))
-            if replay.attrs["interrupted"]:
-                interrupted = True
-                break
-    write_variants_report(done, work.outputs.json)
-    if interrupted:
-        click.echo(f"memsim: interrupted after {len(done)} of {len(variants)} variants", err=True)
-        return EXIT_INTERRUPTED
-    return 0
+
+    def replay(kernel: KernelSpec, machine: Machine) -> Replay:
+        return work.replay(kernel, machine).recount(work.outputs.counters)
+
+    return each_variant(
+        {label: partial(replay, kernel, machine) for label, kernel, machine in variants},
+        lambda done: write_variants_report(done, work.outputs.json),
+        lambda replay: bool(replay.attrs["interrupted"]),
+    )
