@@ -3,14 +3,13 @@ from .costs import requests as requests
 from .exact import ExactCount as ExactCount
 from .exact import fit_exactly as fit_exactly
 from .executions import Executions as Executions
-from .learned import Kind as Kind
+from .learned import FITS as FITS
 from .learned import Purpose as Purpose
 from .learned import learn as learn
-from .network import NetworkOptions as NetworkOptions
-from .network import fit_network as fit_network
 from .report import block_report as block_report
 from .sampling import TRAINED_SHARE as TRAINED_SHARE
 from .sampling import FloatArray as FloatArray
+from .sampling import SampleError as SampleError
 from .sampling import Samples as Samples
 from .sampling import Split as Split
 from .sampling import normalised_error as normalised_error

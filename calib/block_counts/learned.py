@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from calib.block_counts.network import Model, NetworkOptions, fit_network
 from calib.block_counts.regressions import (
     Polynomial,
     fit_polynomial,
@@ -24,17 +23,25 @@ from calib.block_counts.regressions import (
 )
 from calib.block_counts.sampling import FloatArray, SampleError, Samples
 
-Kind = Literal["network", "network (exp)", "power law", "polynomial", "constant"]
 Purpose = Literal["within", "beyond"]
 FOLDS = 4
 MEMBERS = 16
-NETWORK_MEMBERS = 6
-"""Networks take longest to train, and a few members show their spread."""
 LEVEL = 0.95
 NEIGHBOURS = 300
 """Errors of members that an interval is based on: with 16 members, those of about 50 samples."""
 
+
+class Model(Protocol):
+    """A model of one block's counts."""
+
+    def predict(self, inputs: FloatArray) -> FloatArray:
+        """Counts, (n,), of inputs, (n, n_input)."""
+        ...
+
+
 Fit = Callable[[FloatArray, FloatArray], Model]
+FITS: Mapping[str, Fit] = {"power law": fit_power_law, "polynomial": fit_polynomial}
+"""Kind of model -> the function that fits it."""
 Rows = npt.NDArray[np.int64]
 
 
@@ -75,9 +82,9 @@ class LearnedCount:
 
     block: str
     names: tuple[str, ...]
-    kind: Kind
+    kind: str
     model: Model
-    errors: Mapping[Kind, float]
+    errors: Mapping[str, float]
     members: tuple[Model, ...]
     unseen: FloatArray
     least: FloatArray
@@ -134,30 +141,11 @@ class LearnedCount:
         return f"outside the trained range: {', '.join(parts)}" if parts else ""
 
 
-def fits(
-    kinds: Sequence[Kind] = ("network", "power law", "polynomial"),
-    options: NetworkOptions | None = None,
-) -> dict[Kind, Fit]:
-    """kind -> the function that fits it. Raises SampleError for an unknown kind."""
-    options = options or NetworkOptions()
-    exponential = NetworkOptions(**{**options.__dict__, "output": "exponential"})
-    known: dict[Kind, Fit] = {
-        "network": lambda x, y: fit_network(x, y, options),
-        "network (exp)": lambda x, y: fit_network(x, y, exponential),
-        "power law": fit_power_law,
-        "polynomial": fit_polynomial,
-    }
-    unknown = [kind for kind in kinds if kind not in known]
-    if unknown:
-        raise SampleError(f"kind must be one of {', '.join(known)}, got {unknown[0]!r}")
-    return {kind: known[kind] for kind in kinds}
-
-
 def learn(
     given: Samples,
     column: int,
     purpose: Purpose = "within",
-    kinds: Mapping[Kind, Fit] | None = None,
+    kinds: Mapping[str, Fit] = FITS,
     seed: int = 0,
     *,
     ensemble: bool = True,
@@ -167,6 +155,7 @@ def learn(
     column : index of the block in the samples
     purpose : what cross-validation leaves out: random samples (`within`), or the samples with the largest
         inputs (`beyond`), for predictions beyond the samples
+    kinds : the models that it selects from
     ensemble : False takes a fraction of the time, and gives intervals of zero width
 
     Raises SampleError where the samples are too few for every kind of model.
@@ -180,9 +169,8 @@ def learn(
             block, given.names, "constant", constant, {"constant": 0.0}, (constant,),
             np.array([[1.0, 0.0]]), least, most,
         )  # fmt: skip
-    kinds = kinds or fits()
     folds = _folds(x, purpose, seed)
-    errors: dict[Kind, float] = {}
+    errors: dict[str, float] = {}
     refused: list[str] = []
     for kind, fit in kinds.items():
         try:
@@ -196,7 +184,7 @@ def learn(
     members: tuple[Model, ...] = (model,)
     unseen = np.array([[1.0, 0.0]])
     if ensemble:
-        members, unseen = _ensemble(_again(kinds[best], model), best, x, y, seed)
+        members, unseen = _ensemble(_again(kinds[best], model), x, y, seed)
     return LearnedCount(block, given.names, best, model, errors, members, unseen, least, most)
 
 
@@ -234,13 +222,13 @@ def _again(fit: Fit, model: Model) -> Fit:
 
 
 def _ensemble(
-    fit: Fit, kind: Kind, x: FloatArray, y: FloatArray, seed: int
+    fit: Fit, x: FloatArray, y: FloatArray, seed: int
 ) -> tuple[tuple[Model, ...], FloatArray]:
     rng = np.random.default_rng([seed, len(x)])
     members: list[Model] = []
     errors: list[FloatArray] = [np.array([[1.0, 0.0]])]
     n = len(x)
-    for _ in range(NETWORK_MEMBERS if kind.startswith("network") else MEMBERS):
+    for _ in range(MEMBERS):
         drawn = rng.integers(0, n, n)
         try:
             member = fit(x[drawn], y[drawn])

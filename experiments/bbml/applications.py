@@ -15,11 +15,11 @@ import numpy.typing as npt
 from calib.block_counts import (
     TRAINED_SHARE,
     Executions,
-    NetworkOptions,
     Samples,
     block_report,
     samples,
 )
+from experiments.bbml.network import NetworkOptions
 from experiments.kernels.polybench import factorisations, moments, products, vectors
 from experiments.kernels.rodinia import elimination, paths
 from memsim.machine import load_machine

@@ -19,6 +19,7 @@ from experiments.bbml.applications import (
     execute,
     executions,
 )
+from experiments.bbml.network import KINDS
 from experiments.reproduction import Case, Figure
 from tracegen.blocks import Block
 from tracegen.workloads import Workload
@@ -164,7 +165,7 @@ def _learned(application: Application) -> FloatArray:
     point = np.array([[at[name] for name in given.names]], np.float64)
     return np.array(
         [
-            learn(given, k, "beyond", ensemble=False).model.predict(point)[0]
+            learn(given, k, "beyond", KINDS, ensemble=False).model.predict(point)[0]
             for k in range(len(given.blocks))
         ]
     )

@@ -11,16 +11,15 @@ import scipy.stats
 
 from calib.block_counts import (
     FloatArray,
-    Kind,
     Purpose,
     Samples,
     Split,
-    fit_network,
     learn,
     normalised_error,
     split,
 )
 from experiments.bbml.applications import counted
+from experiments.bbml.network import KINDS, fit_network
 
 Method = Literal["network", "chosen"]
 """The paper's network, or the model that cross-validation selects."""
@@ -41,7 +40,7 @@ class Scores:
     spearman: float
     predicted: FloatArray
     actual: FloatArray
-    kinds: dict[Kind, int]
+    kinds: dict[str, int]
 
     @property
     def accuracy(self) -> float:
@@ -66,8 +65,8 @@ def score(
 ) -> Scores:
     """Train on some samples and score the predictions of others; errors are relative to `scale`."""
     predicted = np.zeros_like(tested.counts)
-    kinds: dict[Kind, int] = {}
-    known: dict[bytes, tuple[FloatArray, Kind]] = {}
+    kinds: dict[str, int] = {}
+    known: dict[bytes, tuple[FloatArray, str]] = {}
     for column in range(tested.counts.shape[1]):
         key = trained.counts[:, column].tobytes()
         if key not in known:  # many blocks have the same counts
@@ -91,11 +90,11 @@ def _correlation(function: Any, predicted: FloatArray, actual: FloatArray) -> fl
 
 def _predicted(
     trained: Samples, tested: Samples, column: int, method: Method, purpose: Purpose
-) -> tuple[FloatArray, Kind]:
+) -> tuple[FloatArray, str]:
     counts = trained.counts[:, column]
     if np.ptp(counts) == 0:
         return np.full(len(tested), counts[0]), "constant"
     if method == "network":
         return fit_network(trained.inputs, counts).predict(tested.inputs), "network"
-    learned = learn(trained, column, purpose, ensemble=False)
+    learned = learn(trained, column, purpose, KINDS, ensemble=False)
     return learned.model.predict(tested.inputs), learned.kind

@@ -18,6 +18,7 @@ from calib.block_counts import (
     split,
 )
 from experiments.bbml import drawing
+from experiments.bbml.network import KINDS
 from experiments.kernels import graphs
 from experiments.reproduction import Case, Figure
 
@@ -42,7 +43,7 @@ def data_dependent(out: Path, quick: bool) -> Figure:
             inside = np.zeros(tested.counts.shape, bool)
             kinds: dict[str, int] = {}
             for column in range(tested.counts.shape[1]):
-                learned = learn(trained, column, "within" if how == "random" else "beyond")
+                learned = learn(trained, column, "within" if how == "random" else "beyond", KINDS)
                 answer = learned.predict(tested.inputs)
                 predicted[:, column] = answer.mean
                 actual = tested.counts[:, column]

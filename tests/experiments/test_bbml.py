@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calib.block_counts.sampling import samples, split
+from calib.block_counts.sampling import SampleError, samples, split
 from experiments.bbml import FIGURES, TITLE
 from experiments.bbml.applications import (
     APPLICATIONS,
@@ -19,6 +19,13 @@ from experiments.bbml.applications import (
 from experiments.bbml.case_study import SIZES
 from experiments.bbml.distribution import figure_3
 from experiments.bbml.evaluation import score
+from experiments.bbml.network import (
+    LEAST_MEAN,
+    NetworkOptions,
+    _gradient,
+    fit_network,
+    initial_weights,
+)
 from experiments.commands import REPRODUCTIONS
 
 
@@ -81,3 +88,44 @@ def test_a_figure_is_drawn(tmp_path: Path) -> None:
     assert (tmp_path / figure.pictures[0]).stat().st_size > 1000
     assert figure.cases[0].ours is not None
     assert figure.cases[0].ours > 1  # far from Poisson
+
+
+def loss_and_gradient(inputs, target, weights, hidden):
+    gradient = np.zeros_like(weights)
+    rows = np.arange(len(inputs), dtype=np.int32)
+    return _gradient(inputs, target, weights, hidden, rows, gradient), gradient
+
+
+def test_the_gradient_is_the_losss_slope() -> None:
+    """Against finite differences of the loss, with outputs above and below the least output."""
+    rng = np.random.default_rng(0)
+    inputs, target = rng.random((40, 3)), rng.poisson(2, 40) / 2.0
+    for shift in (0.0, 1.0, -5.0):
+        weights = initial_weights(rng, 3, 10)
+        weights[-1] += shift
+        _, gradient = loss_and_gradient(inputs, target, weights, 10)
+        for k in range(0, len(weights), 5):
+            step = np.zeros_like(weights)
+            step[k] = 1e-6
+            above, _ = loss_and_gradient(inputs, target, weights + step, 10)
+            below, _ = loss_and_gradient(inputs, target, weights - step, 10)
+            assert gradient[k] == pytest.approx((above - below) / 2e-6, rel=1e-4, abs=1e-7)
+    # All outputs below: the loss is a line, steep as far as counts are there.
+    assert gradient[-1] == pytest.approx(-target.mean() / LEAST_MEAN)
+
+
+def test_the_network_learns_a_line_and_depends_on_its_seed() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.uniform(10, 100, (600, 1))
+    y = np.round(3 * x[:, 0] + 40)
+    fast = NetworkOptions(learning_rate=1e-2)
+    trained = fit_network(x, y, fast)
+    error = np.abs(trained.predict(x) - y) / y
+    assert error.mean() < 0.01
+    again = fit_network(x, y, fast).predict(x)
+    assert np.array_equal(again, trained.predict(x))
+    other = fit_network(x, y, NetworkOptions(learning_rate=1e-2, seed=1)).predict(x)
+    assert not np.array_equal(other, again)
+    assert (fit_network(x, np.zeros(600), fast).predict(x) < 0.05).all()
+    with pytest.raises(SampleError, match="31 parameters for 1 inputs, got 20 samples"):
+        fit_network(x[:20], y[:20])

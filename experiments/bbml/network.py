@@ -3,34 +3,22 @@
 Barai et al. (BB-ML), section 4.2: ten hidden units, Adam at 1e-4, 300 epochs in batches of 10, and
 PyTorch's PoissonNLLLoss with log_input=False, which is lambda - y log(lambda + eps), where lambda is the
 output itself. Inputs are scaled to 0..1, counts by their mean. Where the output falls below a small
-positive number, the logarithm is that of this number. The variant with an exponential output is
-scikit-learn's.
+positive number, the logarithm is that of this number.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from calib.block_counts.sampling import FloatArray, SampleError
+from calib.block_counts import FITS, FloatArray, SampleError
 from memsim.compile import compiled
 
-Output = Literal["identity", "exponential"]
 LEAST_MEAN = 1e-2
 """Least output, as a fraction of the mean count, in the derivative of the logarithm."""
 _BETA_1, _BETA_2, _SMALL = 0.9, 0.999, 1e-8
-
-
-class Model(Protocol):
-    """A model of one block's counts."""
-
-    def predict(self, inputs: FloatArray) -> FloatArray:
-        """Counts, (n,), of inputs, (n, n_input)."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +29,6 @@ class NetworkOptions:
     epochs: int = 300
     batch: int = 10
     learning_rate: float = 1e-4
-    output: Output = "identity"
     seed: int = 0
 
     def n_parameters(self, n_input: int) -> int:
@@ -70,21 +57,9 @@ class Network:
         return counts
 
 
-@dataclass(frozen=True)
-class _Exponential:
-    fitted: Any
-    least: FloatArray
-    span: FloatArray
-    scale: float
-
-    def predict(self, inputs: FloatArray) -> FloatArray:
-        counts: FloatArray = self.fitted.predict((inputs - self.least) / self.span) * self.scale
-        return counts
-
-
 def fit_network(
     inputs: FloatArray, counts: FloatArray, options: NetworkOptions | None = None
-) -> Model:
+) -> Network:
     """A network trained on inputs (n, n_input) and the counts (n,) of one block.
 
     Raises SampleError where there are fewer samples than parameters.
@@ -102,8 +77,6 @@ def fit_network(
     span[span == 0] = 1.0
     scale = float(counts.mean()) or 1.0
     scaled, target = (inputs - least) / span, counts / scale
-    if options.output == "exponential":
-        return _Exponential(_with_exponential(scaled, target, options), least, span, scale)
     rng = np.random.default_rng(options.seed)
     weights = initial_weights(rng, n_input, options.hidden)
     order = np.stack([rng.permutation(n) for _ in range(options.epochs)]).astype(np.int32)
@@ -195,31 +168,5 @@ def _train(
                 weights[k] -= rate * step / (np.sqrt(square[k] / (1 - decay_2)) + _SMALL)
 
 
-def _with_exponential(
-    scaled: FloatArray, target: npt.NDArray[np.float64], options: NetworkOptions
-) -> Any:
-    try:
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.neural_network import MLPRegressor
-    except ImportError:
-        raise SampleError(
-            "the network with an exponential output needs scikit-learn: pip install"
-            " 'memsim[learning]'"
-        ) from None
-
-    network = MLPRegressor(
-        loss="poisson",
-        hidden_layer_sizes=(options.hidden,),
-        activation="tanh",
-        alpha=0.0,
-        batch_size=min(options.batch, len(scaled)),
-        learning_rate_init=options.learning_rate,
-        max_iter=options.epochs,
-        n_iter_no_change=options.epochs,
-        random_state=options.seed,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # it trains for a fixed number of epochs, not until it converges
-        return network.fit(scaled, target)
+KINDS = {"network": fit_network, **FITS}
+"""What cross-validation selects a model from: the network, and the models of `memsim blocks`."""
