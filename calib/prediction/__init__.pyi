@@ -1,3 +1,4 @@
+from .basic_blocks import Block as Block
 from .basic_blocks import Program as Program
 from .basic_blocks import Repeat as Repeat
 from .basic_blocks_trace import PerLoad as PerLoad

@@ -11,20 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import tracegen
-from experiments.hardware.affine import AffineAccess, AffineKernel, Triple
+from experiments.hardware.affine import Triple
 from experiments.hardware.volumes import Snapshot, Traced
 from experiments.kernels.star import star, star25_points
 from memsim.machine import Machine
 from tracegen import CudaWorkload
 
-RANGE = 4
-ALIGN_ELEMENTS = 32
 MOST_IN_Z = 64
 """Largest depth of a CUDA group (CUDA C++ Programming Guide, compute capability 7.0). The notebook
 labels three shapes as 128 deep, but they were launched 64 deep, with half of the work-items: it
 prints their grids, (316, 126, 8) for 2x4x128, and 504 points in 8 groups are 64 each."""
-REGISTERS = 32
-"""Of a thread, as NVIDIA's compilers need for sm_70 to sm_90."""
 SNAPSHOT = Snapshot(waves=12, warmup=8)
 """Two groups of 1024 are resident on a core. Neighbouring rows of groups are up to 2 waves apart, and the halo
 is reused over 9 rows: with a snapshot of 2 waves the DRAM load volume was up to 280 % too high."""
@@ -32,27 +28,10 @@ is reused over 9 rows: with a snapshot of 2 waves the DRAM load volume was up to
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """The interior, and the length of the allocation's rows and planes, in elements."""
+    """The interior, and the length of the allocation's rows, in elements."""
 
     interior: Triple = (632, 504, 504)
     pitch: int = 640
-    rows: int = 512
-
-    @property
-    def plane(self) -> int:
-        return self.pitch * self.rows
-
-
-def offsets() -> list[tuple[str, Triple]]:
-    """Names and offsets of the 25 points, in the order of experiments.kernels.stencil.star25."""
-    points: list[tuple[str, Triple]] = [("centre", (0, 0, 0))]
-    for axis, letter in enumerate("xyz"):
-        for distance in range(1, RANGE + 1):
-            for side, sign in (("minus", -1), ("plus", 1)):
-                step = [0, 0, 0]
-                step[axis] = sign * distance
-                points.append((f"{letter}_{side}{distance}", (step[0], step[1], step[2])))
-    return points
 
 
 def launched(shape: Triple) -> Triple:
@@ -94,35 +73,3 @@ def _grid(shape: Triple) -> dict[str, int]:
     nx, ny, nz = Grid().interior
     block = {"block_x": x, "block_y": y, "block_z": z}
     return {"nx": nx, "ny": ny, "nz": nz, "pitch": Grid().pitch, **block}
-
-
-def star_kernel(shape: Triple, grid: Grid | None = None) -> AffineKernel:
-    """The same in the order of the source, without a compiler."""
-    grid, group = grid or Grid(), launched(shape)
-    corner = RANGE * (grid.plane + grid.pitch + 1)
-    lead = -corner % ALIGN_ELEMENTS
-    first = lead + corner
-    elements = lead + grid.plane * (grid.interior[2] + 2 * RANGE)
-    strides = (1, grid.pitch, grid.plane)
-    accesses = [
-        AffineAccess(
-            name=name,
-            array="src",
-            direction="load",
-            first=first + sum(o * s for o, s in zip(offset, strides, strict=True)),
-        )
-        for name, offset in offsets()
-    ]
-    accesses.append(AffineAccess(name="dst", array="dst", direction="store", first=first))
-    nx, ny, nz = grid.interior
-    return AffineKernel(
-        name=f"star25 {group[0]}x{group[1]}x{group[2]}",
-        accesses=tuple(accesses),
-        elements={"src": elements, "dst": elements},
-        strides=strides,
-        low=(0, 0, 0),
-        high=(nx - 1, ny - 1, nz - 1),
-        grid=(-(-nx // group[0]), -(-ny // group[1]), -(-nz // group[2])),
-        group=group,
-        registers_per_item=REGISTERS,
-    )

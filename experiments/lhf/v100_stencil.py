@@ -15,20 +15,20 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from calib.prediction import (
+    Block,
     Inputs,
     Program,
     Residents,
     Solver,
     Touched,
-    blocks_from_trace,
     paper_inputs,
     pipe_cycles,
     simulated_inputs,
     time_of,
 )
 from experiments.data_files import rows
-from experiments.hardware.affine import Triple, affine_trace
-from experiments.hardware.star_stencil import SNAPSHOT, compiled_star, star_kernel
+from experiments.hardware.affine import Triple
+from experiments.hardware.star_stencil import SNAPSHOT, compiled_star
 from experiments.hardware.stencil_volumes import group_shape, measured_volumes
 from experiments.lhf.replay_costs import ReplayedKernel, replay_costs
 from memsim.machine import Machine
@@ -70,9 +70,8 @@ def baselines(machine: Machine) -> dict[str, dict[Triple, float]]:
 
 def _l1_cycles(shape: Triple, machine: Machine) -> float:
     """Cycles of L1 for the loads and the store of one sub-group of 32 updates."""
-    kernel = star_kernel(shape)
-    middle = int(np.prod(kernel.grid)) // 2
-    trace = affine_trace(kernel, np.array([middle]), 32)
+    traced = compiled_star(shape, machine)
+    trace = traced(np.array([traced(np.zeros(1, np.int64)).launch.n_groups // 2]))
     touched = Touched(trace.granule_offset, trace.granule, trace.byte_mask, trace.lane_groups)
     itemsize_bytes = np.array([site.itemsize_bytes for site in trace.sites])[trace.site]
     return float(pipe_cycles(machine, touched, itemsize_bytes).sum()) / trace.n_subgroup
@@ -80,8 +79,10 @@ def _l1_cycles(shape: Triple, machine: Machine) -> float:
 
 def source_program() -> Program:
     """The program of a sub-group as the paper counts it: 25 additions or products of 64 bits in the source."""
-    trace = affine_trace(star_kernel((32, 4, 8)), np.zeros(1, np.int64), 32)
-    return blocks_from_trace(trace, per_load=lambda _: [{"fp64_fma": 1.0}])
+    loads = tuple(f"src {point}" for point in range(25))
+    moves = Block(accesses=(*loads, "dst"), waits_for=loads, bytes_per_item=26 * 8)
+    sums = Block(operations={"fp64_fma": 25.0}, barrier=True)
+    return Program(blocks=(moves, sums), steps=(0, 1))
 
 
 def replayed_kernel(

@@ -15,12 +15,12 @@ import pytest
 import tracegen
 from experiments.data_files import hit_ratio_error_points, rows
 from experiments.hardware import FIGURES, profiled_stencil, stencil_volumes
-from experiments.hardware.affine import AffineKernel, affine_trace
+from experiments.hardware.affine import AffineAccess, AffineKernel, affine_trace
 from experiments.hardware.comparison import errors
 from experiments.hardware.l1_sweep import miss_ratios
 from experiments.hardware.laplacian import Variant, laplacian
 from experiments.hardware.pointer_chase import chase_latency
-from experiments.hardware.star_stencil import Grid, compiled_star, points_workload, star_kernel
+from experiments.hardware.star_stencil import compiled_star, points_workload
 from experiments.hardware.stencil_volumes import (
     ORDERINGS,
     POSITIONS,
@@ -32,12 +32,11 @@ from experiments.hardware.stencil_volumes import (
     replayed_volumes,
 )
 from experiments.hardware.volumes import Snapshot, Volumes, hit_ratio_errors, volumes
-from experiments.kernels.stencil import star25
+from experiments.kernels.stencil import stencil7
 from experiments.reproduction import Case
 from memsim.machine.file import load_machine
 from memsim.machine.parts import Level
 from memsim.montecarlo.occupancy import resident_groups
-from memsim.trace.model import Launch
 from tests.support.command_line import RunMemsim
 
 COLUMNS = (
@@ -47,14 +46,24 @@ COLUMNS = (
 
 
 def test_the_generated_trace_is_that_of_the_kernel() -> None:
-    """The trace made without OpenCL equals that of the instrumented star25, also with partly filled
-    groups."""
-    workload = star25(nx=40, ny=12, nz=7, block_x=16, block_y=4, block_z=4)
-    traced = tracegen.trace(workload, subgroup_size=32)
-    grid = Grid(interior=(40, 12, 7), pitch=48, rows=20)
-    kernel = star_kernel((16, 4, 4), grid)
+    """The trace made without a tracer equals that of the Loopy kernel, also with partly filled groups."""
+    traced = tracegen.trace(
+        stencil7(nx=40, ny=12, nz=7, block_x=16, block_y=4, block_z=4, dtype="float64"),
+        subgroup_size=32,
+    )
+    strides = (1, 42, 42 * 14)
+    inner, n = sum(strides), 42 * 14 * 9
+    loads = [0, *(sign * strides[axis] for axis in (2, 1, 0) for sign in (-1, 1))]
+    kernel = AffineKernel(
+        name="stencil7",
+        accesses=(
+            *(AffineAccess(name=f"u {at}", array="u", direction="load", first=inner + at) for at in loads),
+            AffineAccess(name="out", array="laplacian", direction="store", first=inner, starts_sequence=True),
+        ),
+        elements={array.name: n for array in traced.arrays},
+        strides=strides, low=(0, 0, 0), high=(39, 11, 6), grid=(3, 3, 2), group=(16, 4, 4),
+    )  # fmt: skip
     ours = affine_trace(kernel, np.arange(kernel.n_groups), 32)
-    assert ours.site_names[:-1] == traced.site_names[:-1]
     assert ours.arrays == traced.arrays
     for column in COLUMNS:
         np.testing.assert_array_equal(getattr(ours, column), getattr(traced, column))
@@ -363,12 +372,9 @@ def test_quick_shapes_are_measured() -> None:
     assert set(QUICK_SHAPES) <= set(measured_volumes())
 
 
-def affine_launch(kernel: AffineKernel) -> Launch:
-    return affine_trace(kernel, np.zeros(1, np.int64), 32).launch
-
-
 def test_no_group_is_deeper_than_cuda_allows() -> None:
     """The grids of three labels in the measurement's notebook: groups are 64 deep in z."""
+    machine = load_machine("v100")
     for label, grid in (
         ((2, 4, 128), (316, 126, 8)),
         ((4, 2, 128), (158, 252, 8)),
@@ -376,12 +382,12 @@ def test_no_group_is_deeper_than_cuda_allows() -> None:
         ((2, 8, 64), (316, 63, 8)),
         ((2, 16, 32), (316, 32, 16)),
     ):
-        kernel = star_kernel(label)
-        assert kernel.grid == grid
-        assert kernel.group[2] <= 64
-        assert resident_groups(
-            load_machine("v100"), affine_launch(kernel)
-        ).groups_per_core == 65536 // (32 * kernel.group_items)
+        launch = compiled_star(label, machine)(np.zeros(1, np.int64)).launch
+        assert launch.grid == grid
+        assert launch.group_shape is not None
+        assert launch.group_shape[2] <= 64
+        groups = resident_groups(machine, launch).groups_per_core
+        assert groups == 65536 // (32 * launch.group_items)
 
 
 @pytest.mark.parametrize(
