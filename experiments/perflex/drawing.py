@@ -67,12 +67,8 @@ def lines(
     xlabel: str,
     ylabel: str,
     logarithmic: bool = False,
-    band: tuple[float, float] | None = None,
 ) -> str:
-    """Several curves; those with a name that begins with `measured` are drawn as circles.
-
-    band : lower and upper end of a shaded range of y, the paper's
-    """
+    """Several curves; those with a name that begins with `measured` are drawn as circles."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
     for name, y in curves.items():
@@ -88,8 +84,6 @@ def lines(
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.minorticks_off()
-    if band is not None:
-        axes.axhspan(*band, color="#dddddd", lw=0, label="paper")
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axes.title.set_fontsize(10)
     figure.legend(fontsize=8, loc="outside lower center", ncols=2)
