@@ -3,7 +3,9 @@ from .api import trace_launches as trace_launches
 from .api import trace_snapshots as trace_snapshots
 from .blocks.count import count_blocks as count_blocks
 from .profiling import profile as profile
+from .workloads.binary import BinaryWorkload as BinaryWorkload
 from .workloads.cuda import CudaWorkload as CudaWorkload
 from .workloads.load import load_kernel as load_kernel
 from .workloads.opencl import OpenCLWorkload as OpenCLWorkload
+from .workloads.triton import TritonWorkload as TritonWorkload
 from .workloads.workload import Workload as Workload

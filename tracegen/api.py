@@ -9,13 +9,11 @@ from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.options import TraceOptions
 from tracegen.tracer import traces_of_all, traces_of_one
-from tracegen.workloads.cuda import CudaWorkload
-from tracegen.workloads.opencl import OpenCLWorkload
-from tracegen.workloads.workload import Workload
+from tracegen.workloads.load import AnyWorkload
 
 
 def trace(
-    workload: Workload | OpenCLWorkload | CudaWorkload,
+    workload: AnyWorkload,
     machine: Machine | str | None = None,
     *,
     options: TraceOptions | None = None,
@@ -38,7 +36,7 @@ def trace(
 
 
 def trace_snapshots(
-    workload: Workload | OpenCLWorkload | CudaWorkload,
+    workload: AnyWorkload,
     machine: Machine | str | None = None,
     *,
     snapshots: int,
@@ -52,7 +50,7 @@ def trace_snapshots(
 
 
 def trace_launches(
-    workload: Workload | OpenCLWorkload | CudaWorkload,
+    workload: AnyWorkload,
     machine: Machine | str | None = None,
     *,
     options: TraceOptions | None = None,

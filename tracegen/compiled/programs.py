@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from memsim.errors import KernelError
+from tracegen.compiled.binary import read_file
 from tracegen.compiled.compile import compile_cuda, compile_kernel
 from tracegen.compiled.cuda_signature import described
 from tracegen.compiled.model import MachineCode
@@ -15,11 +17,14 @@ from tracegen.compiled.opencl_arguments import bound, shape
 from tracegen.compiled.opencl_program import read_program
 from tracegen.compiled.request import CompileError
 from tracegen.compiled.signature import required_shape
+from tracegen.compiled.triton_code import compile_triton
 from tracegen.cuda import CudaProgram, launch_shape
 from tracegen.cuda import read_program as read_cuda
+from tracegen.workloads.binary import BinaryWorkload
 from tracegen.workloads.cuda import CudaWorkload
+from tracegen.workloads.load import AnyWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
-from tracegen.workloads.workload import Workload
+from tracegen.workloads.triton import TritonWorkload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +78,7 @@ class _InCuda(Program):
         return self.group_shape
 
 
-def program_of(workload: Workload | OpenCLWorkload | CudaWorkload) -> Program:
+def program_of(workload: AnyWorkload) -> Program:
     """The program of a workload. No OpenCL is needed.
 
     Raises KernelError where Loopy refuses the kernel, or the text cannot be preprocessed or parsed.
@@ -82,6 +87,8 @@ def program_of(workload: Workload | OpenCLWorkload | CudaWorkload) -> Program:
         return _of_opencl(workload)
     if isinstance(workload, CudaWorkload):
         return _of_cuda(workload)
+    if isinstance(workload, BinaryWorkload | TritonWorkload):
+        return _of_compiled(workload)
     from tracegen.instrumented import prepare
 
     prepared = prepare(workload, None)
@@ -91,6 +98,25 @@ def program_of(workload: Workload | OpenCLWorkload | CudaWorkload) -> Program:
         build_options=(*prepared.build_options, *include_options()),
         place=functools.partial("line {} of the code that Loopy generates".format),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Compiled(Program):
+    """A kernel whose code is that of its launch."""
+
+    workload: BinaryWorkload | TritonWorkload
+    threads: dict[str, int] = field(default_factory=dict)
+
+    def compiled(self, kernel: str, target: str, registers_limit: int | None = None) -> MachineCode:
+        if isinstance(self.workload, BinaryWorkload):
+            path, name = Path(self.workload.path or ""), self.workload.kernel
+            return read_file(path, name, target, registers_limit).code
+        made = compile_triton(self.workload, target)
+        self.threads[kernel] = made.threads
+        return made.code(target, registers_limit).code
+
+    def shape_of(self, kernel: str) -> tuple[int, ...] | None:
+        return (self.threads[kernel],) if self.threads else self.group_shape
 
 
 def include_options() -> list[str]:
@@ -111,6 +137,18 @@ def _of_opencl(workload: OpenCLWorkload) -> Program:
         group_shape=shape(workload, kernel)[1],
         local_argument_bytes=sum(local),
         place=lambda line: str(program.place(line)),
+    )
+
+
+def _of_compiled(workload: BinaryWorkload | TritonWorkload) -> Program:
+    is_binary = isinstance(workload, BinaryWorkload)
+    return _Compiled(
+        text="",
+        kernels=(str(workload.kernel or "the kernel"),) if is_binary else ("the kernel",),
+        group_shape=launch_shape(workload, str(workload.kernel))[1] if is_binary else None,
+        local_argument_bytes=workload.shared_bytes if is_binary else 0,
+        place="line {}".format,
+        workload=workload,
     )
 
 

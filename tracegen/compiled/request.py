@@ -13,8 +13,8 @@ from tracegen.tools.headers import DEPENDENCIES
 from tracegen.tools.process import Finished
 from tracegen.tools.toolchain import Tool
 
-FrontEnd = Literal["clang", "nvrtc", "nvvm"]
-"""What writes PTX for NVIDIA's targets: clang, or NVIDIA's libraries for CUDA C++ and for OpenCL C."""
+FrontEnd = Literal["clang", "nvrtc", "nvvm", "ptx"]
+"""What writes PTX for NVIDIA's targets: clang, or NVIDIA's libraries for CUDA C++ and for OpenCL C; `ptx` where the text is PTX."""
 PRINTF = re.compile(r"\bprintf(?=\s*\()")
 """What is replaced by `_print`, a macro of equal length."""
 _ERROR = re.compile(

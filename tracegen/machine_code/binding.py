@@ -10,13 +10,15 @@ from collections.abc import Iterator
 
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import Compiler
+from tracegen.workloads.binary import BinaryWorkload
 from tracegen.workloads.cuda import CudaWorkload
+from tracegen.workloads.load import AnyWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
-from tracegen.workloads.workload import Workload
+from tracegen.workloads.triton import TritonWorkload
 
 
 def bind(
-    workload: Workload | OpenCLWorkload | CudaWorkload,
+    workload: AnyWorkload,
     target: str,
     compiler: Compiler = "auto",
     registers: int | None = None,
@@ -35,6 +37,11 @@ def bind(
         from tracegen.machine_code.binding_opencl import bind_opencl
 
         yield bind_opencl(workload, target, compiler, registers)
+    elif isinstance(workload, BinaryWorkload | TritonWorkload):
+        from tracegen.machine_code.binding_binary import bind_binary, bind_triton
+
+        is_triton = isinstance(workload, TritonWorkload)
+        yield (bind_triton if is_triton else bind_binary)(workload, target, registers)  # type: ignore[arg-type]
     else:
         from tracegen.machine_code.binding_loopy import bind_loopy
 

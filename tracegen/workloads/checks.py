@@ -35,13 +35,14 @@ def _short_text(text: str) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 
 
-def check_fields(workload: Any) -> None:
+def check_fields(workload: Any, skipped: Sequence[str] = ()) -> None:
     """Raises KernelError for the first field of a workload that is of another kind than documented."""
-    is_text = hasattr(workload, "source")
-    own = {"kernel": (_is_text, "the name of a kernel")} if is_text else {"arguments": _NAMED}
+    is_file = hasattr(workload, "path")
+    own = {"kernel": (_is_text, "the name of a kernel")} if is_file else {}
+    own |= {"arguments": _NAMED} if hasattr(workload, "origin") else {}
     rules = _RULES | own
     for name, (holds, rule) in rules.items():
-        if hasattr(workload, name) and not holds(getattr(workload, name)):
+        if name not in skipped and hasattr(workload, name) and not holds(getattr(workload, name)):
             raise KernelError(f"{name} must be {rule}, got {short(getattr(workload, name))}")
 
 
@@ -80,6 +81,8 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a mapping from name to value, or a list of values",
     ),
     "symbols": _NAMED,
+    "settings": _NAMED,
+    "config": (lambda value: is_whole(value, 1 << 20), "the number of a configuration"),
     "global_size": _SIZE,
     "local_size": _SIZE,
     "grid": _SIZE,

@@ -1,11 +1,12 @@
 """Loads the kernel that a command names, with its settings.
 
 `file.py:NAME` or `package.module:NAME` for Python, `file.cl:NAME` for OpenCL C, `file.cu:NAME` or
-`file.hip:NAME` for CUDA C++ and HIP, `file.floopy:NAME` for Fortran.
+`file.hip:NAME` for CUDA C++ and HIP, `file.floopy:NAME` for Fortran, `file.cubin:NAME` and the like for compiled kernels.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import importlib
@@ -22,21 +23,25 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from memsim.errors import KernelError, MemsimError
+from tracegen.workloads import triton_file
+from tracegen.workloads.binary import BinaryWorkload
 from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.fortran import SUFFIX, load_fortran
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.origin import Origin, origin_of, recording_origins
 from tracegen.workloads.settings import WrongSetting, convert
+from tracegen.workloads.triton import TritonWorkload
 from tracegen.workloads.workload import Workload
 
 OPENCL_SUFFIXES = (".cl", ".ocl", ".opencl")
 CUDA_SUFFIXES = (".cu", ".cuh", ".hip")
-WORKLOADS = (Workload, OpenCLWorkload, CudaWorkload)
-_TEXT_SUFFIXES = (*OPENCL_SUFFIXES, *CUDA_SUFFIXES, SUFFIX)
+BINARY_SUFFIXES = (".ptx", ".cubin", ".hsaco", ".amdgcn")
+WORKLOADS = (Workload, OpenCLWorkload, CudaWorkload, BinaryWorkload, TritonWorkload)
+_TEXT_SUFFIXES = (*OPENCL_SUFFIXES, *CUDA_SUFFIXES, *BINARY_SUFFIXES, SUFFIX)
 _CUDA = re.compile(r"(.+?\.(?:cu|cuh|hip))(?::([^:].*))?\Z", re.DOTALL)
 """FILE and NAME, which may contain `::`."""
 _InText = TypeVar("_InText", OpenCLWorkload, CudaWorkload)
-AnyWorkload = Workload | OpenCLWorkload | CudaWorkload
+AnyWorkload = Workload | OpenCLWorkload | CudaWorkload | BinaryWorkload | TritonWorkload
 
 
 def load_kernel(
@@ -51,8 +56,10 @@ def load_kernel(
 
     args : FILE.py:NAME of a callable that takes the settings and returns what the kernel is launched
         with. OpenCL C needs one, which returns an OpenCLWorkload, and so do CUDA C++ and HIP, for which
-        it returns a CudaWorkload; for Fortran it returns a mapping from argument to value. A setting
-        that the callable does not take, but the text of the kernel contains, is a macro of the text
+        it returns a CudaWorkload; for a `@triton.jit` function a TritonWorkload, for a compiled kernel a
+        BinaryWorkload, for Fortran a mapping from argument to value. A setting that the callable does not
+        take, but the text of the kernel contains, is a macro of the text; in Triton it is a constant of the
+        kernel, an option such as `num_warps`, or `config`, the number of the autotuner's configuration
 
     Raises KernelError in one line where the file, the name or a setting is wrong.
     """
@@ -64,19 +71,27 @@ def load_kernel(
         return _text(Path(cuda[1]), cuda[2] or "", given, args, CudaWorkload)
     if Path(place).suffix in OPENCL_SUFFIXES:
         return _text(Path(place), name, given, args, OpenCLWorkload)
+    if Path(place).suffix in BINARY_SUFFIXES:
+        return _binary(Path(place), name, given, args)
     if not place or not name:
         raise KernelError(
             "a kernel is FILE.py:NAME or PACKAGE.MODULE:NAME, FILE.cl:NAME, FILE.cu:NAME,"
-            f" FILE.hip:NAME or FILE.floopy:NAME, got {spec!r}"
+            f" FILE.hip:NAME, FILE.floopy:NAME or FILE.cubin:NAME, got {spec!r}"
         )
     if Path(place).suffix == SUFFIX:
         return _fortran(Path(place), name, given, args)
-    if args is not None:
+    if triton_file.is_triton(Path(place)):
+        if args is not None:
+            return _triton(Path(place), name, given, args)
+        importing: Any = triton_file.importing(Path(place))
+    elif args is not None:
         raise KernelError(
-            f"{spec} has its own arguments: --args is for kernels in OpenCL C, CUDA C++, HIP"
-            " and Fortran"
+            f"{spec} has its own arguments: --args is for kernels in Triton, OpenCL C, CUDA C++, HIP"
+            " and Fortran, and for compiled ones"
         )
-    with _recording(place) as origins, _importing(place) as module:
+    else:
+        importing = _importing(place)
+    with _recording(place) as origins, importing as module:
         target = _attribute(module, name, place)
         source = getattr(module, "__file__", None)
         if _is_unit(target) or isinstance(target, WORKLOADS):
@@ -84,7 +99,7 @@ def load_kernel(
         if not callable(target):
             raise KernelError(
                 f"{spec} is {_a(target)}; a kernel is a loopy.TranslationUnit, or a callable that"
-                " returns a tracegen.Workload"
+                " returns a tracegen.Workload; one in Triton needs --args"
             )
         arguments = _arguments(target, given, name)
         with _one_line(f"{spec} failed"):
@@ -159,6 +174,43 @@ def _text(
     )
 
 
+def _binary(
+    path: Path, name: str, given: dict[str, str], args: str | None
+) -> BinaryWorkload:
+    if not path.is_file():
+        raise KernelError(f"no such kernel file: {path}")
+    if args is None:
+        raise KernelError(
+            f"{path} does not describe its launch: --args FILE.py:NAME names a callable that returns a"
+            " tracegen.BinaryWorkload"
+        )
+    made, _ = _made(args, given)
+    if not isinstance(made, BinaryWorkload):
+        raise KernelError(f"{args} must return a tracegen.BinaryWorkload, got {_a(made)}")
+    return dataclasses.replace(made, path=path, kernel=name or made.kernel)
+
+
+def _triton(path: Path, name: str, given: dict[str, str], args: str) -> TritonWorkload:
+    with triton_file.importing(path) as module:
+        kernel = _attribute(module, name, str(path))
+    made, others = _made(args, given, others=True)
+    if not isinstance(made, TritonWorkload):
+        raise KernelError(f"{args} must return a tracegen.TritonWorkload, got {_a(made)}")
+    config = others.pop("config", str(made.config))
+    settings = {**made.settings, **{key: _literal(text) for key, text in others.items()}}
+    return dataclasses.replace(
+        made, kernel=kernel, settings=settings, config=convert("config", config, int)
+    )
+
+
+def _literal(text: str) -> Any:
+    """A number, truth value or None, or else the text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
 def _is_instance(kernel: str, name: str) -> bool:
     """Whether a kernel is the named one, or the named template with arguments."""
     same, named = ("".join(text.split()) for text in (kernel, name))
@@ -177,9 +229,11 @@ def _fortran(path: Path, name: str, given: dict[str, str], args: str | None) -> 
     return Workload(unit, dict(made), source_file=str(path))
 
 
-def _made(spec: str, given: dict[str, str], text: str = "") -> tuple[Any, dict[str, str]]:
+def _made(
+    spec: str, given: dict[str, str], text: str = "", others: bool = False
+) -> tuple[Any, dict[str, str]]:
     """The return value of the callable that --args names, and the settings that are macros of a text: those
-    that the callable does not take, and the text contains."""
+    that the callable does not take, and the text contains. others : whether it may contain anything"""
     place, _, name = spec.rpartition(":")
     if not place or not name:
         raise KernelError(f"--args is FILE.py:NAME or PACKAGE.MODULE:NAME, got {spec!r}")
@@ -191,7 +245,9 @@ def _made(spec: str, given: dict[str, str], text: str = "") -> tuple[Any, dict[s
         macros = {
             key: value
             for key, value in given.items()
-            if key not in taken and key.isidentifier() and re.search(rf"\b{key}\b", text)
+            if key not in taken
+            and key.isidentifier()
+            and (others or re.search(rf"\b{key}\b", text))
         }
         arguments = _arguments(factory, {k: v for k, v in given.items() if k not in macros}, name)
         with _one_line(f"{spec} failed"):
@@ -255,6 +311,7 @@ def _attribute(module: ModuleType, name: str, place: str) -> Any:
             _is_unit(value)
             or isinstance(value, WORKLOADS)
             or (inspect.isfunction(value) and value.__module__ == module.__name__)
+            or triton_file.is_kernel(value)
         )
     ]
     raise KernelError(f"{place} has no {name}; it has {', '.join(available) or 'no kernel at all'}")

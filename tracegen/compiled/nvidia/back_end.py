@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
+from memsim.errors import KernelError
 from memsim.files import temporary_folder
 from tracegen.compiled import kept_code
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode
@@ -64,7 +65,7 @@ def _used(request: Request, tools: NvidiaTools) -> Iterator[Tool]:
     elif request.by == "nvvm":
         nvvm = nvvm_tools()
         yield from (nvvm.clang, nvvm.library)
-    else:
+    elif request.by == "clang":
         yield tools.clang
     yield from (tools.ptxas, tools.nvdisasm)
 
@@ -80,7 +81,7 @@ def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
             target, registers = _readable(request.target, tools), read_usage(log).registers_per_item
             shown = dataclasses.replace(request, target=target, registers_limit=registers)
             listing_log = _assemble(shown, tools, ptx, folder)
-        listing = _disassembled(request, tools, folder)
+        listing = _disassembled(tools.nvdisasm, folder)
         binary = (folder / "kernel.cubin").read_bytes()
         headers = included(folder, request.file, request.searched)
     return {
@@ -94,13 +95,23 @@ def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
     }
 
 
-def _disassembled(request: Request, tools: NvidiaTools, folder: Path) -> str:
+def disassembled(cubin: bytes, nvdisasm: Tool) -> str:
+    """The listing of a cubin, with encodings. Raises KernelError where nvdisasm cannot read it."""
+    with temporary_folder() as folder:
+        (folder / "kernel.cubin").write_bytes(cubin)
+        return _disassembled(nvdisasm, folder)
+
+
+def _disassembled(nvdisasm: Tool, folder: Path) -> str:
     """The listing of `kernel.cubin`, with encodings. Only jumps through tables need the analysis of the flow of data."""
-    command = [str(tools.nvdisasm.path), "-c", "-g", "-hex", "kernel.cubin"]
-    listing = check(run([*command, "-ndf"], folder), tools.nvdisasm, request).output
-    if not _TABLE_JUMP.search(listing):
-        return listing
-    return check(run(command, folder), tools.nvdisasm, request).output
+    command = [str(nvdisasm.path), "-c", "-g", "-hex", "kernel.cubin"]
+    finished = run([*command, "-ndf"], folder)
+    if not finished.status and _TABLE_JUMP.search(finished.output):
+        finished = run(command, folder)
+    if finished.status:
+        reason = " ".join(finished.errors.split()) or f"it ended with status {finished.status}"
+        raise KernelError(f"{nvdisasm} cannot read the cubin: {reason}")
+    return finished.output
 
 
 def _check_target(target: str, ptxas: Tool) -> None:

@@ -74,6 +74,8 @@ def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
         _run_nvrtc(request, tools, folder)
     elif request.by == "nvvm":
         _run_nvvm(request, tools, folder)
+    elif request.by == "ptx":
+        (folder / "kernel.ptx").write_text(request.source, encoding="utf-8")
     else:
         _run_clang(request, tools, folder)
     ptx = _without_debug((folder / "kernel.ptx").read_text(encoding="utf-8"))

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from memsim.errors import KernelError
 
-PARAMETERS, PARAMETER, MOST_THREADS, STACK = 0x0A, 0x17, 0x05, 0x12
-"""EIATTR_PARAM_CBANK, EIATTR_KPARAM_INFO, EIATTR_MAX_THREADS, EIATTR_MIN_STACK_SIZE."""
+PARAMETERS, PARAMETER, MOST_THREADS, STACK, REGISTERS = 0x0A, 0x17, 0x05, 0x12, 0x2F
+"""EIATTR_PARAM_CBANK, EIATTR_KPARAM_INFO, EIATTR_MAX_THREADS, EIATTR_MIN_STACK_SIZE, EIATTR_REGCOUNT."""
 DYNAMIC_ALIGNMENT = 16
 GLOBAL, INITIAL = ".nv.global", ".nv.global.init"
 _OBJECT, _NO_CONTENT, _WITH_ADDEND = 1, 8, 4
@@ -58,7 +58,7 @@ class Cubin:
     parameters : offset and size in bytes of each parameter in order, from parameter_base of constant bank 0 on
     sections, variables : by name
     most_threads : of a block by `__launch_bounds__`, None without it
-    stack_bytes : of a thread with the functions that it calls, recursive ones left out
+    stack_bytes : of a thread with the functions that it calls, recursive ones left out;  registers : of a thread
     """
 
     kernel: str
@@ -69,6 +69,7 @@ class Cubin:
     parameters: tuple[tuple[int, int], ...]
     most_threads: int | None
     stack_bytes: int
+    registers: int
 
     @property
     def static_local_bytes(self) -> int:
@@ -148,11 +149,10 @@ def read_cubin(data: bytes, kernel: str) -> Cubin:
         elif kind == MOST_THREADS:
             x, y, z = struct.unpack_from("<III", body)
             most = x * y * z
-    stack = 0
+    own = {STACK: 0, REGISTERS: 0}
     for kind, body in _attributes(sections[".nv.info"].content):
-        number, size = struct.unpack_from("<II", body) if len(body) >= 8 else (0, 0)
-        if kind == STACK and symbols[number].name == kernel:
-            stack = size
+        if kind in own and symbols[struct.unpack_from("<I", body)[0]].name == kernel:
+            own[kind] = struct.unpack_from("<I", body, 4)[0]
     return Cubin(
         kernel=kernel,
         sections=sections,
@@ -161,7 +161,8 @@ def read_cubin(data: bytes, kernel: str) -> Cubin:
         parameter_base=base,
         parameters=tuple(parameters[k] for k in sorted(parameters)),
         most_threads=most,
-        stack_bytes=stack,
+        stack_bytes=own[STACK],
+        registers=own[REGISTERS],
     )
 
 
@@ -176,11 +177,14 @@ def _sections(data: bytes) -> tuple[dict[str, Section], list[str], list[tuple[in
         struct.unpack_from("<HH", data, 60),
     )
     heads = [struct.unpack_from("<IIQQQQIIQQ", data, start + 64 * k) for k in range(count)]
-    sections, order = {}, []
+    sections, order, total = {}, [], 0
     for head in heads:
         name, kind, offset, size = _text(data, heads[names][4] + head[0]), head[1], head[4], head[5]
         order.append(name)
         content = b"" if kind == _NO_CONTENT else data[offset : offset + size]
+        total += len(content)
+        if total > 2 * len(data):
+            raise KernelError("the cubin's sections overlap")
         sections[name] = Section(content, size, max(head[8], 1))
     return sections, order, heads
 

@@ -1,0 +1,119 @@
+"""The launch of a kernel that somebody has compiled, and of one in Triton: arguments by their places alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memsim.errors import KernelError
+from memsim.trace import SourceLocation
+from tracegen.compiled.binary import CompiledText, read_file
+from tracegen.compiled.triton_code import compile_triton
+from tracegen.cuda.arguments import Arguments, Parameter
+from tracegen.cuda.program import launch_shape
+from tracegen.machine_code.binding_makers import code_of
+from tracegen.machine_code.binding_memory import Memory
+from tracegen.machine_code.binding_nvidia import NvidiaCode
+from tracegen.machine_code.bound import BoundKernel
+from tracegen.workloads.binary import BinaryWorkload
+from tracegen.workloads.checks import is_whole, short
+from tracegen.workloads.triton import TritonWorkload
+
+_FLOATS = {2: np.float16, 4: np.float32, 8: np.float64}
+_POINTER_BYTES = 8
+
+
+def bind_binary(workload: BinaryWorkload, target: str, registers: int | None) -> BoundKernel:
+    if workload.path is None:
+        raise KernelError("a BinaryWorkload needs a path")
+    found = read_file(Path(workload.path), workload.kernel, target, registers)
+    given = workload.arguments
+    if not isinstance(given, Mapping):
+        given = {f"argument {k}": value for k, value in enumerate(given)}
+    shape = launch_shape(workload, found.code.kernel)
+    return bound(found, given, shape, workload.shared_bytes)
+
+
+def bind_triton(workload: TritonWorkload, target: str, registers: int | None) -> BoundKernel:
+    made = compile_triton(workload, target)
+    found = made.code(target, registers)
+    shape = made.grid, (made.threads, *[1] * (len(made.grid) - 1))
+    return bound(found, made.given, shape, made.shared_bytes, made.settings)
+
+
+def bound(
+    found: CompiledText,
+    given: Mapping[str, Any],
+    shape: tuple[tuple[int, ...], tuple[int, ...]],
+    dynamic_bytes: int,
+    settings: Mapping[str, int] | None = None,
+) -> BoundKernel:
+    """A launch. given : name -> value of each parameter, in their order"""
+    made = code_of(found.code)
+    kernel, sizes = found.code.kernel, parameter_bytes(made)
+    if len(given) != len(sizes):
+        raise KernelError(f"kernel {kernel} takes {len(sizes)} arguments, got {len(given)}")
+    if made.most_threads is not None and math.prod(shape[1]) > made.most_threads:
+        raise KernelError(
+            f"block of kernel {kernel} may have {made.most_threads} threads, got {math.prod(shape[1])}"
+        )
+    arguments = Arguments([], kernel)
+    for (name, value), size in zip(given.items(), sizes, strict=True):
+        _add(arguments, name, value, size)
+    names = {symbol: _unused(symbol, arguments.arrays) for symbol in made.variables}
+    memory = Memory(arguments.arrays, {names[k]: data for k, data in made.variables.items()})
+    machine = made.machine(memory, names, arguments.values, shape, dynamic_bytes, {})
+    integers = {name: int(value) for name, value in given.items() if is_whole(value, 1 << 62, -(1 << 62))}
+    return BoundKernel(
+        name=kernel,
+        code=made.code,
+        grid=shape[0],
+        group_shape=shape[1],
+        memory=memory,
+        machine=machine,
+        symbols=names,
+        writable=frozenset(arguments.writable) | set(names.values()),
+        local_memory_bytes=found.code.local_memory_bytes + dynamic_bytes,
+        settings=integers if settings is None else settings,
+        text=found.text,
+        source=lambda line: SourceLocation(
+            generated_line=line, user_file=found.file or None, user_line=line
+        ),
+        named_outputs=arguments.owners,
+    )
+
+
+def parameter_bytes(made: Any) -> list[int]:
+    """The size of each parameter."""
+    if isinstance(made, NvidiaCode):
+        return [size for _, size in made.cubin.parameters]
+    return [one.n_bytes for one in made.resources.parameters]
+
+
+def _add(arguments: Arguments, name: str, value: Any, size: int) -> None:
+    """An argument of so many bytes, whose type nobody says."""
+    what = f"argument {name.removeprefix('argument ')} of kernel {arguments.kernel}"
+    kind, count = "", size
+    if value is None or (isinstance(value, np.ndarray) and value.ndim):
+        kind = "p"
+    elif isinstance(value, np.generic | np.ndarray) and value.dtype.fields:
+        kind = "s"
+    elif isinstance(value, bool | np.bool_) or is_whole(value, (1 << 64) - 1, -(1 << 63)):
+        kind = "i" if int(value) < 0 else "u"
+    elif isinstance(value, float | np.floating) and size in _FLOATS:
+        kind = "f"
+    if not kind or (kind == "p" and size != _POINTER_BYTES) or (kind in "iu" and size not in (1, 2, 4, 8)):
+        raise KernelError(f"{what} has {size} bytes in the machine code, got {short(value)}")
+    if isinstance(value, bool | np.bool_):
+        value = int(value)
+    arguments.add(Parameter(name, count, kind, "", False, 1), arguments.kernel, value)
+
+
+def _unused(name: str, arrays: Mapping[str, Any]) -> str:
+    taken = itertools.chain([name], (f"{name} ({k})" for k in itertools.count(2)))
+    return next(one for one in taken if one not in arrays)
