@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memsim.errors import MemsimError
+from tracegen.compiled import KNOWN_TRITON
 from tracegen.devices import choice as opencl
 from tracegen.devices import trial as opencl_trial
 from tracegen.tools import (
@@ -46,7 +47,7 @@ class Check:
 
 def examine() -> list[Check]:
     """Every check, in the order of installation."""
-    return [_python(), *_packages(), *_opencl(), *_compilers(), _barvinok(), *_folders()]
+    return [_python(), *_packages(), *_opencl(), *_compilers(), _triton(), _barvinok(), *_folders()]
 
 
 def is_healthy(checks: list[Check]) -> bool:
@@ -163,6 +164,23 @@ def _compilers() -> Iterator[Check]:
         except CompilerMissing as error:
             found = f"{error.reason}: clang alone compiles {language}, with other registers and orders of loads"
             yield Check(name=name, status="note", found=found, mend=error.mend)
+
+
+def _triton() -> Check:
+    name = "Triton"
+    try:
+        found = importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        found, mend = (
+            "not installed: kernels in Triton are not traced",
+            "pip install 'memsim[triton]'",
+        )
+        return Check(name=name, status="note", found=found, mend=mend)
+    if found.startswith(KNOWN_TRITON):
+        return Check(name=name, status="ok", found=found)
+    mend = f"pip install 'triton=={KNOWN_TRITON}.*'"
+    found = f"{found}: its compiler may differ from that of {KNOWN_TRITON}, which is known here"
+    return Check(name=name, status="note", found=found, mend=mend)
 
 
 def _barvinok() -> Check:

@@ -9,3 +9,4 @@ from .programs import program_of as program_of
 from .report import CompiledKernel as CompiledKernel
 from .report import compiled_to_json as compiled_to_json
 from .request import CompileError as CompileError
+from .triton_code import KNOWN_TRITON as KNOWN_TRITON

@@ -178,7 +178,9 @@ def _cubin(
     }
     for what, (size, most) in sizes.items():
         if size > most:
-            raise KernelError(f"{path}: kernel {kernel} has {size} bytes of {what}, of at most {most}")
+            raise KernelError(
+                f"{path}: kernel {kernel} has {size} bytes of {what}, of at most {most}"
+            )
     tool = nvidia_tools().nvdisasm
 
     def made() -> tuple[MachineCode, Mapping[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memsim.errors import KernelError
@@ -113,7 +113,9 @@ class _Compiled(Program):
             return read_file(path, name, target, registers_limit).code
         made = compile_triton(self.workload, target)
         self.threads[kernel] = made.threads
-        return made.code(target, registers_limit).code
+        code = made.code(target, registers_limit).code
+        local_bytes = code.local_memory_bytes + made.shared_bytes
+        return replace(code, local_memory_bytes=local_bytes)
 
     def shape_of(self, kernel: str) -> tuple[int, ...] | None:
         return (self.threads[kernel],) if self.threads else self.group_shape
@@ -141,12 +143,15 @@ def _of_opencl(workload: OpenCLWorkload) -> Program:
 
 
 def _of_compiled(workload: BinaryWorkload | TritonWorkload) -> Program:
-    is_binary = isinstance(workload, BinaryWorkload)
+    kernel, shape, shared_bytes = "the kernel", None, 0
+    if isinstance(workload, BinaryWorkload):
+        kernel, shared_bytes = workload.kernel or kernel, workload.shared_bytes
+        shape = launch_shape(workload, kernel)[1]
     return _Compiled(
         text="",
-        kernels=(str(workload.kernel or "the kernel"),) if is_binary else ("the kernel",),
-        group_shape=launch_shape(workload, str(workload.kernel))[1] if is_binary else None,
-        local_argument_bytes=workload.shared_bytes if is_binary else 0,
+        kernels=(kernel,),
+        group_shape=shape,
+        local_argument_bytes=shared_bytes,
         place="line {}".format,
         workload=workload,
     )

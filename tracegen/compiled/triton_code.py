@@ -25,7 +25,7 @@ from tracegen.workloads.checks import short
 from tracegen.workloads.triton import TritonWorkload
 from tracegen.workloads.triton_file import check_installed
 
-KNOWN = "3.9"
+KNOWN_TRITON = "3.9"
 """The version of Triton whose launcher's functions these are."""
 NEWEST_PTX = 88
 """Version of PTX that ptxas 12.9 reads."""
@@ -85,10 +85,10 @@ def compile_triton(workload: TritonWorkload, target: str) -> TritonCode:
     except KernelError:
         raise
     except (ImportError, AttributeError) as error:
-        if triton.__version__.startswith(KNOWN):
+        if triton.__version__.startswith(KNOWN_TRITON):
             raise
         raise KernelError(
-            f"the compiler of Triton {triton.__version__} is not known here ({error}); {KNOWN} is"
+            f"the compiler of Triton {triton.__version__} is not known here ({error}); {KNOWN_TRITON} is"
         ) from error
 
 
@@ -120,21 +120,31 @@ def _compiled(workload: TritonWorkload, target: str) -> TritonCode:
         raise KernelError(f"{what}: {_line(error)}") from error
     values = {k: arrays.get(k, v) for k, v in values.items()}
     source = ASTSource(function, signature, constants, attributes)
-    key = cache.key("triton", triton.__version__, source.hash(), str(gpu), str(chosen), function.file_name)
+    key = cache.key(
+        "triton", triton.__version__, source.hash(), str(gpu), str(chosen), function.file_name
+    )
     made: dict[str, Any] | None = cache.load(key, "text", "kernel")
     if made is None:
         try:
             made = _made(source, backend, gpu, chosen)
         except Exception as error:  # whatever the compiler raises for a text that it refuses
-            raise KernelError(f"{what}: Triton cannot compile it for {target}: {_line(error)}") from error
+            raise KernelError(
+                f"{what}: Triton cannot compile it for {target}: {_line(error)}"
+            ) from error
         cache.save(key, made)
-    if any(made[k] > 1 for k in ("num_ctas",)):
-        raise KernelError(f"{what}: clusters of groups (num_ctas={made['num_ctas']}) cannot be traced")
-    named = {k: _value(what, k, values[k], kind) for k, kind in signature.items() if kind != "constexpr"}
-    grid = workload.grid(given) if callable(workload.grid) else workload.grid
-    grid = _grid(what, grid)
+    if made["num_ctas"] > 1:
+        raise KernelError(
+            f"{what}: clusters of groups (num_ctas={made['num_ctas']}) cannot be traced"
+        )
+    named = {
+        k: _value(what, k, values[k], kind) for k, kind in signature.items() if kind != "constexpr"
+    }
+    grid = _grid(what, workload.grid, given)
     scratch = made["global_scratch_size"] * int(np.prod(grid))
-    named |= {"global scratch": np.zeros(scratch, np.uint8) if scratch else None, "profile scratch": None}
+    named |= {
+        "global scratch": np.zeros(scratch, np.uint8) if scratch else None,
+        "profile scratch": None,
+    }
     integers = {k: int(v) for k, v in values.items() if isinstance(v, int | np.integer)}
     return TritonCode(
         kernel=made["kernel"],
@@ -153,7 +163,8 @@ def _unwrapped(workload: TritonWorkload) -> tuple[Any, dict[str, Any]]:
     from triton.runtime.autotuner import Autotuner, Heuristics
     from triton.runtime.jit import JITFunction
 
-    kernel, settings, heuristics = workload.kernel, dict(workload.settings), {}
+    kernel, settings = workload.kernel, dict(workload.settings)
+    heuristics: dict[str, Any] = {}
     while not isinstance(kernel, JITFunction):
         if isinstance(kernel, Autotuner):
             if not 0 <= workload.config < len(kernel.configs):
@@ -164,7 +175,9 @@ def _unwrapped(workload: TritonWorkload) -> tuple[Any, dict[str, Any]]:
         elif isinstance(kernel, Heuristics):
             heuristics |= kernel.values
         else:
-            raise KernelError(f"a TritonWorkload needs a @triton.jit function, got {short(workload.kernel)}")
+            raise KernelError(
+                f"a TritonWorkload needs a @triton.jit function, got {short(workload.kernel)}"
+            )
         kernel = kernel.fn
     given = workload.arguments
     if not isinstance(given, Mapping):
@@ -179,7 +192,11 @@ def _unwrapped(workload: TritonWorkload) -> tuple[Any, dict[str, Any]]:
     unknown = [p.name for p in kernel.params if p.name not in known and not p.has_default]
     if unknown:
         raise KernelError(f"kernel {kernel.__name__} needs a value for {', '.join(unknown)}")
-    return kernel, {name: value for name, value in known.items() if value is not None or name in kernel.arg_names}
+    return kernel, {
+        name: value
+        for name, value in known.items()
+        if value is not None or name in kernel.arg_names
+    }
 
 
 def _array(value: Any) -> Any:
@@ -188,7 +205,7 @@ def _array(value: Any) -> Any:
         return value
     tensor = value.detach().cpu()
     if str(tensor.dtype) == "torch.bfloat16":
-        return tensor.view(getattr(__import__("torch"), "int16")).numpy().view(_BFLOAT16)
+        return tensor.view(__import__("torch").int16).numpy().view(_BFLOAT16)
     return tensor.numpy()
 
 
@@ -203,7 +220,9 @@ def _element(what: str, name: str, array: Any) -> Any:
     called = array.dtype.names[0] if array.dtype.names else array.dtype.name
     dtype = getattr(tl, _TYPES.get(called, called), None)
     if not isinstance(dtype, tl.dtype):
-        raise KernelError(f"{what}: argument {name} has elements of {array.dtype}, which Triton has not")
+        raise KernelError(
+            f"{what}: argument {name} has elements of {array.dtype}, which Triton has not"
+        )
     return dtype
 
 
@@ -224,7 +243,10 @@ def _made(source: Any, backend: Any, gpu: Any, options: Any) -> dict[str, Any]:
         module = stage(module, metadata)
         if name in ("ptx", "amdgcn"):
             break
-    sizes = {k: int(metadata.get(k) or 0) for k in ("shared", "num_warps", "num_ctas", "global_scratch_size")}
+    sizes = {
+        k: int(metadata.get(k) or 0)
+        for k in ("shared", "num_warps", "num_ctas", "global_scratch_size")
+    }
     return {"text": str(module), "kernel": metadata["name"], **sizes}
 
 
@@ -232,19 +254,31 @@ def _value(what: str, name: str, value: Any, kind: str) -> Any:
     """An argument with the size that its type has."""
     if kind.startswith("*"):
         return value
-    numpy = _NUMBERS.get(kind) or (f"{kind[0]}{int(kind[1:]) // 8}" if re.fullmatch(r"[iu]\d+", kind) else "")
+    numpy = _NUMBERS.get(kind) or (
+        f"{kind[0]}{int(kind[1:]) // 8}" if re.fullmatch(r"[iu]\d+", kind) else ""
+    )
     if not numpy:
-        raise KernelError(f"{what}: argument {name} is a {kind.partition('<')[0]}, which cannot be traced")
+        raise KernelError(
+            f"{what}: argument {name} is a {kind.partition('<')[0]}, which cannot be traced"
+        )
     return np.dtype(numpy).type(value)
 
 
-def _grid(what: str, grid: Any) -> tuple[int, ...]:
-    """Three numbers of groups."""
+def _grid(what: str, grid: Any, given: Mapping[str, Any]) -> tuple[int, ...]:
+    """Groups along each axis."""
+    if callable(grid):
+        try:
+            grid = grid(given)
+        except Exception as error:  # the user's own function
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise KernelError(f"{what}: its grid cannot be computed: {reason}") from error
     listed = (grid,) if isinstance(grid, int | np.integer) else grid
     if not isinstance(listed, tuple | list) or not 1 <= len(listed) <= 3:
         raise KernelError(f"{what}: a grid is one to three whole numbers, got {short(grid)}")
     if not all(isinstance(n, int | np.integer) and n > 0 for n in listed):
-        raise KernelError(f"{what}: a grid is one to three whole numbers of at least 1, got {short(grid)}")
+        raise KernelError(
+            f"{what}: a grid is one to three whole numbers of at least 1, got {short(grid)}"
+        )
     return tuple(int(n) for n in listed)
 
 

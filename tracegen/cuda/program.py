@@ -13,6 +13,7 @@ import numpy as np
 
 from memsim.errors import KernelError
 from tracegen.cuda.options import BuildOptions, read_options
+from tracegen.workloads.binary import BinaryWorkload
 from tracegen.workloads.cuda import CudaWorkload
 
 HEADERS = Path(__file__).parent / "headers"
@@ -136,7 +137,9 @@ def read_program(workload: CudaWorkload) -> CudaProgram:
     )
 
 
-def launch_shape(workload: CudaWorkload, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def launch_shape(
+    workload: CudaWorkload | BinaryWorkload, name: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Blocks along each axis, and threads along each axis of a block; as many axes each."""
     grid, block = _axes(workload.grid), _axes(workload.block)
     n_axes = max(len(grid), len(block))

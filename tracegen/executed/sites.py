@@ -147,8 +147,11 @@ class Sites:
         ):
             at = instruction.location
             text = access_text(self._lines[at.line - 1], at.column, array, direction)
-        else:
+        elif self._lines:
             text = f"{direction} of {array}"
+        else:  # a stranger's code, without its source
+            where = f" at {instruction.address:#x}" if instruction.address >= 0 else ""
+            text = f"{direction} of {array}, {instruction.opcode}{where}"
         return f"{text}, scalar" if self.flags[place][1] & o.ONE_LANE else text
 
     @functools.cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,9 @@ def bound(
     names = {symbol: _unused(symbol, arguments.arrays) for symbol in made.variables}
     memory = Memory(arguments.arrays, {names[k]: data for k, data in made.variables.items()})
     machine = made.machine(memory, names, arguments.values, shape, dynamic_bytes, {})
-    integers = {name: int(value) for name, value in given.items() if is_whole(value, 1 << 62, -(1 << 62))}
+    integers = {
+        name: int(value) for name, value in given.items() if is_whole(value, 1 << 62, -(1 << 62))
+    }
     return BoundKernel(
         name=kernel,
         code=made.code,
@@ -107,7 +109,11 @@ def _add(arguments: Arguments, name: str, value: Any, size: int) -> None:
         kind = "i" if int(value) < 0 else "u"
     elif isinstance(value, float | np.floating) and size in _FLOATS:
         kind = "f"
-    if not kind or (kind == "p" and size != _POINTER_BYTES) or (kind in "iu" and size not in (1, 2, 4, 8)):
+    if (
+        not kind
+        or (kind == "p" and size != _POINTER_BYTES)
+        or (kind in "iu" and size not in (1, 2, 4, 8))
+    ):
         raise KernelError(f"{what} has {size} bytes in the machine code, got {short(value)}")
     if isinstance(value, bool | np.bool_):
         value = int(value)

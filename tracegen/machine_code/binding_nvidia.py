@@ -16,9 +16,9 @@ import numpy as np
 
 from memsim.errors import KernelError
 from tracegen.compiled.model import MachineCode
+from tracegen.compiled.nvidia.cubin import INITIAL, Cubin, Relocation, Variable, read_cubin
 from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.execution.operations import LOCAL_WINDOW, PRIVATE_WINDOW
-from tracegen.compiled.nvidia.cubin import INITIAL, Cubin, Relocation, Variable, read_cubin
 from tracegen.machine_code.binding_memory import Bytes, Memory
 from tracegen.machine_code.binding_values import (
     ConstantBytes,

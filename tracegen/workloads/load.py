@@ -96,7 +96,7 @@ def load_kernel(
         source = getattr(module, "__file__", None)
         if _is_unit(target) or isinstance(target, WORKLOADS):
             return _placed(_workload(target, given, spec, source), origins)
-        if not callable(target):
+        if not callable(target) or triton_file.is_kernel(target):
             raise KernelError(
                 f"{spec} is {_a(target)}; a kernel is a loopy.TranslationUnit, or a callable that"
                 " returns a tracegen.Workload; one in Triton needs --args"
@@ -174,9 +174,7 @@ def _text(
     )
 
 
-def _binary(
-    path: Path, name: str, given: dict[str, str], args: str | None
-) -> BinaryWorkload:
+def _binary(path: Path, name: str, given: dict[str, str], args: str | None) -> BinaryWorkload:
     if not path.is_file():
         raise KernelError(f"no such kernel file: {path}")
     if args is None:

@@ -14,7 +14,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -84,7 +84,9 @@ def importing(path: Path) -> Iterator[ModuleType]:
 def check_installed() -> None:
     """Raises KernelError where Triton is not installed."""
     if importlib.util.find_spec("triton") is None:
-        raise KernelError("a kernel in Triton needs Triton's compiler: pip install 'memsim[triton]'")
+        raise KernelError(
+            "a kernel in Triton needs Triton's compiler: pip install 'memsim[triton]'"
+        )
 
 
 @contextlib.contextmanager
@@ -107,7 +109,7 @@ def _no_launches() -> Iterator[None]:
 class _StandIn(ModuleType):
     """Has every attribute and can be called. A Triton kernel that it decorates is left as it is."""
 
-    __path__: Sequence[str] = ()
+    __path__: list[str] = []  # noqa: RUF012
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -125,7 +127,7 @@ class _StandIn(ModuleType):
     def __bool__(self) -> bool:
         raise TypeError(f"{self.__name__} is not installed, and has no value")
 
-    __iter__ = __len__ = __index__ = __float__ = __lt__ = __gt__ = __le__ = __ge__ = __bool__  # type: ignore[assignment]
+    __iter__ = __len__ = __index__ = __float__ = __lt__ = __gt__ = __le__ = __ge__ = __bool__
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -12,8 +12,8 @@ import pytest
 from memsim.errors import KernelError
 from tests.support.compilers import needs_amd, needs_nvidia
 from tracegen import CudaWorkload, OpenCLWorkload
-from tracegen.machine_code.binding import bind
 from tracegen.compiled.nvidia.cubin import read_cubin
+from tracegen.machine_code.binding import bind
 from tracegen.machine_code.bound import BoundKernel
 
 NVIDIA = [

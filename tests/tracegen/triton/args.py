@@ -1,0 +1,157 @@
+"""Launches of the kernels beside this file, with what numpy makes of them."""
+
+import numpy as np
+
+import tracegen
+
+
+def _close(**expected):
+    """A check of outputs; the tolerance is that of the type, with room for sums in another order."""
+
+    def check(outputs):
+        for name, wanted in expected.items():
+            parts = {2: 4e-3, 4: 3e-6}
+            rtol = parts[outputs[name].itemsize] if outputs[name].dtype.kind == "f" else 0
+            largest = np.abs(wanted).max()
+            np.testing.assert_allclose(
+                outputs[name].astype(np.float64),
+                wanted,
+                rtol=rtol,
+                atol=rtol * largest,
+                err_msg=name,
+            )
+
+    return check
+
+
+def add(n: int = 1000, block: int = 256) -> tracegen.TritonWorkload:
+    rng = np.random.default_rng(0)
+    x, y = rng.random(n, np.float32), rng.random(n, np.float32)
+    return tracegen.TritonWorkload(
+        arguments=[x, y, np.zeros_like(x), n],
+        settings={"BLOCK": block},
+        grid=lambda meta: (-(-n // meta["BLOCK"]),),
+        check=_close(out_ptr=x + y),
+    )
+
+
+def softmax(rows: int = 20, columns: int = 781) -> tracegen.TritonWorkload:
+    x = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
+    e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    return tracegen.TritonWorkload(
+        arguments=[np.zeros_like(x), x, columns, columns, rows, columns],
+        settings={"BLOCK": 1024, "STAGES": 4, "num_warps": 8},
+        grid=8,
+        check=_close(out_ptr=e / e.sum(1, keepdims=True)),
+    )
+
+
+def matmul(
+    m: int = 128, n: int = 96, k: int = 192, dtype: str = "float16"
+) -> tracegen.TritonWorkload:
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=shape).astype(dtype) for shape in ((m, k), (k, n)))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    return tracegen.TritonWorkload(
+        arguments=[a, b, np.zeros((m, n), dtype), m, n, k, k, 1, n, 1, n, 1],
+        grid=lambda meta: (-(-m // meta["BM"]) * -(-n // meta["BN"]),),
+        check=_close(c_ptr=exact),
+    )
+
+
+def philox(seed: int, counters: np.ndarray, rounds: int = 10) -> np.ndarray:
+    """The first word of Philox4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011)."""
+    zero = np.zeros_like(counters, np.uint64)
+    c0, c1, c2, c3 = counters.astype(np.uint64), zero, zero, zero
+    k0, k1 = seed & 0xFFFFFFFF, seed >> 32
+    low = np.uint64(0xFFFFFFFF)
+    for _ in range(rounds):
+        a, b = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = (
+            b >> np.uint64(32) ^ c1 ^ np.uint64(k0), b & low,
+            a >> np.uint64(32) ^ c3 ^ np.uint64(k1), a & low,
+        )  # fmt: skip
+        k0, k1 = k0 + 0x9E3779B9 & 0xFFFFFFFF, k1 + 0xBB67AE85 & 0xFFFFFFFF
+    return c0.astype(np.uint32)
+
+
+def dropout(n: int = 1024, p: float = 0.25, seed: int = 123) -> tracegen.TritonWorkload:
+    x = np.random.default_rng(0).normal(size=n).astype(np.float32)
+    word = philox(seed, np.arange(n)).view(np.int32)
+    uniform = np.where(word < 0, -1 - word, word) * np.float32(4.6566127342e-10)
+    return tracegen.TritonWorkload(
+        arguments={"x_ptr": x, "out_ptr": np.zeros_like(x), "n": n, "p": p, "seed": seed},
+        settings={"BLOCK": 256},
+        grid=(-(-n // 256),),
+        check=_close(out_ptr=np.where(uniform > p, x / np.float32(1 - p), 0)),
+    )
+
+
+def layer_norm(rows: int = 6, columns: int = 1500) -> tracegen.TritonWorkload:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, columns)).astype(np.float16)
+    w, b = rng.random(columns).astype(np.float16), rng.random(columns).astype(np.float16)
+    mean, std = x.mean(1, np.float64), np.sqrt(x.var(1, np.float64) + 1e-5)
+    y = (x - mean[:, None]) / std[:, None] * w + b
+    out, means, rstds = np.zeros_like(x), np.zeros(rows, np.float32), np.zeros(rows, np.float32)
+    return tracegen.TritonWorkload(
+        arguments=[x, out, w, b, means, rstds, columns, columns, 1e-5],
+        settings={"BLOCK": 1024},
+        grid=(rows,),
+        check=_close(y_ptr=y, mean_ptr=mean, rstd_ptr=1 / std),
+    )
+
+
+def attention(n: int = 128, heads: int = 2, d: int = 64) -> tracegen.TritonWorkload:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(heads, n, d)).astype(np.float16) for _ in range(3))
+    scores = np.einsum("hmd,hnd->hmn", q.astype(np.float64), k.astype(np.float64)) / 8
+    p = np.exp(scores - scores.max(2, keepdims=True))
+    p /= p.sum(2, keepdims=True)
+    return tracegen.TritonWorkload(
+        arguments=[q, k, v, np.zeros_like(q), n * d, d, n, 0.125],
+        settings={"BM": 64, "BN": 32, "D": d, "num_stages": 3},
+        grid=(n // 64, heads),
+        check=_close(out_ptr=np.einsum("hmn,hnd->hmd", p, v.astype(np.float64))),
+    )
+
+
+def gather(n: int = 100, d: int = 64) -> tracegen.TritonWorkload:
+    rng = np.random.default_rng(0)
+    index, table = rng.integers(0, 500, n, dtype=np.int32), rng.random((500, d), np.float32)
+    return tracegen.TritonWorkload(
+        arguments=[index, table, np.zeros((n, d), np.float32), n],
+        settings={"D": d, "BLOCK": 32},
+        grid=(-(-n // 32),),
+        check=_close(out_ptr=table[index]),
+    )
+
+
+def histogram(n: int = 4096) -> tracegen.TritonWorkload:
+    x = np.random.default_rng(0).integers(0, 256, n, dtype=np.int32)
+    return tracegen.TritonWorkload(
+        arguments=[x, np.zeros(256, np.int32)],
+        settings={"BINS": 256, "BLOCK": 1024},
+        grid=(n // 1024,),
+        check=_close(bins_ptr=np.bincount(x, minlength=256)),
+    )
+
+
+def transpose(m: int = 128, n: int = 64) -> tracegen.TritonWorkload:
+    x = np.random.default_rng(0).random((m, n), np.float32)
+    return tracegen.TritonWorkload(
+        arguments=[x, np.zeros((n, m), np.float32), m, n],
+        settings={"BM": 64, "BN": 64},
+        grid=(m // 64, n // 64),
+        check=_close(y_ptr=x.T),
+    )
+
+
+def running_sum(n: int = 2048) -> tracegen.TritonWorkload:
+    x = np.random.default_rng(0).integers(0, 9, n).astype(np.float32)
+    return tracegen.TritonWorkload(
+        arguments=[x, np.zeros_like(x)],
+        settings={"BLOCK": 1024},
+        grid=(n // 1024,),
+        check=_close(y_ptr=x.reshape(-1, 1024).cumsum(1).reshape(-1)),
+    )

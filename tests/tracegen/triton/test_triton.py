@@ -1,0 +1,195 @@
+"""Kernels in Triton: values against numpy, accesses against hand counts, and how files are loaded. Needs Triton's compiler."""
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import memsim
+import tracegen
+from memsim.errors import KernelError
+from tracegen.executed.launches import checked
+from tracegen.options import TraceOptions
+
+pytest.importorskip("triton")
+HERE = Path(__file__).parent
+KERNELS = [
+    "add",
+    "softmax",
+    "matmul",
+    "dropout",
+    "layer_norm",
+    "attention",
+    "gather",
+    "histogram",
+    "transpose",
+    "running_sum",
+]
+
+
+def _load(name: str, **settings) -> tracegen.TritonWorkload:
+    given = {key: str(value) for key, value in settings.items()}
+    return tracegen.load_kernel(f"{HERE}/kernels.py:{name}", given, args=f"{HERE}/args.py:{name}")
+
+
+@pytest.mark.parametrize("machine", ["a100", "h100", "mi250x", "mi300x"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_values_are_those_of_numpy(name, machine):
+    assert "own check" in checked(_load(name), memsim.load_machine(machine), TraceOptions())
+
+
+def test_a_wrong_result_is_seen():
+    workload = _load("add")
+    wrong = tracegen.TritonWorkload(
+        **{**vars(workload), "arguments": [*workload.arguments[:3], workload.arguments[3] - 1]}
+    )
+    with pytest.raises(KernelError, match="not what the workload's check expects"):
+        checked(wrong, memsim.load_machine("a100"), TraceOptions())
+
+
+def test_accesses_have_the_users_lines_and_the_bytes_of_the_arrays():
+    trace = tracegen.trace(_load("add", n=4096, block=1024), "a100")
+    lines = (HERE / "kernels.py").read_text().splitlines()
+    assert [site.array for site in trace.sites] == ["x_ptr", "y_ptr", "out_ptr"]
+    for site in trace.sites:
+        assert site.array in lines[site.source.user_line - 1]
+    # 4 groups of 4 warps; each thread has 8 numbers, as two accesses of 16 bytes.
+    counts = Counter(trace.site.tolist())
+    assert counts == {0: 32, 1: 32, 2: 32}
+    assert trace.n_granule == 3 * 4096 * 4 // 32
+
+
+def test_asynchronous_copies_have_their_lines_and_bytes():
+    """matmul's tiles come by cp.async: A is read once for each column of tiles, B once for each row of tiles."""
+    m, n, k = 128, 192, 256
+    trace = tracegen.trace(_load("matmul", m=m, n=n, k=k), "a100")
+    granules = Counter()
+    for access, site in enumerate(trace.site.tolist()):
+        if site >= 0:
+            begin, end = trace.granule_offset[access : access + 2]
+            granules[trace.sites[site].array] += int(end - begin)
+    assert granules["a_ptr"] * 32 == m * k * 2 * (n // 64)
+    assert granules["b_ptr"] * 32 == k * n * 2 * (m // 64)
+    lines = (HERE / "kernels.py").read_text().splitlines()
+    loads = [site for site in trace.sites if site.direction == "load"]
+    assert all("tl.load(" in lines[site.source.user_line - 1] for site in loads)
+
+
+def test_specialisation_and_configurations_are_those_of_the_launcher():
+    def code(name, **settings):
+        trace = tracegen.trace(_load(name, **settings), "a100")
+        return " ".join(trace.provenance["compiler"]["code"]["text"])
+
+    assert "LDG.E.128" in code("add", n=4096, block=1024)  # n is divisible by 16
+    assert "LDG.E.128" not in code("add", n=4095, block=1024)
+    assert "HMMA.16816" in code("matmul")
+    threads = {
+        config: tracegen.trace(_load("matmul", config=config), "a100").launch.group_items
+        for config in (0, 1)
+    }
+    assert threads == {0: 128, 1: 64}
+    assert tracegen.trace(_load("add", num_warps=8), "a100").launch.group_items == 256
+    even = code("dropout", n=1024), code("dropout", n=1000)
+    assert even[0] != even[1]  # by @triton.heuristics
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("matmul", {"config": 7}, "config must be from 0 to 1, got 7"),
+        ("add", {"num_wraps": 4}, "num_wraps"),
+        ("add", {"BLOCK": 1000}, "power of 2"),
+        ("add", {"num_ctas": 2}, "clusters"),
+    ],
+)
+def test_wrong_settings_are_one_line(name, settings, message):
+    with pytest.raises(KernelError, match=message) as error:
+        tracegen.trace(_load(name, **settings), "h100")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"grid": lambda meta: "many"}, "a grid is one to three whole numbers"),
+        ({"grid": lambda meta: (0,)}, "of at least 1"),
+        ({"grid": lambda meta: meta["NONE"]}, "NONE"),
+        ({"arguments": [1.5]}, "needs a value for y_ptr"),
+        ({"arguments": [None] * 9}, "takes 5 arguments, got 9"),
+        ({"arguments": ["x", "y", "z", 1]}, "add"),
+        ({"arguments": [np.zeros(9, "c8")] * 3 + [9]}, "complex64"),
+        ({"kernel": len}, "needs a @triton.jit function"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(changes, message):
+    workload = tracegen.TritonWorkload(**{**vars(_load("add")), "check": None, **changes})
+    with pytest.raises(KernelError, match=message) as error:
+        tracegen.trace(workload, "a100")
+    assert "\n" not in str(error.value)
+
+
+TUTORIAL = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import triton
+import triton.language as tl
+
+DEVICE = triton.runtime.driver.active.get_active_torch_device()
+
+
+@triton.jit
+def double(x_ptr, y_ptr, n, BLOCK: tl.constexpr = 256):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: torch.Tensor):
+        y = torch.empty_like(x)
+        double[(1,)](x, y, x.numel())
+        return y
+
+
+x = torch.rand(100, device=DEVICE)
+print(Doubled.apply(x))
+double[(1,)](x, x, 100)
+assert torch.allclose(x, x)
+while x.sum() > 0:
+    x = x - 1
+"""
+
+
+def test_a_tutorial_loads_without_torch_and_without_a_gpu(tmp_path):
+    (tmp_path / "tutorial.py").write_text(TUTORIAL)
+    (tmp_path / "args.py").write_text(
+        "import numpy as np, tracegen\n"
+        "def make(n: int = 100):\n"
+        "    x, y = np.ones(n, np.float32), np.zeros(n, np.float32)\n"
+        "    return tracegen.TritonWorkload(arguments=[x, y, n], grid=(1,))\n"
+    )
+    args = f"{tmp_path}/args.py:make"
+    workload = tracegen.load_kernel(f"{tmp_path}/tutorial.py:double", {"BLOCK": "128"}, args=args)
+    assert tracegen.trace(workload, "a100").n_granule == 2 * -(-400 // 32)
+    assert not any(name.partition(".")[0] == "torch" for name in sys.modules)
+    with pytest.raises(KernelError, match=r"has no triple \(its Triton kernels: double\)"):
+        tracegen.load_kernel(f"{tmp_path}/tutorial.py:triple", {}, args=args)
+    with pytest.raises(KernelError, match="one in Triton needs --args"):
+        tracegen.load_kernel(f"{tmp_path}/tutorial.py:double")
+
+
+def test_commands_take_kernels_in_triton():
+    def memsim_says(*words):
+        command = [sys.executable, "-m", "memsim.commands.start", *words]
+        finished = subprocess.run(command, capture_output=True, text=True, timeout=250)
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
+
+    kernel = [f"{HERE}/kernels.py:add", "--args", f"{HERE}/args.py:add", "-m", "a100"]
+    assert "registers" in memsim_says("compile", *kernel)
+    assert "x_ptr" in memsim_says("profile", *kernel, "--quick", "--set", "n=65536")
