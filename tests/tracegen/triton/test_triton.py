@@ -1,5 +1,6 @@
 """Kernels in Triton: values against numpy, accesses against hand counts, and how files are loaded. Needs Triton's compiler."""
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -10,6 +11,7 @@ import pytest
 
 import memsim
 import tracegen
+from memsim.commands.cli import main
 from memsim.errors import KernelError
 from tracegen.executed.launches import checked
 from tracegen.options import TraceOptions
@@ -181,6 +183,16 @@ def test_a_tutorial_loads_without_torch_and_without_a_gpu(tmp_path):
         tracegen.load_kernel(f"{tmp_path}/tutorial.py:triple", {}, args=args)
     with pytest.raises(KernelError, match="one in Triton needs --args"):
         tracegen.load_kernel(f"{tmp_path}/tutorial.py:double")
+
+
+def test_the_readmes_example_runs(tmp_path, monkeypatch):
+    text = (HERE.parents[2] / "tracegen/README.md").read_text()
+    section = text.partition("## Trace Triton\n")[2].partition("\n## ")[0]
+    for name, body in re.findall(r"^```py\n# (\w+\.py)\n(.*?)^```$", section, re.M | re.S):
+        (tmp_path / name).write_text(body)
+    monkeypatch.chdir(tmp_path)
+    (command,) = re.findall(r"^    memsim (.*)$", section, re.M)
+    assert main(command.split()) == 0
 
 
 def test_commands_take_kernels_in_triton():
