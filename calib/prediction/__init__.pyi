@@ -14,6 +14,7 @@ from .options import PredictOptions as PredictOptions
 from .options import Solver as Solver
 from .prediction import Prediction as Prediction
 from .prediction import predict as predict
+from .prediction import run_replay as run_replay
 from .residency import Residents as Residents
 from .residency import residents as residents
 from .time_model import Timing as Timing

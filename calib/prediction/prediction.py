@@ -244,8 +244,14 @@ def _notes(machine: Machine, occupancy: Occupancy, timing: Timing) -> list[str]:
     return notes
 
 
-def run_replay(traces: Sequence[Trace], machine: Machine, options: PredictOptions) -> Replay:
-    """The replay that a prediction is made of."""
+def run_replay(
+    traces: Sequence[Trace],
+    machine: Machine,
+    options: PredictOptions,
+    *,
+    miss_kinds: bool = True,
+) -> Replay:
+    """The replay that a prediction is made of; its time does not depend on the kinds of misses, but its advice does."""
     from calib.whole_replay import whole_replay
 
     return whole_replay(
@@ -255,6 +261,7 @@ def run_replay(traces: Sequence[Trace], machine: Machine, options: PredictOption
         seed=options.seed,
         jobs=options.jobs,
         groups_per_core=options.groups_per_core,
+        miss_kinds=miss_kinds,
     )
 
 

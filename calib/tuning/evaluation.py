@@ -10,7 +10,7 @@ import os
 import warnings
 from dataclasses import dataclass, field
 
-from calib.prediction import PredictOptions, predict
+from calib.prediction import PredictOptions, predict, run_replay
 from calib.tuning.outcome import EFFORTS, Outcome, outcome_of
 from calib.tuning.space import Configuration
 from memsim.errors import MemsimError, PathsWarning, SnapshotWarning
@@ -82,5 +82,6 @@ def _predicted(task: Task) -> Outcome:
         kernel, machine, tracing, subject.limits, lambda one: effort.groups(one, machine)
     )
     options = PredictOptions(trials=effort.trials, seed=subject.seed, jobs=1)
-    prediction = predict([trace], machine, options)
+    replay = run_replay([trace], machine, options, miss_kinds=False)
+    prediction = predict([trace], machine, options, replay=replay)
     return outcome_of(prediction, trace, task.configuration, task.machine, task.effort)

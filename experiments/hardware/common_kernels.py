@@ -13,16 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
+import memsim
 import tracegen
-from calib.prediction import Prediction, PredictOptions, predict
-from calib.whole_replay import whole_replay
+from calib.prediction import Prediction, PredictOptions, predict, run_replay
 from experiments.data_files import rows, source, write_results
 from experiments.hardware import drawing
 from experiments.hardware.comparison import errors
 from experiments.kernels.common_kernels import KERNELS
-from experiments.reproduction import Case, Figure
-from memsim import Replay
-from memsim.commands import progress_bar
+from experiments.reproduction import Case, Figure, each
+from memsim import Replay, ReplayOptions
 from memsim.machine import Machine, load_machine
 from memsim.trace import Trace
 from tracegen import CudaWorkload
@@ -57,7 +56,7 @@ def predicted(workload: CudaWorkload, machine: Machine, quick: bool = False) -> 
         return traces
 
     def replay_all(traced: list[Trace]) -> Replay:
-        return whole_replay(traced, machine, trials=options.trials, seed=options.seed)
+        return run_replay(traced, machine, options, miss_kinds=False)
 
     if quick:
         replay = replay_all(trace_at(TraceOptions(), 1))
@@ -71,24 +70,22 @@ def common_times(out: Path, quick: bool) -> Figure:
     machine, table = load_machine("h200"), measured(quick)
     cases: list[Case] = []
     results: list[dict[str, object]] = []
-    with progress_bar("common kernels: times") as progress:
-        for done, row in enumerate(table):
-            progress(done, len(table))
-            timing = predicted(KERNELS[row["kernel"]](), machine, quick).timing
-            time = timing.estimate.scaled(1e6)
-            cases.append(
-                Case(
-                    figure="common-kernels",
-                    case=row["kernel"],
-                    quantity="time",
-                    unit="us",
-                    reference=float(row["time_ncu_us"]),
-                    ours=time.mean,
-                    ci95=None if math.isnan(time.half_width) else time.half_width,
-                    note=f"bound by {timing.binds}",
-                )
+    for row in each("common-kernels", table):
+        timing = predicted(KERNELS[row["kernel"]](), machine, quick).timing
+        time = timing.estimate.scaled(1e6)
+        cases.append(
+            Case(
+                figure="common-kernels",
+                case=row["kernel"],
+                quantity="time",
+                unit="us",
+                reference=float(row["time_ncu_us"]),
+                ours=time.mean,
+                ci95=None if math.isnan(time.half_width) else time.half_width,
+                note=f"bound by {timing.binds}",
             )
-            results.append({"kernel": row["kernel"], "time_us": time.mean, "binds": timing.binds})
+        )
+        results.append({"kernel": row["kernel"], "time_us": time.mean, "binds": timing.binds})
     write_results(
         out / "h200_common_kernels_ours.csv",
         "Times in us by memsim predict with default options for comparison with h200_common_kernels.csv, and what binds"
@@ -121,9 +118,10 @@ def profiled(workload: CudaWorkload, machine: Machine, quick: bool = False) -> d
     snapshot."""
     if quick:
         traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
-        replay = whole_replay(traces, machine, trials=QUICK_TRIALS)
+        options = ReplayOptions(trials=QUICK_TRIALS, miss_kinds=False)
+        replay = memsim.replay(traces, machine, options)
     else:
-        replay = tracegen.profile(workload, machine)
+        replay = tracegen.profile(workload, machine, ReplayOptions(miss_kinds=False))
     moved = replay.launch_totals().moved
     return {
         "l2_read": moved.read_bytes["L2"].mean,
@@ -136,11 +134,9 @@ def common_traffic(out: Path, quick: bool) -> Figure:
     """What each kernel moves, or three of them; also writes h200_common_traffic_ours.csv."""
     machine, table = load_machine("h200"), measured(quick)
     results: list[dict[str, object]] = []
-    with progress_bar("common kernels: bytes") as progress:
-        for done, row in enumerate(table):
-            progress(done, len(table))
-            moved = profiled(KERNELS[row["kernel"]](), machine, quick)
-            results.append({"kernel": row["kernel"], **moved})
+    for row in each("common-traffic", table):
+        moved = profiled(KERNELS[row["kernel"]](), machine, quick)
+        results.append({"kernel": row["kernel"], **moved})
     write_results(
         out / "h200_common_traffic_ours.csv",
         "Bytes by memsim profile with default options for comparison with h200_common_kernels.csv.",

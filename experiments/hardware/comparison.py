@@ -1,17 +1,20 @@
-"""Errors of our values relative to measured ones."""
+"""Errors of our values relative to measured ones, and predicted times of loops that are extrapolated."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
 
+from calib.prediction import PredictOptions, predict, run_replay
 from experiments.reproduction import Case
+from memsim.machine import Machine
 from memsim.statistics import student_t
+from tracegen import CudaWorkload, trace_snapshots
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,3 +66,24 @@ def half_width(values: Sequence[float]) -> float | None:
     if n < 2:
         return None
     return float(student_t(n) * np.std(values, ddof=1) / math.sqrt(n))
+
+
+def extrapolated_s(
+    workload: Callable[[int], CudaWorkload],
+    lengths: tuple[int, int],
+    whole: int,
+    machine: Machine,
+    trials: int,
+) -> float:
+    """Predicted seconds of a launch whose threads run a loop of `whole` turns, along the line through those of two shorter loops:
+    what is done before and after the loop counts once.
+
+    workload : turns of the loop -> the launch
+    """
+    options, seconds = PredictOptions(trials=trials), []
+    for length in lengths:
+        traces = trace_snapshots(workload(length), machine, snapshots=1)
+        replay = run_replay(traces, machine, options, miss_kinds=False)
+        seconds.append(predict(traces, machine, options, replay=replay).timing.estimate.mean)
+    slope = (seconds[1] - seconds[0]) / (lengths[1] - lengths[0])
+    return seconds[0] + slope * (whole - lengths[0])

@@ -16,7 +16,7 @@ from experiments.hardware.comparison import errors
 from experiments.hardware.star_stencil import compiled_star, points_workload
 from experiments.hardware.stencil_volumes import QUICK_SHAPES, group_shape, label
 from experiments.hardware.volumes import Snapshot, Volumes, hit_ratio_errors, volumes
-from experiments.reproduction import Case, Figure
+from experiments.reproduction import Case, Figure, each
 from memsim.machine import load_machine
 
 TABLE = "h100_star25_counters.csv"
@@ -89,7 +89,7 @@ def h100_stencil(out: Path, quick: bool) -> Figure:
     table = measured()
     cases = []
     results: list[dict[str, object]] = []
-    for shape in [s for s in QUICK_SHAPES if s in table] if quick else table:
+    for shape in each("h100-stencil", [s for s in QUICK_SHAPES if s in table] if quick else table):
         run = volumes(compiled_star(shape, machine, points_workload()), machine, SNAPSHOT)
         ours = quantities(run)
         l2_load, dram_load = table[shape]["l2_load"], table[shape]["dram_load"]
@@ -125,7 +125,7 @@ def h100_points(out: Path, quick: bool) -> Figure:
     """L1 misses of the variants with several points a work-item; four of them if quick."""
     machine = load_machine("h100")
     cases = []
-    for row in rows(TABLE):
+    for row in each("h100-points", rows(TABLE)):
         shape, points = group_shape(row), points_of(row)
         if points == ONE_POINT or (quick and (shape, points) not in QUICK_VARIANTS):
             continue

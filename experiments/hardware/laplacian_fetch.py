@@ -17,7 +17,7 @@ from experiments.hardware.laplacian import Variant, machine_for
 from experiments.hardware.stencil_volumes import group_shape, label
 from experiments.hardware.volumes import bytes_per_update
 from experiments.kernels.laplacian import laplacian
-from experiments.reproduction import Case, Figure
+from experiments.reproduction import Case, Figure, each
 from memsim.machine import Machine, load_machine
 
 PLANES = 128
@@ -30,7 +30,7 @@ def mi250x_laplacian(out: Path, quick: bool) -> Figure:
     machine = load_machine("mi250x")
     cases: list[Case] = []
     results: list[dict[str, object]] = []
-    for row in rows("mi250x_laplacian_fetch.csv"):
+    for row in each("mi250x-laplacian", rows("mi250x_laplacian_fetch.csv")):
         variant = _variant(row)
         if quick and (variant.n, variant.rows) != (512, 1):
             continue
@@ -95,6 +95,9 @@ def _fetches(variant: Variant, machine: Machine, seeds: int) -> tuple[list[float
     )
     traces = tracegen.trace_snapshots(workload, machine, snapshots=seeds)
     interior = (1 - 2 / variant.n) ** 3
-    replays = [memsim.replay(trace, machine, trials=1, seed=k) for k, trace in enumerate(traces)]
+    replays = [
+        memsim.replay(trace, machine, trials=1, seed=k, miss_kinds=False)
+        for k, trace in enumerate(traces)
+    ]
     fetches = [bytes_per_update(run, machine)["dram_load"] / 8 * interior for run in replays]
     return fetches, 1 - float(np.mean([run.load_hit_ratio("L2") for run in replays]))

@@ -2,21 +2,20 @@
 
 The kernels do what those do that were measured on the A6000, with the same tiles, but are not the same text; on the
 H200 the very machine code ran that is predicted. A thread's loop is shortened, and the time of all of it
-extrapolated along a line: what a kernel does before and after the loop counts once.
+extrapolated along a line.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from calib.prediction import PredictOptions, predict
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
-from experiments.hardware.comparison import errors
+from experiments.hardware.comparison import errors, extrapolated_s
 from experiments.kernels.matmul_steps import product
-from experiments.reproduction import Case, Figure
+from experiments.reproduction import Case, Figure, each
 from memsim.machine import Machine, load_machine
-from tracegen import trace_snapshots
 
 TABLES = {"a6000": "a6000_matmul.csv", "h200": "h200_matmul.csv"}
 """Machine -> its measured rates."""
@@ -30,15 +29,8 @@ QUICK = ("coalesced", "vectors")
 
 def predicted_s(step: str, machine: Machine) -> float:
     """Seconds of one product."""
-    seconds = []
     depths = NAIVE_DEPTHS if step == "naive" else DEPTHS
-    for depth in depths:
-        workload = product(step, SIZE, depth)
-        traces = trace_snapshots(workload, machine, snapshots=1)
-        timing = predict(traces, machine, PredictOptions(trials=TRIALS)).timing
-        seconds.append(timing.estimate.mean)
-    slope = (seconds[1] - seconds[0]) / (depths[1] - depths[0])
-    return seconds[0] + slope * (SIZE - depths[0])
+    return extrapolated_s(partial(product, step, SIZE), depths, SIZE, machine, TRIALS)
 
 
 def matmul_steps(out: Path, quick: bool) -> Figure:
@@ -56,7 +48,7 @@ def matmul_steps(out: Path, quick: bool) -> Figure:
             ci95=None,
         )
         for name, machine in machines.items()
-        for row in rows(TABLES[name])
+        for row in each(f"matmul-steps, {name}", rows(TABLES[name]))
         if not quick or row["step"] in QUICK
     ]
     return Figure(

@@ -18,8 +18,8 @@ from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
 from experiments.hardware.star_stencil import Grid, star_workload
 from experiments.hardware.stencil_volumes import QUICK_SHAPES, label, measured_volumes
-from experiments.reproduction import Case, Figure
-from memsim import Estimate, Replay
+from experiments.reproduction import Case, Figure, each
+from memsim import Estimate, Replay, ReplayOptions
 from memsim.machine import Machine, load_machine
 from memsim.trace import GRANULE_BYTES
 
@@ -31,7 +31,7 @@ def v100_profile(out: Path, quick: bool) -> Figure:
     machine, measured = load_machine("v100"), measured_volumes()
     cases: list[Case] = []
     results: list[dict[str, object]] = []
-    for shape in QUICK_SHAPES if quick else measured:
+    for shape in each("v100-profile", QUICK_SHAPES if quick else measured):
         moved, model = profiled(shape, machine)
         cases += [
             Case(
@@ -80,7 +80,7 @@ def v100_profile(out: Path, quick: bool) -> Figure:
 def profiled(shape: Triple, machine: Machine) -> tuple[Mapping[str, Estimate], Mapping[str, float]]:
     """Bytes per update of the launch, as the counters show them (see stencil_volumes), and of what is read what the
     model's validated error leaves open."""
-    replay = tracegen.profile(star_workload(shape), machine)
+    replay = tracegen.profile(star_workload(shape), machine, ReplayOptions(miss_kinds=False))
     totals, updates = replay.launch_totals(), int(np.prod(Grid().interior))
     moved, partly_stored = totals.moved, _partly_stored(replay) * updates
     model = {

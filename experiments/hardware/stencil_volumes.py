@@ -22,7 +22,7 @@ from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.star_stencil import SNAPSHOT, compiled_star, launched
 from experiments.hardware.volumes import Snapshot, Volumes, hit_ratio_errors, volumes
-from experiments.reproduction import Case, Figure
+from experiments.reproduction import Case, Figure, each
 from memsim.machine import Machine, load_machine
 
 QUANTITIES = ("l2_load", "dram_load", "l2_store", "dram_store")
@@ -91,7 +91,7 @@ def v100_stencil(out: Path, quick: bool) -> Figure:
     cases: list[Case] = []
     results: list[dict[str, object]] = []
     points: dict[str, list[float]] = {"L1": [], "L2": []}
-    for shape in QUICK_SHAPES if quick else measured:
+    for shape in each("v100-stencil", QUICK_SHAPES if quick else measured):
         replays = replayed_volumes(shape, machine, positions, orderings=1 if quick else ORDERINGS)
         cases += [_case(shape, quantity, replays, measured[shape]) for quantity in QUANTITIES]
         error_points = hit_ratio_errors(

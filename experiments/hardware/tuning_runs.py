@@ -10,6 +10,8 @@ from pathlib import Path
 from calib.tuning import Configuration, Found, Pool, Search, Store, Subject, TuneOptions
 from experiments.hardware.comparison import errors
 from experiments.reproduction import Case
+from memsim.commands import display
+from memsim.progress import report
 from tracegen.commands import KernelSpec
 from tracegen.own_process import Limits
 
@@ -66,8 +68,9 @@ def predicted(run: TuningRun, store: Path) -> Found:
     """What tuning finds; predictions are kept in `store`, so an interrupted comparison can go on."""
     subject = Subject(kernel=run.kernel, limits=Limits())
     with contextlib.ExitStack() as stack:
+        stack.enter_context(display())
         kept = stack.enter_context(Store(store, subject))
-        pool = Pool(stack, TuneOptions(), kept, lambda *_: None)
+        pool = Pool(stack, TuneOptions(), kept, report)
         return Search(
             run.configurations,
             lambda some, effort: pool.outcomes(subject, run.machine, some, effort),

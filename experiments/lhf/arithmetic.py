@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calib.prediction import PredictOptions, predict
+from calib.prediction import predict
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
-from experiments.hardware.comparison import errors
+from experiments.hardware.comparison import errors, extrapolated_s
 from experiments.kernels.black_scholes import black_scholes
 from experiments.kernels.n_body import n_body
-from experiments.reproduction import Case, Figure
+from experiments.reproduction import Case, Figure, each
 from memsim.machine import load_machine
-from tracegen import trace_snapshots
+from tracegen import CudaWorkload, trace_snapshots
 
 TABLE = "nbody_rates.csv"
 SOURCES = 512, 1024
@@ -28,15 +28,11 @@ OPTION_BYTES = 20
 
 def predicted_step_s(machine_name: str, bodies: int, dtype: str) -> float:
     """Seconds of a step in which all bodies attract."""
-    machine = load_machine(machine_name)
-    seconds = []
-    for attracting in SOURCES:
-        workload = n_body(bodies, attracting, dtype)  # type: ignore[arg-type]
-        traces = trace_snapshots(workload, machine, snapshots=1)
-        timing = predict(traces, machine, PredictOptions(trials=TRIALS)).timing
-        seconds.append(timing.estimate.mean)
-    slope = (seconds[1] - seconds[0]) / (SOURCES[1] - SOURCES[0])
-    return seconds[0] + slope * (bodies - SOURCES[0])
+
+    def workload(attracting: int) -> CudaWorkload:
+        return n_body(bodies, attracting, dtype)  # type: ignore[arg-type]
+
+    return extrapolated_s(workload, SOURCES, bodies, load_machine(machine_name), TRIALS)
 
 
 def _n_body_cases(quick: bool) -> list[Case]:
@@ -50,7 +46,7 @@ def _n_body_cases(quick: bool) -> list[Case]:
             reference=10 * bodies**2 / float(row["ten_steps_ms"]) / 1e6,
             ours=bodies**2 / predicted_step_s(row["machine"], bodies, row["dtype"]) / 1e9,
         )
-        for row in (table[1:2] if quick else table)
+        for row in each("arithmetic", table[1:2] if quick else table)
         for bodies in [int(row["bodies"])]
     ]
 

@@ -15,7 +15,7 @@ from experiments.hardware.star_stencil import compiled_star, points_workload
 from experiments.hardware.stencil_volumes import QUICK_SHAPES, group_shape, label
 from experiments.hardware.volumes import Snapshot
 from experiments.lhf.replay_costs import replay_costs
-from experiments.reproduction import Case, Figure
+from experiments.reproduction import Case, Figure, each
 from memsim.machine import Machine, load_machine
 
 POSITION = 0.5
@@ -54,7 +54,9 @@ def h100_times(out: Path, quick: bool) -> Figure:
             ours=predicted_ms(shape, machine),
             ci95=None,
         )
-        for shape in ([s for s in QUICK_SHAPES if s in measured] if quick else measured)
+        for shape in each(
+            "h100-times", [s for s in QUICK_SHAPES if s in measured] if quick else measured
+        )
     ]
     return Figure(
         reference_name="measured",

@@ -15,7 +15,7 @@ from experiments.hardware.affine import affine_traces
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.laplacian import SNAPSHOT, Variant, laplacian, machine_for
 from experiments.lhf.replay_costs import replay_costs
-from experiments.reproduction import Case, Figure
+from experiments.reproduction import Case, Figure, each
 from memsim.errors import SnapshotWarning
 from memsim.files import write_picture
 from memsim.machine import load_machine
@@ -48,7 +48,7 @@ def laplacian_times(out: Path, quick: bool) -> Figure:
     """Predicted times, and those that follow from the speed-ups in the notes."""
     cases = []
     table = rows("mi250x_laplacian_times.csv")
-    for row in table[::QUICK] if quick else table:
+    for row in each("mi250x-laplacian", table[::QUICK] if quick else table):
         variant = Variant(
             kernel=int(row["kernel"]),
             rows=int(row["rows"]),

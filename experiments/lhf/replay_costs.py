@@ -63,6 +63,7 @@ def replay_costs(
         deviation=deviation,
         warmup_waves=min(snapshot.warmup, waves - 1),
         groups_per_core=groups_per_core,
+        miss_kinds=False,
     )
     return ReplayedKernel(
         costs=access_costs(traces, result, machine),

@@ -25,7 +25,7 @@ from experiments.lhf.v100_stencil import (
     replayed_kernel,
     with_translation,
 )
-from experiments.reproduction import Case, Figure
+from experiments.reproduction import Case, Figure, each
 from memsim.errors import SnapshotWarning
 from memsim.files import write_picture
 from memsim.machine import load_machine
@@ -53,7 +53,7 @@ def v100_times(out: Path, quick: bool) -> Figure:
     shapes = QUICK_SHAPES if quick else tuple(measured)
     ours: dict[str, dict[Triple, float]] = {name: {} for name in VARIANTS}
     cases = []
-    for shape in shapes:
+    for shape in each("v100-times", shapes):
         of_shape = predictions(_replayed(shape, quick), machine)
         for name, seconds in of_shape.items():
             ours[name][shape] = float(seconds.mean())
@@ -107,7 +107,7 @@ def translation(out: Path, quick: bool) -> Figure:
             break
     cases, missed = [], {}
     times: dict[tuple[str, float | None], dict[Triple, float]] = {}
-    for shape in shapes:
+    for shape in each("translation", shapes):
         replayed = _replayed(shape, quick)
         missed[shape] = missed_translations(replayed)
         for cycles in (None, taken, fits):

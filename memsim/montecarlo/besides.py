@@ -69,7 +69,7 @@ def miss_calls(task: Task, seed: int, n_level: int) -> dict[Hashable, Call]:
 
 
 def miss_kinds_of(made: Results) -> npt.NDArray[np.int64]:
-    """(3, n_level, n_site) cold, capacity and conflict misses; 0 where an interrupt left them out."""
+    """(3, n_level, n_site) cold, capacity and conflict misses; 0 where an interrupt or an option left them out."""
     first = made.trials[0].counts
     keys = list(miss_calls(misses_with, 0, len(first)))
     if not keys or not all(key in made.others for key in keys):
@@ -110,7 +110,8 @@ class Besides:
     def calls(self, n_trials: int) -> dict[Hashable, Call]:
         """What is replayed besides so many trials."""
         seed = self.options.seed
-        calls = miss_calls(misses_with, seed, len(self.machine.levels))
+        n_level = len(self.machine.levels) if self.options.miss_kinds else 0
+        calls = miss_calls(misses_with, seed, n_level)
         for groups in self._other_groups(n_trials).values():
             for n in groups:
                 changes = changes_for_occupancy(self.plan, self.trace, self.machine, n)

@@ -150,6 +150,12 @@ class ReplayOptions(Options):
         flags=(),
         default_text="1 each",
     )
+    miss_kinds: bool = option(
+        True,
+        "Whether misses are told apart into cold, capacity and conflict misses, which takes two more replays a"
+        " level; without it all of these are 0.",
+        flags=(),
+    )
     scratch: Path | None = option(
         None,
         "Folder for the workers' files; every worker must be able to read it.",

@@ -18,7 +18,7 @@ from memsim.montecarlo.options import WORTH_WORKERS, ReplayOptions, usable_cores
 from memsim.options import MOST_SEED, declared, markdown_table
 from tests.support.order_sensitive import on, trace
 
-PYTHON_ONLY = {"counts_start", "deviation", "warmup_waves", "weights", "scratch"}
+PYTHON_ONLY = {"miss_kinds", "counts_start", "deviation", "warmup_waves", "weights", "scratch"}
 
 
 def parsed(*arguments: str) -> dict[str, Any]:
@@ -158,3 +158,13 @@ def test_registers_stand_for_those_of_the_trace() -> None:
 def test_a_result_stores_the_largest_seed(tmp_path: Path) -> None:
     replay = memsim.replay(trace(), on(), trials=2, seed=MOST_SEED)
     assert memsim.Replay.load(replay.save(tmp_path / "k.nc")).attrs["seed"] == MOST_SEED
+
+
+def test_kinds_of_misses_are_left_out_and_nothing_else() -> None:
+    with_kinds, without = (
+        memsim.replay(trace(), on(), trials=2, miss_kinds=kinds).dataset for kinds in (True, False)
+    )
+    kinds = ["cold_misses", "capacity_misses", "conflict_misses"]
+    assert with_kinds[kinds].to_array().sum() > 0
+    assert without[kinds].to_array().sum() == 0
+    assert with_kinds.drop_vars(kinds).drop_attrs().identical(without.drop_vars(kinds).drop_attrs())
