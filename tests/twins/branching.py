@@ -145,6 +145,8 @@ class Branching(Program):
         if kind == "ATOMIC":
             self.atomic(size, x, fields, floating)
         else:
+            if kind == "STORE" and space in (o.GLOBAL, o.PRIVATE):
+                x |= o.COUNTED * int(rng.integers(0, 2))
             self.emit(kind, **fields, x=x, **{"d" if kind == "LOAD" else "c": self.wide_row(size)})
         self.emit("MOVE", d=at + 1)  # the next offset has 32 bits
 

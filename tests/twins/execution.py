@@ -341,6 +341,8 @@ def record(s: Step, kind: str, space: int, addresses: dict[int, int], size: int)
         warp.scalar_load = number
     elif kind == "load" or (kind == "atomic" and not s.x & o.NO_RESULT):
         warp.loads.append(number)
+    elif s.x & o.COUNTED:
+        warp.loads.append(warp.loads[-1] if warp.loads else -1)
 
 
 @operation("WAIT_SLOTS")

@@ -25,7 +25,7 @@ _PLACE, _X, _Z = 7, 9, 11
 _LOAD, _ATOMIC = 0, 2
 _LANES, _PRIVATE_WORDS, _PRIVATE_BASE = Size.LANES, Size.PRIVATE_WORDS, Size.PRIVATE_BASE
 _N_REGION = Size.N_REGION
-_ONE_LANE, _NO_RESULT = o.ONE_LANE, o.NO_RESULT
+_ONE_LANE, _NO_RESULT, _COUNTED = o.ONE_LANE, o.NO_RESULT, o.COUNTED
 _STAGED, _GRANULES = Counter.STAGED.value, Counter.STAGED_GRANULES.value
 _WORD, _ALL = 0xFFFFFFFF, np.int64(-1)
 
@@ -241,6 +241,11 @@ def close(state, subgroup, at, kind, active, region, n_granule):
         else:
             state.loads[subgroup, warp[Warp.N_LOADS] & 63] = own
             warp[Warp.N_LOADS] += 1
+    elif x & _COUNTED:  # a wait for it is one for the loads before it
+        n_loads = warp[Warp.N_LOADS]
+        before = state.loads[subgroup, (n_loads - 1) & 63] if n_loads else np.int32(-1)
+        state.loads[subgroup, n_loads & 63] = before
+        warp[Warp.N_LOADS] = n_loads + 1
 
 
 @inner

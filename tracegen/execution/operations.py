@@ -149,6 +149,8 @@ with PACKED, two halves."""
 PACKED = 1 << 21
 NO_RESULT = 1 << 22
 """Of atomics: nobody gets the old value."""
+COUNTED = 1 << 23
+"""Of stores and atomics without a result: WAIT_COUNT counts them among the loads (AMD's vmcnt before gfx10)."""
 ATOMIC_OPERATION = 24
 """Bit position of four bits."""
 (

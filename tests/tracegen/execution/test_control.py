@@ -234,6 +234,20 @@ def test_what_is_waited_for() -> None:
     assert [event.waits for event in group.warps[0].events] == [-1, -1, -1, 1, 1, 2, 2, 2, 6, 7, 9]
 
 
+def test_a_counter_of_loads_and_stores() -> None:
+    """At most one of a load and the store behind it may be outstanding: the load has arrived."""
+    waits = []
+    for counted in (0, o.COUNTED):
+        text = Text(64)
+        text.do("LOAD", a=BASE, x=o.GLOBAL | WORD)
+        text.do("STORE", a=BASE, x=o.GLOBAL | WORD | counted)
+        text.do("WAIT_COUNT", y=1)
+        text.do("LOAD", a=BASE, x=o.GLOBAL | WORD)
+        group, _ = run(text, 64)
+        waits.append(group.warps[0].events[-1].waits)
+    assert waits == [-1, 0]
+
+
 def test_scalar_loads_go_to_all_lanes() -> None:
     text = Text(64)
     text.do("LOAD", d="r", a=BASE + 8, guard="nobody", x=o.GLOBAL | 8 << o.BYTES | o.ONE_LANE)

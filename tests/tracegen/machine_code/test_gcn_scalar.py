@@ -176,6 +176,14 @@ def test_waits_name_their_counters() -> None:
     assert {(int(row[x]), int(row[y])) for row in waits} == {(0, 3), (1, 0), (2, 1)}
 
 
+def test_one_counter_of_loads_and_stores_before_gfx10() -> None:
+    names = list(o.OPERATIONS)
+    for target, counted in (("gfx90a", o.COUNTED), ("gfx942", o.COUNTED), ("gfx1100", 0)):
+        code = lower(machine_code("\tglobal_store_dword v0, v1, s[6:7]", target))
+        (store,) = (row for row in code.table if names[row[0]] == "STORE")
+        assert int(store[o.MicroOperation._fields.index("x")]) & o.COUNTED == counted
+
+
 def test_subnormal_numbers_are_dropped_where_the_mode_says_so() -> None:
     text = """
         v_add_f32_e32 v10, v2, v2
