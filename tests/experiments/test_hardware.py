@@ -306,7 +306,11 @@ def test_mi250x_laplacian_as_recorded() -> None:
     ]
     assert len(pairs) == 86
     assert {pair for pair in pairs if ours[pair[0]] <= ours[pair[1]]} == {(0, 4), (1, 4)}
-    assert [(recorded[k]["kernel"], recorded[k]["rows"]) for k in (0, 1, 4)] == [("1", "1"), ("2", "1"), ("2", "8")]
+    assert [(recorded[k]["kernel"], recorded[k]["rows"]) for k in (0, 1, 4)] == [
+        ("1", "1"),
+        ("2", "1"),
+        ("2", "8"),
+    ]
     large = [k for k in range(20) if n[k] == 1024]
     assert sorted(large, key=lambda k: ours[k]) == sorted(large, key=lambda k: measured[k])
 
