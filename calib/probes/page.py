@@ -9,10 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from calib.probes.chart import chart, size_text
-from calib.probes.outcome import Finding
+from calib.probes.outcome import Curve, Finding
 from calib.probes.survey import Survey
 from memsim import report
+from memsim.machine import size_text as size_text_of
 
 NAMES = {
     "launch_overhead": "launch of an empty kernel",
@@ -54,8 +54,7 @@ def page(survey: Survey) -> str:
         [
             report.figure(curve.title, report.paragraph(curve.reading, "soft small") + chart(curve))
             for curve in book.curves
-        ],
-        "wide",
+        ]
     )
     busy = report.paragraph(f"{survey.busy}.".capitalize()) if survey.busy else Markup("")
     silent = [(what, why.removeprefix("not determined: ")) for what, why in book.silent.items()]
@@ -90,6 +89,26 @@ _METHOD = (
     " many repeats counts. The 95 % interval includes the scatter of repeats, the resolution of the clock"
     " and the grid of sizes."
 )
+
+
+def chart(curve: Curve) -> Markup:
+    """A measured curve with the edges that were detected in it."""
+    image = report.line_chart(
+        [report.Curve(curve.title, curve.x, curve.y)],
+        curve.x_label,
+        curve.y_label,
+        log_x=curve.log_x and bool((curve.x > 0).all()),
+        log_y=curve.log_y and not bool((curve.y <= 0).any()),
+        edges=curve.edges,
+        size_text=size_text if curve.x_label.endswith("bytes") else None,
+        joined=curve.joined,
+    )
+    return report.paragraph("no points", "soft") if image is None else image
+
+
+def size_text(value: float) -> str:
+    """Bytes in the largest binary unit: 32 KiB, 1.5 MiB."""
+    return size_text_of(round(value))
 
 
 def _fact(name: str, value: Any) -> list[str]:

@@ -197,10 +197,9 @@ def figure(title: Markup | str, image: Markup, note: str = "") -> Markup:
     ).format(title, note, image)
 
 
-def figures(charts: Iterable[Markup], kind: str = "") -> Markup:
-    """Figures beside each other, as many as fit; kind : `wide` for those with more than one can see at a
-    glance."""
-    return Markup('<div class="charts {}">{}</div>').format(kind, Markup("").join(charts))
+def figures(charts: Iterable[Markup]) -> Markup:
+    """Figures beside each other, as many as fit."""
+    return Markup('<div class="charts">{}</div>').format(Markup("").join(charts))
 
 
 def render(template: str, **values: Any) -> str:

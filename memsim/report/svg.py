@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +68,25 @@ class _Frame:
             Markup(
                 '<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"><title>{}</title></line>'
             ).format(kind, self.x(x), self.x(x), _TOP, HEIGHT - _BOTTOM, what)
+        )
+
+    def edge(self, x: float, row: int, label: str) -> None:
+        """A dashed line with a label in one of a few rows, so that neighbours' labels do not overlap."""
+        at = self.x(x)
+        late = at > 0.6 * WIDTH
+        self.marks.append(
+            Markup(
+                '<line class="edge" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>'
+                '<text class="mark" x="{3:.1f}" y="{4}" text-anchor="{5}">{6}</text>'
+            ).format(
+                at,
+                _TOP,
+                HEIGHT - _BOTTOM,
+                at + (-4 if late else 4),
+                _TOP + 10 + 13 * row,
+                "end" if late else "start",
+                label,
+            )
         )
 
     def point(self, x: float, y: float, what: str, kind: str = "bar") -> None:
@@ -208,12 +227,24 @@ MAX_COLOURS = 6
 
 
 def line_chart(
-    curves: Sequence[Curve], x_label: str, y_label: str, *, log_x: bool = False, log_y: bool = False
+    curves: Sequence[Curve],
+    x_label: str,
+    y_label: str,
+    *,
+    log_x: bool = False,
+    log_y: bool = False,
+    edges: Sequence[tuple[float, str]] = (),
+    size_text: Callable[[float], str] | None = None,
+    joined: bool = True,
 ) -> Markup | None:
     """Curves over one axis, with a legend where there are several; None without a finite point.
 
     log_x, log_y : a logarithmic axis; points that are not positive are left out
+    edges : places on the horizontal axis that are marked, each with a label
+    size_text : a number of bytes as text, where the horizontal axis has these
+    joined : whether a line joins the points of a curve
     """
+    x_text = size_text or _plain
     drawn = [(curve.name, _points(curve, log_x, log_y)) for curve in curves]
     xs = [x for _, points in drawn for x, _ in points]
     ys = [y for _, points in drawn for _, y in points]
@@ -223,15 +254,22 @@ def line_chart(
         (min(xs), max(xs)), (min(ys) if log_y else min(0.0, *ys), max(ys)), x_label, y_label
     )
     for number, (name, points) in enumerate(drawn):
-        frame.path(points, f"curve c{number % MAX_COLOURS}")
+        if joined:
+            frame.path(points, f"curve c{number % MAX_COLOURS}")
         for x, y in points if len(points) <= _MAX_POINTS else ():
-            shown = f"{name}: {_plain(_back(x, log_x))}, {_plain(_back(y, log_y))}"
+            shown = f"{name}: {x_text(_back(x, log_x))}, {_plain(_back(y, log_y))}"
             frame.point(x, y, shown, f"bar c{number % MAX_COLOURS}")
+    for number, (at, label) in enumerate(edges):
+        frame.edge(math.log10(at) if log_x else at, number % 3, f"{label}: {x_text(at)}")
+    if size_text is None:
+        x_ticks = _ticks_at(frame, xs, log_x) or (_log_ticks(frame.x_range) if log_x else None)
+    else:
+        x_ticks = _size_ticks(frame.x_range, log_x, size_text)
     image = frame.draw(
         _decimals(frame.x_range),
         _decimals(frame.y_range),
         f"{y_label} over {x_label}",
-        _ticks_at(frame, xs, log_x) or (_log_ticks(frame.x_range) if log_x else None),
+        x_ticks,
         _log_ticks(frame.y_range) if log_y else None,
     )
     if len(drawn) < 2:
@@ -309,6 +347,17 @@ def _log_ticks(bounds: tuple[float, float]) -> dict[float, str]:
             break
     step = -(-len(inside) // 6) or 1
     return {math.log10(value): _short(value) for value in inside[::step]}
+
+
+def _size_ticks(
+    bounds: tuple[float, float], log: bool, text: Callable[[float], str]
+) -> dict[float, str]:
+    """Round numbers of bytes, at most six of them, as place on the axis -> label."""
+    if not log:
+        unit = 1024.0 ** int(math.log(max(bounds[1], 1.0), 1024))
+        return {n * unit: text(n * unit) for n in _ticks(bounds[0] / unit, bounds[1] / unit, 4)}
+    powers = range(math.ceil(bounds[0] / math.log10(2)), int(bounds[1] / math.log10(2)) + 1)
+    return {k * math.log10(2): text(2.0**k) for k in powers[:: -(-len(powers) // 6) or 1]}
 
 
 def _short(value: float) -> str:

@@ -12,9 +12,9 @@ from scipy.stats import binom
 from calib.probes.bench import WORD_BYTES, Bench
 from calib.probes.capacity import is_sharp
 from calib.probes.change_points import edge, pieces, plateaus, with_shelves
-from calib.probes.chart import chart
 from calib.probes.execution import MOST_OFF, staircase
 from calib.probes.outcome import Curve, Unclear, lower_end, resampled_least
+from calib.probes.page import chart
 from calib.probes.random_pages import PAGE_BYTES, half_rise, roundest
 from calib.probes.replacement import PASSES, POLICIES, misses
 from calib.probes.traffic import missing_part
