@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calib.advice import altered_replays, altered_traces
+from calib.advice import altered_traces
 from calib.advice.altered_traces import coalesced, without
 from calib.advice.trial import Changed
 from calib.prediction import Prediction
@@ -79,7 +79,7 @@ def _resident(replay: Replay, array: str) -> Iterator[Change]:
     loads = (data["array"] == array) & (data["direction"] == "load")
     for level in others:
         if data["read_bytes"].sel(level=level).where(loads).sum() > 0:
-            kept = altered_replays.resident(replay, array, level)
+            kept = resident(replay, array, level)
             yield Change(
                 what=f"{array} resident in {level}",
                 remedy="resident",
@@ -110,3 +110,32 @@ def _each(change: Callable[[Trace, int], Trace], name: str) -> Alter:
 
 def altered(change: Callable[[Trace], Trace]) -> Alter:
     return lambda start: replace(start, traces=[change(one) for one in start.traces])
+
+
+def resident(replay: Replay, array: str, level: str) -> Replay:
+    """The replay with loads of an array that hit in a level where they reach it; all else is as it was.
+
+    The levels below see none of them, and DRAM reads nothing for them. That the array takes the place of
+    others in this level, or no longer replaces them, is left out.
+    """
+    data = replay.dataset.copy(deep=True)
+    of_array = data["array"].values.astype(str) == array
+    chosen = np.flatnonzero(of_array & (data["direction"].values.astype(str) == "load"))
+    first = replay.level_names.index(level)
+    here, below = (
+        {"level": first, "site": chosen},
+        {"level": slice(first + 1, None), "site": chosen},
+    )
+    saved = data["read_bytes"].isel(level=-1, site=chosen).sum("site")
+    data["dram_read_bytes"] = data["dram_read_bytes"] - saved.astype(np.int64)
+    data["hits"][here] = data["accesses"][here]
+    data["pending"][here] = 0
+    data["read_bytes"][here] = 0
+    unknown = ("open", "likely", "doubtful")
+    for name in ("accesses", "hits", "pending", "read_bytes", "far_hits", *unknown):
+        if name in data:
+            data[name][below] = 0
+    for name in unknown:
+        if name in data:
+            data[name][here] = 0
+    return Replay(data)

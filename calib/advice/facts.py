@@ -144,10 +144,6 @@ class Facts:
         low, high = domain.dim_min_val(at), domain.dim_max_val(at)
         return int((high - low).to_python()) + 1 if low.is_int() and high.is_int() else None
 
-    def has_constant_bounds(self, iname: str) -> bool:
-        """Whether the workload's arguments alone, rather than memory, determine its bounds."""
-        return self.extent(iname) is not None
-
     def is_row_major(self, array: str) -> bool:
         """Whether an array's last axis is the fastest, the one before it the next, and so on."""
         tags = self.kernel.arg_dict[array].dim_tags or ()

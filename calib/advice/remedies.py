@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from calib.advice.group_order import swizzled
 from calib.advice.layout import axis_order, padded_pitch
 from calib.advice.local_memory import staged, tiled
-from calib.advice.loops import interchanged, unrolled
+from calib.advice.loops import interchanged, shared_sum, swizzled, unrolled
 from calib.advice.mapping import group_shape, other_lanes, swapped_lanes
 from calib.advice.proposals import Remedy
-from calib.advice.reduction import shared_sum
 from calib.advice.vectors import vectorised
 
 REMEDIES: Mapping[str, Remedy] = {

@@ -7,11 +7,15 @@ of these cycles.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from calib.prediction.machine_pipes import PREFIX, SLOTS_UNIT, load_store_cycles, unit_cycles
 from calib.prediction.throughputs import cycles_of
 from memsim.machine import Machine
 from tracegen.blocks import Block
+
+if TYPE_CHECKING:
+    from calib.block_counts.report import BlockReport
 
 LOAD_STORE = "load and store"
 _UNITS = {
@@ -55,3 +59,29 @@ def busy_cycles(
     pipe = load_store_cycles(machine, issued)
     pipe += accesses * cycles_of(machine, "global_load") if accesses else 0.0
     return {**cycles, LOAD_STORE: pipe} if pipe else cycles
+
+
+def costs_of(report: BlockReport, machine: Machine) -> list[dict[str, Any]]:
+    """For each size: requests by memory and direction, and busy cycles of each unit of a core."""
+    blocks = [row.block for row in report.rows]
+    costs = []
+    for k, size in enumerate(report.sizes):
+        unknown = [row.block.name for row in report.rows if row.by_subgroups[k] is None]
+        counts = [row.by_subgroups[k] or 0.0 for row in report.rows]
+        totals = {
+            f"{memory} {direction}s": number
+            for (memory, direction), number in requests(blocks, counts).items()
+        }
+        costs.append(
+            {
+                "size": dict(size),
+                "machine": machine.name,
+                "requests": totals,
+                "busy_cycles_per_core": {
+                    unit: cycles / machine.n_cores
+                    for unit, cycles in busy_cycles(blocks, counts, machine).items()
+                },
+                "without": unknown,
+            }
+        )
+    return costs

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calib.block_counts.options import BlockOptions
-from calib.commands.blocks_costs import costs_of
 from calib.commands.blocks_output import show_costs, show_counts, show_extrapolated, show_run
 from calib.commands.blocks_settings import (
     doubled,
@@ -94,6 +93,7 @@ def blocks(
       memsim blocks experiments/kernels/graphs.py:spmv --set n=8192 --train n=256:4096 -m v100
     """
     check_outputs({"--plot": plot_out, "--json": json_out})
+    from calib.block_counts.costs import costs_of
     from calib.block_counts.executions import Executions
     from calib.block_counts.report import block_report, plot
     from memsim.machine import load_machine

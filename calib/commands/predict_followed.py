@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calib.commands.blocks_costs import costs_of
 from calib.commands.blocks_settings import doubled, parsed_range, together
 from calib.words import whole
 from memsim.commands import console, working, wrote_json
@@ -83,6 +82,7 @@ def _busy_cycles(
     spec: str, rows: Sequence[Settings], machine: Machine, requested: str
 ) -> list[float]:
     """Busy cycles at each size, of all units and cores together, from the counts of its blocks."""
+    from calib.block_counts.costs import costs_of
     from calib.block_counts.executions import Executions
     from calib.block_counts.report import block_report
     from tracegen import load_kernel

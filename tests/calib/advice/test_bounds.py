@@ -8,8 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from calib.advice.altered_replays import resident
-from calib.advice.bounds import upper_bounds
+from calib.advice.bounds import resident, upper_bounds
 from calib.advice.trial import Changed, predicted, try_change
 from calib.prediction import PredictOptions
 from calib.prediction.costs import AccessCosts, access_costs
