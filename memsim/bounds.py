@@ -162,6 +162,8 @@ def places_of(dataset: xr.Dataset, level: str | None = None) -> Places:
     has_start = options.get("has_start") is True and own_weights != ()
     of_groups = int(dataset.attrs.get("of_groups", 0))
     traced = int(dataset.attrs.get("traced_groups", 0)) / of_groups if of_groups > 0 else 1.0
+    part = options.get("traced_part", 1.0)
+    traced *= part if isinstance(part, float) and 0 < part <= 1 else 1.0
     phases = options.get("phases") is True and n == 2
     shares = pages_of(dataset)
     pages = max(shares.values(), default=0.0) if level is None else shares.get(level, 0.0)

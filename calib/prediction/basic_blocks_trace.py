@@ -51,6 +51,7 @@ def blocks_from_trace(
     """
     if not trace.n_access:
         raise BlockError(f"the trace of {trace.launch.kernel} has no access to cut into blocks")
+    in_window = trace.warming is not None
     kinds: dict[Any, int] = {}
     blocks: list[Block] = []
     programs: Counter[Any] = Counter()
@@ -63,7 +64,8 @@ def blocks_from_trace(
         content = _content(trace, subgroup)
         if content not in known:
             order = []
-            for block in _blocks_of(trace, subgroup, per_load, ends_with_barrier):
+            ends_here = ends_with_barrier and not in_window
+            for block in _blocks_of(trace, subgroup, per_load, ends_here):
                 if block.key not in kinds:
                     kinds[block.key] = len(blocks)
                     blocks.append(block)
@@ -80,7 +82,7 @@ def blocks_from_trace(
         alike.setdefault(shape, []).append(shaped)
     shape, _ = programs.most_common(1)[0]
     same = alike[shape]
-    paths = _paths(_shared_steps(trace, steps_of), blocks)
+    paths = _paths(_shared_steps(trace, steps_of), blocks) if not in_window else []
 
     def mean_block(numbers: Sequence[int], weights: Sequence[float]) -> int:
         if len(set(numbers)) == 1:
@@ -92,7 +94,39 @@ def blocks_from_trace(
         blocks.append(replace(blocks[numbers[0]], operations=dict(total)))
         return len(blocks) - 1
 
-    return make_program(blocks, list(_mean(same, [1.0] * len(same), mean_block)), paths)
+    steps = list(_mean(same, [1.0] * len(same), mean_block))
+    if in_window:
+        blocks.append(_rest(trace, blocks, ends_with_barrier))
+        return make_program(blocks, [*_going_on(steps, trace.traced_part), len(blocks) - 1])
+    return make_program(blocks, steps, paths)
+
+
+def _going_on(steps: Sequence[Step], part: float) -> list[Step]:
+    """The steps of a whole run, of which a window has this part: its longest loop goes on."""
+    runs = [_n_blocks(step) for step in steps]
+    longest = int(np.argmax(runs))
+    missing = sum(runs) * (1 / part - 1)
+    found = steps[longest]
+    if not isinstance(found, Repeat):
+        return [Repeat(tuple(steps), 1 / part)]
+    more = missing / (runs[longest] / found.count)
+    return [*steps[:longest], Repeat(found.steps, found.count + more), *steps[longest + 1 :]]
+
+
+def _n_blocks(step: Step) -> float:
+    return sum(map(_n_blocks, step.steps)) * step.count if isinstance(step, Repeat) else 1.0
+
+
+def _rest(trace: Trace, blocks: Sequence[Block], ends_with_barrier: bool) -> Block:
+    """A block at the end of a run with the accesses that the window does not have; their instructions are not known."""
+    assert trace.site_weight is not None
+    met = {name for block in blocks for name in block.accesses}
+    rest = [
+        site.name
+        for site, weight in zip(trace.sites, trace.site_weight, strict=True)
+        if weight and site.name not in met
+    ]
+    return Block(accesses=tuple(rest), barrier=ends_with_barrier)
 
 
 def _shared_steps(

@@ -158,6 +158,20 @@ class TraceCosts(NamedTuple):
     hot_line: Floats
 
 
+def costs_of_traces(traces: Sequence[Trace], machine: Machine) -> TraceCosts:
+    """What of the costs all replays of traces share: those of the first one; of windows, what an access costs in the first
+    that has it."""
+    costs = trace_costs(traces[0], machine)
+    for trace in traces[1:] if traces[0].warming is not None else ():
+        lacking = costs.sectors == 0
+        if lacking.any():
+            others = trace_costs(trace, machine)
+            costs = TraceCosts(
+                *(np.where(lacking, b, a) for a, b in zip(costs, others, strict=True))
+            )
+    return costs
+
+
 def trace_costs(trace: Trace, machine: Machine) -> TraceCosts:
     """What of the costs all replays of a trace on a machine share."""
     hot_line = hot_line_cycles(trace, machine, _n_examined(trace))
@@ -172,12 +186,12 @@ def access_costs(
 ) -> AccessCosts:
     """Costs of every site of a kernel that was replayed on a machine.
 
-    of_trace : `trace_costs` of the first trace, where they are known already
+    of_trace : `costs_of_traces`, where they are known already
     """
     listed = [traces] if isinstance(traces, Trace) else list(traces)
     first = listed[0]
     n_site = len(first.sites)
-    lines, sectors, pipe, written_back, hot_line = of_trace or trace_costs(first, machine)
+    lines, sectors, pipe, written_back, hot_line = of_trace or costs_of_traces(listed, machine)
     dataset = replay.dataset
     executions = dataset["site_accesses"].values.astype(np.float64)
     n_subgroup = sum(trace.n_subgroup for trace in listed)
@@ -379,7 +393,7 @@ def _written_back(trace: Trace, machine: Machine) -> Floats:
     share = n_access / trace.n_access
     groups = max(len(np.unique(trace.workgroup)) * share, 1.0)
     touched = _n_distinct(trace.granule[:end]) * GRANULE_BYTES
-    total = touched * max(trace.launch.n_groups / groups, 1.0)
+    total = touched * max(trace.launch.n_groups / groups, 1.0) / trace.traced_part
     kept = min(1.0, machine.levels[-1].size_bytes / total)
     for k, described in enumerate(trace.sites):
         if described.direction != "load":

@@ -11,7 +11,7 @@ from typing import Any
 
 from calib.prediction.basic_blocks import Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace
-from calib.prediction.costs import DRAM, AccessCosts, access_costs, pipe_half_width, trace_costs
+from calib.prediction.costs import DRAM, AccessCosts, access_costs, costs_of_traces, pipe_half_width
 from calib.prediction.inputs import Inputs, mean_of_trials, paper_inputs, simulated_inputs
 from calib.prediction.options import Mode, PredictOptions
 from calib.prediction.residency import Residents, residents
@@ -160,7 +160,7 @@ def _prediction(
         inputs = inputs if with_latency else inputs.without_latency()
     else:
         replay = replay or run_replay(traces, machine, options)
-        of_trace = trace_costs(traces[0], machine)
+        of_trace = costs_of_traces(traces, machine)
         places = places_of(replay.dataset)
         middle, *ends = (
             Replay(with_open_hits(replay.dataset, hits))

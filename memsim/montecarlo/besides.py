@@ -105,6 +105,7 @@ class Besides:
 
     def _other_orders(self, n_trials: int) -> dict[str, Order]:
         is_inside = self.plan.ordering.deviation and not self.trace.whole
+        is_inside = is_inside and self.trace.warming is None
         return other_orders(self.options, n_trials, self.places.n, is_inside=is_inside)
 
     def calls(self, n_trials: int) -> dict[Hashable, Call]:

@@ -37,7 +37,7 @@ from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.past import has_past
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.result import MISS_KINDS, Replay
-from memsim.montecarlo.totals import requests_of_group, site_lookups, site_totals
+from memsim.montecarlo.totals import requests_of_group, site_lookups, site_totals, whole_groups
 from memsim.montecarlo.trial import TrialResult
 from memsim.montecarlo.workers import (
     PLANS,
@@ -92,13 +92,14 @@ def replay(
     n_requests = max(one.n_granule for one in traces)
     most = options.most_trials(n_requests)
     if most < len(traces):  # a place that stands for itself needs a trial
-        traces = tuple(one for one in traces if not one.occurrences) or traces
+        traces = tuple(one for one in traces if not _stands_alone(one)) or traces
     plans, places, occupancy = _plans(traces, machine, options)
     stopping = Stopping(
         options.half_width, places, model_errors(machine) if options.is_open_ended else None
     )
     work = launch_work(traces)
     is_inside = not (traces[0].whole or places.has_start or options.warm_l2)
+    is_inside = is_inside and traces[0].warming is None
     first = first_reads(traces[0], _n_uncounted(plans[0])) if is_inside else {}
     besides = Besides(traces[0], machine, plans[0], occupancy, options, places)
 
@@ -115,6 +116,7 @@ def replay(
                 "phases": places.phases,
                 "own_weights": places.own_weights,
                 "has_start": places.has_start,
+                "traced_part": float(np.mean([one.traced_part for one in traces])),
                 "launch_work": work.of_traced,
                 "launch_work_error": work.error,
             },
@@ -165,11 +167,11 @@ def _places(traces: Sequence[Trace], plans: Sequence[Plan]) -> Places:
     """What the snapshots of a launch stand for: those that say how often the launch has their like for as many
     of the groups that are counted in them, and the others for the rest."""
     of_groups = traces[0].launch.n_groups
-    traced = sum(one.n_groups for one in traces) / of_groups
+    traced = sum(one.n_groups * one.traced_part for one in traces) / of_groups
     own = tuple(
-        one.occurrences * np.count_nonzero(plan.counted()) / of_groups
+        one.own_share or one.occurrences * np.count_nonzero(plan.counted()) / of_groups
         for one, plan in zip(traces, plans, strict=True)
-        if one.occurrences
+        if _stands_alone(one)
     )
     if len(own) == len(traces) or sum(own) >= 1:
         own = ()
@@ -179,6 +181,11 @@ def _places(traces: Sequence[Trace], plans: Sequence[Plan]) -> Places:
 def _is_start(trace: Trace) -> bool:
     """Whether a snapshot is the start of a launch of which others are samples of the rest."""
     return trace.occurrences > 0 and not has_past(trace)
+
+
+def _stands_alone(trace: Trace) -> bool:
+    """Whether it is no sample of what others stand for too."""
+    return trace.occurrences > 0 or trace.own_share > 0
 
 
 def model_errors(machine: Machine) -> npt.NDArray[np.float64]:
@@ -197,7 +204,7 @@ def _snapshots(trace: Trace | Sequence[Trace]) -> tuple[Trace, ...]:
     if not traces[0].sites:
         kernel = traces[0].launch.kernel
         raise ReplayError(f"kernel {kernel} accesses no global memory: there is nothing to replay")
-    return tuple(sorted(traces, key=lambda one: (one.occurrences > 0, _is_start(one))))
+    return tuple(sorted(traces, key=lambda one: (_stands_alone(one), _is_start(one))))
 
 
 def workers_for(
@@ -255,6 +262,8 @@ def attributes(
 
 def warn_if_short(trace: Trace, plan: Plan) -> None:
     two_waves = 2 * plan.resident * plan.machine.n_cores
+    if trace.warming is not None:
+        return
     if not trace.whole and trace.n_groups < min(two_waves, trace.launch.n_groups):
         warnings.warn(
             f"the snapshot has {trace.n_groups} groups; two waves of the resident groups of"
@@ -308,6 +317,8 @@ def dataset(
     sites, plan = traces[0].sites, plans[0]
     n_site = len(sites)
     counts = np.stack([result.counts for result in results])[:, :, :n_site]
+    if traces[0].warming is not None:
+        counts = _stood_in(counts)
     samples = [_thinned(result.dram.latency_cycles) for result in results]
     longest = max((len(sample) for sample in samples), default=0)
     latency = np.full((len(results), longest), np.nan, np.float32)
@@ -345,8 +356,8 @@ def dataset(
         variables[name] = (("level", "site"), values[:, :n_site])
     if plan.machine.levels:
         lookups = [
-            site_lookups(each.requests, each.machine.levels[0], n_site)
-            for _, each in zip(traces, plans, strict=False)
+            whole_groups(one, site_lookups(each.requests, each.machine.levels[0], n_site))
+            for one, each in zip(traces, plans, strict=False)
         ]
         variables["site_lookups"] = ("site", np.sum(lookups, axis=0))
     for name in totals[0]:
@@ -366,6 +377,15 @@ def dataset(
         "itemsize_bytes": ("site", [site.itemsize_bytes for site in sites]),
     }
     return xr.Dataset(variables, coords=coordinates, attrs=attributes)
+
+
+def _stood_in(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Counts (n_trial, n_level, n_site, n_column) in which the mean of other trials stands in for those of an access that a
+    trial's window does not have, such as the end of the groups' run."""
+    has = counts[:, :1, :, ACCESSES] > 0
+    n = np.maximum(has.sum(axis=0), 1)
+    mean = np.rint(counts.sum(axis=0) / n[..., None]).astype(np.int64)
+    return np.where(has[..., None], counts, mean)
 
 
 def _dirtied(

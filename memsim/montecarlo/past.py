@@ -25,7 +25,7 @@ nothing in it: under LRU once would be enough if all sets were filled alike."""
 def past_of(trace: Trace, machine: Machine, space: DenseMap) -> npt.NDArray[np.uint8]:
     """(2, n_chunk) granules of each dense chunk that a group before the snapshot may have touched, and that
     one is known to have touched; (2, 0) where there is no such group."""
-    if trace.whole or not has_past(trace):
+    if trace.warming is None and (trace.whole or not has_past(trace)):
         return NO_PAST
     likely = np.zeros(len(space.chunk), np.uint8)
     if trace.earlier is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,7 @@ SAMPLERS: dict[str, int] = {
     "uniform": cache.UNIFORM,
 }
 """The compiled loop's number of each sampler that is not greedy; see ReplayOptions.sampler."""
+NO_WARMING = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +95,7 @@ class Plan:
     array_of_chunk : (n_chunk,) int32, the array that each dense chunk belongs to
     weight : (n_subgroup,) int32, bulk sequences issued in one turn
     past : (2, n_chunk) uint8, see memsim.montecarlo.past
+    warming : (n_subgroup,) int64, see memsim.trace.Trace; (0,) where groups are traced whole
     n_sites : rows of the counts
     """
 
@@ -107,6 +109,7 @@ class Plan:
     array_of_chunk: npt.NDArray[np.int32]
     weight: npt.NDArray[np.int32]
     past: npt.NDArray[np.uint8]
+    warming: npt.NDArray[np.int64] = field(default_factory=lambda: NO_WARMING)
 
     @property
     def wave(self) -> int:
@@ -229,6 +232,7 @@ def make_plan(
         array_of_chunk=shared.array_of_chunk,
         weight=_weights(trace, options.weights),
         past=past,
+        warming=NO_WARMING if trace.warming is None else trace.warming,
     )
     return plan, occupancy
 
@@ -259,6 +263,7 @@ def _ordering(trace: Trace, wave: int, options: ReplayOptions) -> Ordering:
     counts_start = options.counts_start
     if counts_start is None:
         is_short = not trace.whole and trace.n_groups < LEAST_WAVES * wave
+        is_short = is_short and trace.warming is None
         counts_start = deviation and is_short and options.warmup_waves is None
     return Ordering(
         sampler=options.sampler,
@@ -290,7 +295,9 @@ def changes_for_occupancy(
 
 
 def _warmup(trace: Trace, wave: int) -> int:
-    return 0 if trace.whole else warmup_waves_of(trace.n_groups // wave)
+    if trace.whole or trace.warming is not None:
+        return 0
+    return warmup_waves_of(trace.n_groups // wave)
 
 
 def _weights(trace: Trace, weights: npt.ArrayLike | None) -> npt.NDArray[np.int32]:

@@ -81,6 +81,7 @@ def load_plans(folder: Path) -> tuple[Plan, ...]:
                 array_of_chunk=array_of_chunk,
                 weight=own["weight"],
                 past=own["past"],
+                warming=own["warming"],
             )
         )
     return tuple(plans)
@@ -93,6 +94,7 @@ def _columns(plan: Plan) -> dict[str, npt.NDArray[Any]]:
         **plan.work._asdict(),
         "weight": plan.weight,
         "past": plan.past,
+        "warming": plan.warming,
     }
 
 

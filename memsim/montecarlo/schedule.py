@@ -86,11 +86,13 @@ def schedule(
     *,
     dispatch: Dispatch = "first_free",
     inside: bool = False,
+    over: npt.NDArray[np.float64] | None = None,
 ) -> Schedule:
     """Draw where and when the groups of one trial run.
 
     resident : groups that a core holds
     inside : the first groups are in progress, as inside a launch, instead of at their beginning
+    over : (n_group,) how much of each is over where it is known
 
     Which core is free first is random among those that become free at nearly the same time, but no core
     is left behind: cores share what is below them, and one that is late finds it less busy. Inside a
@@ -111,6 +113,8 @@ def schedule(
         if inside:
             places = generator.permutation(places)
         fraction = 1 - (np.arange(n_initial) + begun[0]) / n_initial
+        if over is not None:
+            fraction = over[:n_initial]
         start, end = np.zeros(n_groups), work.cycles.copy()
         end[:n_initial] *= 1 - fraction if inside else 1.0
         variation = min(PLACES_APART / n_places, MOST_VARIATION)

@@ -40,12 +40,21 @@ def _site_totals(site, lanes, granule_offset, byte_mask, accesses, n_lanes, sect
 
 
 def site_totals(trace: Trace) -> dict[str, npt.NDArray[Any]]:
-    """Per site (n_site,): sub-group accesses, lanes, 32-byte sectors, useful bytes, ideal sectors."""
+    """Per site (n_site,): sub-group accesses, lanes, 32-byte sectors, useful bytes, ideal sectors; of whole groups, where these are
+    traced in windows."""
     n = len(trace.sites)
     totals = [np.zeros(n, np.int64) for _ in range(5)]
     _site_totals(trace.site, trace.lanes, trace.granule_offset, trace.byte_mask, *totals)
+    totals = [whole_groups(trace, total) for total in totals]
     names = ("site_accesses", "site_lanes", "site_sectors", "site_useful_bytes")
     return {**dict(zip(names, totals[:4], strict=True)), "site_ideal_sectors": totals[4] * 1.0}
+
+
+def whole_groups(trace: Trace, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Counts of each site (n_site,) of a trace, for all that its groups do."""
+    if trace.site_weight is None:
+        return counts
+    return np.asarray(np.rint(counts * trace.site_weight), np.int64)
 
 
 @hot

@@ -215,6 +215,7 @@ def run_launch(
         np.random.default_rng(start_seed),
         dispatch=ordering.dispatch,
         inside=ordering.deviation,
+        over=_warmed(plan),
     )
     n_rows = plan.n_sites + 1  # the last one: what earlier launches wrote
     counts = np.zeros((len(levels), 2 * n_rows, N_COUNTS), np.int64)
@@ -408,9 +409,23 @@ def _progress(plan: Plan) -> Progress:
 
 def _set_starts(plan: Plan, progress: Progress, drawn: Schedule) -> None:
     """Set where counting starts in the initial groups (schedule deviation)."""
+    if len(plan.warming):
+        n = plan.requests.first_subgroup[len(drawn.fraction)]
+        starts = progress.subgroups.reshape(-1, SUBGROUP_WORDS)[:n, START]
+        starts += plan.warming[:n]
+        return
     groups = np.arange(len(drawn.fraction), dtype=np.int32)
     turns = np.empty(most_epochs(plan.requests, len(groups)), np.int64)
     set_starts(plan.requests, groups, drawn.fraction, turns, progress.subgroups)
+
+
+def _warmed(plan: Plan) -> npt.NDArray[np.float64] | None:
+    """(n_group,) how much of what is traced of each group only warms the caches; None where groups are traced whole."""
+    if not len(plan.warming):
+        return None
+    first, offset = plan.requests.first_subgroup, plan.requests.subgroup_offset
+    warming = np.diff(np.concatenate([[0], np.cumsum(plan.warming)])[first])
+    return np.asarray(warming / np.maximum(np.diff(offset[first]), 1))
 
 
 def _missed_translations(

@@ -47,7 +47,9 @@ _RETIRED = {"issue_cycles_before": 1, "block_counts": 2}
 _AXES = {**_RETIRED, "work_table": 2, "earlier": 2}
 """Column -> number of axes, where it is not 1."""
 _KINDS = {str: "a text", int: "an integer", bool: "true or false", float: "a number with a point"}
-_ADDED = ("work_kinds", "earlier_groups", "launch_work", "launch_work_error", "occurrences")
+_ADDED = (
+    "work_kinds", "earlier_groups", "launch_work", "launch_work_error", "occurrences", "traced_part", "own_share",
+)  # fmt: skip
 """Fields that older files lack."""
 _EVENTS: dict[str, type[Copy] | type[Fill]] = {"copy": Copy, "fill": Fill}
 

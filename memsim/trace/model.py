@@ -141,11 +141,17 @@ class Trace:
     work_kinds : names of the kinds
     earlier : (n_range, 2) int64 or None, granules that earlier groups touch: ranges [first, end), ascending
         and disjoint. None where that is unknown
+    warming : (n_subgroup,) int64 or None, how many of a sub-group's first accesses, barriers among them, are not counted, for
+        they warm the caches. None where groups are traced whole; else each is traced in a window of its run, and the
+        first groups are as far where it begins as those that a launch has in progress
+    site_weight : (n_site,) float64 or None, executions of a site in whole groups over those in their windows
     earlier_groups : how many groups before the first traced one `earlier` covers, the latest ones
     launch_work : requests of the launch's mean group over those of the mean traced one
     launch_work_error : half-width of its 95 % interval; None where it is unknown, and taken to be 1
     occurrences : how many places of the launch are like this one, where snapshots beside it are samples of
         the rest: 1 for the start of the launch, and more for that of a layer of groups; 0 for a sample
+    traced_part : of what its groups access; 1 where they are traced whole
+    own_share : of the launch, that a window alone stands for, such as the end of its groups; 0 for a sample of the rest
     """
 
     sites: tuple[AccessSite, ...]
@@ -167,10 +173,14 @@ class Trace:
     work_table: npt.NDArray[np.float64] | None = None
     work_kinds: tuple[str, ...] = ()
     earlier: npt.NDArray[np.int64] | None = None
+    warming: npt.NDArray[np.int64] | None = None
+    site_weight: npt.NDArray[np.float64] | None = None
     earlier_groups: int = 0
     launch_work: float = 1.0
     launch_work_error: float | None = None
     occurrences: int = 0
+    traced_part: float = 1.0
+    own_share: float = 0.0
     whole: bool = False
     generated_source: str = ""
     user_source: str = ""
@@ -231,6 +241,8 @@ COLUMN_DTYPES: dict[str, Any] = {
     "work": np.int32,
     "work_table": np.float64,
     "earlier": np.int64,
+    "warming": np.int64,
+    "site_weight": np.float64,
 }
 """Every array of a Trace, which is a column of a trace file, and its element type."""
 
@@ -246,6 +258,8 @@ _LENGTHS = {
     "lane_groups": "n_granule",
     "lane_hits": "n_granule",
     "work": "n_access",
+    "warming": "n_subgroup",
+    "site_weight": "n_site",
 }
 
 
@@ -280,6 +294,7 @@ def check_trace(trace: Trace) -> None:
         )
     _check_earlier(trace)
     _check_launch_work(trace)
+    _check_windows(trace)
     _check_accesses(trace)
 
 
@@ -313,8 +328,25 @@ def _check_launch_work(trace: Trace) -> None:
     error = trace.launch_work_error
     if error is not None and not 0 <= error <= MAX_GROUPS:
         raise TraceError(f"launch_work_error must be 0 to 2^31, got {error}")
+    if not 0 < trace.traced_part <= 1:
+        raise TraceError(f"traced_part must be above 0 and at most 1, got {trace.traced_part}")
+    if not 0 <= trace.own_share < 1:
+        raise TraceError(f"own_share must be 0 or more and below 1, got {trace.own_share}")
     if not 0 <= trace.occurrences <= MAX_GROUPS:
         raise TraceError(f"occurrences must be 0 to 2^31, got {trace.occurrences}")
+
+
+def _check_windows(trace: Trace) -> None:
+    if (trace.warming is None) != (trace.site_weight is None):
+        raise TraceError("warming and site_weight must be given together")
+    if trace.warming is None or trace.site_weight is None:
+        return
+    length = np.diff(trace.subgroup_offset)
+    if np.any(trace.warming < 0) or np.any(trace.warming > length):
+        raise TraceError("warming must be 0 to the accesses of the sub-group")
+    weight = trace.site_weight
+    if not bool(np.all(np.isfinite(weight)) and np.all(weight >= 0) and np.all(weight < 2.0**62)):
+        raise TraceError("site_weight must not be negative, infinite or undefined")
 
 
 def _check_sites(trace: Trace) -> None:
@@ -362,6 +394,7 @@ def _check_shapes(trace: Trace) -> None:
         "n_subgroup": len(trace.workgroup),
         "n_access": len(trace.site),
         "n_granule": len(trace.granule),
+        "n_site": len(trace.sites),
     }
     for name, size in _LENGTHS.items():
         value = getattr(trace, name)

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from memsim.compile import compiled
 from memsim.errors import KernelError
 from memsim.machine import Machine
-from memsim.trace import AccessSite, ArrayExtent
+from memsim.trace import AccessSite, ArrayExtent, Trace
 from tracegen.executed.faults import sentence
 from tracegen.executed.sites import PRIVATE_MEMORY, Sites, code_table
+from tracegen.executed.windows import nothing, window_traces
 from tracegen.executed.work import KINDS, conflict_notes, instruction_counts, work_of
 from tracegen.execution.code import Code
 from tracegen.execution.run import Execution, Fault, Recorded, writes_arrays
@@ -79,8 +80,21 @@ class ExecutedRun(LaunchTraces):
         sites = self.sites.sites
         return [trace.replace(sites=sites) for trace in made]
 
-    def _run(self, groups: snapshot.Groups) -> Recorded:
-        """Records groups, as if no others had run before."""
+    def window_traces(self, wave: int, n_snapshots: int) -> list[Trace] | None:
+        return window_traces(self, wave, n_snapshots)
+
+    def counted(self, groups: snapshot.Groups, *, by_barriers: bool) -> Recorded:
+        """What groups do, counted and not recorded."""
+        return self._run(groups, windows=nothing(len(groups)), by_barriers=by_barriers)
+
+    def recorded(
+        self, groups: snapshot.Groups, steps: npt.NDArray[np.int64], by_barriers: bool
+    ) -> Recorded:
+        """Groups in windows of their run. steps : (n_group, 2)"""
+        return self._run(groups, windows=steps, by_barriers=by_barriers)
+
+    def _run(self, groups: snapshot.Groups, **windows: Any) -> Recorded:
+        """Records groups, as if no others had run before. windows : see Execution.run"""
         slots = self.places(len(groups))
         while True:
             has_values = len(self.executions) > 1
@@ -92,6 +106,7 @@ class ExecutedRun(LaunchTraces):
                     slots=slots,
                     private_base=self._private_base,
                     memory_bytes=self.options.memory_bytes,
+                    **windows,
                 )
             except Fault as fault:
                 if has_values or not self.execution.needs_values:
@@ -115,7 +130,13 @@ class ExecutedRun(LaunchTraces):
         return -(-end // BASE_ALIGNMENT_BYTES) * BASE_ALIGNMENT_BYTES
 
     def content(self, ids: snapshot.Groups) -> Content:
-        recorded = self._run(ids)
+        return self.content_of(ids, self._run(ids))
+
+    def trace_of(self, ids: snapshot.Groups, recorded: Recorded) -> Trace:
+        """The trace of groups that have been recorded."""
+        return self.as_trace(ids, self.content_of(ids, recorded), None)
+
+    def content_of(self, ids: snapshot.Groups, recorded: Recorded) -> Content:
         site = self.sites.numbers(recorded.access)
         offset = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])
         counts = instruction_counts(self.bound.code, recorded.local_counts)

@@ -113,14 +113,19 @@ def conflict_notes(
     return [f"Bank conflicts of shared memory add passes to each access: {listed}{rest}."]
 
 
+def segment_counts(code: Code, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """(n_segment, n_kind) what one execution of each segment of the code counts. counts : see instruction_counts"""
+    until = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(counts, axis=0)])
+    first = np.array([one.first for one in code.segments], np.int64)
+    end = np.array([one.end for one in code.segments], np.int64)
+    return np.asarray(until[end] - until[first])
+
+
 def work_of(
     code: Code, counts: npt.NDArray[np.float64], recorded: Recorded, offset: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
     """The columns work and work_table of a Trace. offset : (n_subgroup + 1,) into the accesses"""
-    until = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(counts, axis=0)])
-    first = np.array([one.first for one in code.segments], np.int64)
-    end = np.array([one.end for one in code.segments], np.int64)
-    of_segment = until[end] - until[first]
+    of_segment = segment_counts(code, counts)
     starts = np.concatenate([[0], recorded.row_end])
     rows = sparse.csr_matrix(
         (recorded.row_count.astype(np.float64), recorded.row_segment, starts),

@@ -122,6 +122,10 @@ class LaunchTraces:
         each = snapshot.Cost(*(total / len(sampled) for total in self.cost(sampled)))
         return snapshot.within_budget(groups, wave, each, part)
 
+    def window_traces(self, wave: int, n_snapshots: int) -> list[Trace] | None:
+        """One trace a snapshot, in windows of the groups' run where whole groups cost too much; else None."""
+        return None
+
     def device(self) -> Mapping[str, Any]:
         """What the launch ran on."""
         return {}
@@ -146,6 +150,9 @@ class LaunchTraces:
         elif self.options.groups is not None or wave is None:
             chosen = self.choice.given(wave, n_snapshots)
         else:
+            in_windows = self.window_traces(wave, n_snapshots)
+            if in_windows is not None:
+                return in_windows
             chosen = self.choice.within_budget(wave, n_snapshots)
         traces = []
         for k, (groups, occurrences) in enumerate(chosen):
@@ -169,10 +176,13 @@ class LaunchTraces:
 
     def trace(self, ids: snapshot.Groups, wave: int | None) -> Trace:
         """The trace of some groups, ascending ids."""
+        if self.subgroup_size not in (8, 16, 32, 64):
+            raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {self.subgroup_size}")
+        return self.as_trace(ids, self.content(ids), wave)
+
+    def as_trace(self, ids: snapshot.Groups, content: Content, wave: int | None) -> Trace:
+        """wave : where it is to be known what the groups before have touched"""
         width, shape = self.subgroup_size, self.shape
-        if width not in (8, 16, 32, 64):
-            raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
-        content = self.content(ids)
         columns = content.columns
         work = self.choice.launch_work(len(columns["granule"]), len(ids))
         touched = earlier.Touched(np.zeros((0, 2), np.int64), 0)

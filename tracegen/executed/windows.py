@@ -1,0 +1,138 @@
+"""Traces in windows of the run of a launch's groups; see tracegen.recording.windows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.progress import report
+from memsim.statistics import MIN_TRIALS, student_t
+from memsim.trace import Trace
+from tracegen.executed.work import instruction_counts, segment_counts
+from tracegen.execution.run import EVERYTHING, Recorded
+from tracegen.recording import snapshot, windows
+
+if TYPE_CHECKING:
+    from tracegen.executed.run import ExecutedRun
+
+CHEAP_STEPS = 4096
+"""Accesses of a launch's groups below which these are short: they are traced whole."""
+ENOUGH_ACCESSES = 20_000_000
+"""Of the first sampled group, beyond which no others are run."""
+
+
+def sampled_run(run: ExecutedRun) -> windows.Run | None:
+    """What groups spread over the launch do; None where they are short."""
+    ids = snapshot.sample(run.launch.n_groups)
+    first = ids[len(ids) // 2 :][:1]
+    alone = run.counted(first, by_barriers=False)
+    if alone.runs.sum() < CHEAP_STEPS:
+        return None
+    if alone.runs.sum() > ENOUGH_ACCESSES:
+        ids = first
+    barriers = run.counted(first, by_barriers=True).progress
+    by_barriers = bool(barriers.min() >= windows.LEAST_BARRIERS)
+    accesses, longest, instructions = [], [], 0.0
+    runs, segments = np.zeros(len(alone.runs)), np.zeros(len(alone.segment_count))
+    for group in ids:
+        one = run.counted(np.array([group]), by_barriers=by_barriers)
+        accesses.append(int(one.runs.sum()))
+        longest.append(int(one.progress.max(initial=0)))
+        runs += one.runs / len(ids)
+        segments += one.segment_count / len(ids)
+        instructions += one.micro_operations * run.code.lanes / len(ids)
+    steps = float(np.mean(longest))
+    probe = [max(int(steps * (k + 0.5) / len(ids)), 0) for k in range(len(ids))]
+    seen = np.array([(at, at + windows.PROBE_STEPS) for at in probe], np.int64)
+    recorded = run.recorded(ids, seen, by_barriers)
+    n_steps = float((np.minimum(seen[:, 1], longest) - seen[:, 0]).clip(0).sum())
+    return windows.Run(
+        groups=ids,
+        by_barriers=by_barriers,
+        steps=steps,
+        accesses=np.array(accesses, np.int64),
+        runs=runs,
+        segments=segments,
+        granules=len(recorded.granule) / max(n_steps, 1.0),
+        instructions=instructions,
+    )
+
+
+def window_traces(run: ExecutedRun, wave: int, n_places: int) -> list[Trace] | None:
+    """One trace a place; None where two waves of whole groups are within the budget."""
+    sampled = sampled_run(run)
+    n_groups = run.launch.n_groups
+    if sampled is None:
+        return None
+    least = min(snapshot.FEWEST_WAVES * wave, n_groups)
+    affordable = snapshot.within_budget(np.arange(least), 0, sampled.cost, snapshot.MOST_TRACES)
+    if len(affordable) == least:
+        return None
+    wanted = windows.GRANULES * (run.options.waves or snapshot.WAVES) / snapshot.WAVES
+    wanted = min(wanted, snapshot.MOST_TRACES * snapshot.BUDGET_GRANULES / (n_places + 1))
+    long = windows.length(sampled, min(wave, n_groups), wanted)
+    listed = windows.windows(run.launch.grid, wave, sampled.steps, long, n_places)
+    traces, sites, places = [], [], []
+    for k, chosen in enumerate(listed):
+        report("tracing windows", k, len(listed))
+        recorded = run.recorded(chosen.groups, chosen.steps, sampled.by_barriers)
+        trace = run.trace_of(chosen.groups, recorded)
+        warming = windows.warming(
+            recorded.access,
+            trace.subgroup_offset,
+            chosen.counted_from - chosen.begin,
+            sampled.by_barriers,
+            run.n_subgroup,
+        )
+        is_access = recorded.access >= 0
+        part = int(is_access.sum()) / (trace.n_groups * max(float(sampled.accesses.mean()), 1.0))
+        trace = trace.replace(traced_part=min(max(part, 1e-12), 1.0))
+        trace = _with_work(run, recorded, trace, sampled.segments * trace.n_groups)
+        traces.append((trace, warming, chosen.share))
+        sites.append(trace.site[is_access])
+        places.append(recorded.access[is_access] // (len(run.execution.launch.regions) + 1))
+    in_all = sum(trace.n_groups for trace, *_ in traces)
+    weight, unseen = windows.weights(sites, places, sampled.runs, in_all, len(run.sites.sites))
+    error = _error(sampled) + unseen
+    return [
+        trace.replace(
+            sites=run.sites.sites,
+            warming=warming,
+            site_weight=weight,
+            own_share=share,
+            launch_work=1.0,
+            launch_work_error=error,
+        )
+        for trace, warming, share in traces
+    ]
+
+
+def _with_work(
+    run: ExecutedRun, recorded: Recorded, trace: Trace, segments: npt.NDArray[np.float64]
+) -> Trace:
+    """A trace whose instructions are its part of all that its groups execute, kind by kind. segments : executions of each, in all"""
+    if trace.work is None or trace.work_table is None:
+        return trace
+    counts = instruction_counts(run.bound.code, recorded.local_counts)
+    wanted = segments @ segment_counts(run.code, counts) * trace.traced_part
+    rows = np.bincount(trace.work, minlength=len(trace.work_table))
+    found = rows @ trace.work_table
+    scale = np.where(found > 0, wanted / np.where(found > 0, found, 1), 1.0)
+    return trace.replace(work_table=trace.work_table * scale)
+
+
+def _error(sampled: windows.Run) -> float:
+    """Half-width of the 95 % interval of the accesses of a launch's group, as a part of their mean."""
+    n = len(sampled.accesses)
+    if n < MIN_TRIALS or not sampled.accesses.any():
+        return 0.0
+    deviation = float(sampled.accesses.std(ddof=1))
+    return student_t(n) * deviation / math.sqrt(n) / float(sampled.accesses.mean())
+
+
+def nothing(n: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """Windows of n groups in which nothing is recorded."""
+    return np.tile(np.array([EVERYTHING - 1, EVERYTHING], np.int64), (n, 1))
