@@ -144,7 +144,7 @@ def make_program(
         renumbered.append(numbers[block.key])
     return Program(
         blocks=tuple(distinct),
-        steps=_folded(_renamed(steps, renumbered)),
+        steps=_folded(renamed(steps, renumbered)),
         paths=tuple(tuple(renumbered[step] for step in path) for path in paths),
     )
 
@@ -161,9 +161,10 @@ def _moved(steps: Sequence[Step]) -> tuple[Step, ...]:
     )
 
 
-def _renamed(steps: Any, numbers: list[int]) -> tuple[Step, ...]:
+def renamed(steps: Any, numbers: list[int]) -> tuple[Step, ...]:
+    """Steps with other numbers of blocks."""
     return tuple(
-        Repeat(_renamed(step.steps, numbers), step.count)
+        Repeat(renamed(step.steps, numbers), step.count)
         if isinstance(step, Repeat)
         else numbers[step]
         for step in steps

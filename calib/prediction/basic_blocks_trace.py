@@ -14,7 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from calib.prediction.basic_blocks import Block, BlockError, Program, Repeat, Step, make_program
+from calib.prediction.basic_blocks import (
+    Block,
+    BlockError,
+    Program,
+    Repeat,
+    Step,
+    make_program,
+    renamed,
+)
 from calib.prediction.machine_pipes import PREFIX
 from memsim.trace import BARRIER_SITE, AccessSite, Trace
 
@@ -51,7 +59,6 @@ def blocks_from_trace(
     """
     if not trace.n_access:
         raise BlockError(f"the trace of {trace.launch.kernel} has no access to cut into blocks")
-    in_window = trace.warming is not None
     kinds: dict[Any, int] = {}
     blocks: list[Block] = []
     programs: Counter[Any] = Counter()
@@ -64,8 +71,7 @@ def blocks_from_trace(
         content = _content(trace, subgroup)
         if content not in known:
             order = []
-            ends_here = ends_with_barrier and not in_window
-            for block in _blocks_of(trace, subgroup, per_load, ends_here):
+            for block in _blocks_of(trace, subgroup, per_load, ends_with_barrier):
                 if block.key not in kinds:
                     kinds[block.key] = len(blocks)
                     blocks.append(block)
@@ -82,7 +88,7 @@ def blocks_from_trace(
         alike.setdefault(shape, []).append(shaped)
     shape, _ = programs.most_common(1)[0]
     same = alike[shape]
-    paths = _paths(_shared_steps(trace, steps_of), blocks) if not in_window else []
+    paths = _paths(_shared_steps(trace, steps_of), blocks) if trace.warming is None else []
 
     def mean_block(numbers: Sequence[int], weights: Sequence[float]) -> int:
         if len(set(numbers)) == 1:
@@ -94,15 +100,53 @@ def blocks_from_trace(
         blocks.append(replace(blocks[numbers[0]], operations=dict(total)))
         return len(blocks) - 1
 
-    steps = list(_mean(same, [1.0] * len(same), mean_block))
-    if in_window:
-        blocks.append(_rest(trace, blocks, ends_with_barrier))
-        return make_program(blocks, [*_going_on(steps, trace.traced_part), len(blocks) - 1])
-    return make_program(blocks, steps, paths)
+    return make_program(blocks, list(_mean(same, [1.0] * len(same), mean_block)), paths)
+
+
+def blocks_from_windows(traces: Sequence[Trace], *, ends_with_barrier: bool = True) -> Program:
+    """The program of a sub-group whose run is traced in windows: from its start, each goes on for as long as what it stands
+    for; see `blocks_from_trace`."""
+    samples = [one for one in traces if not one.own_share]
+    ends = [one for one in traces if one.own_share]  # the end of the run, and its start
+    share = (1 - sum(one.own_share for one in ends)) / max(len(samples), 1)
+    blocks: list[Block] = []
+    steps: list[Step] = []
+    for one in [*ends[1:], *samples, *ends[:1]]:
+        if one.n_access:
+            program = blocks_from_trace(one, ends_with_barrier=False)
+            numbers = list(range(len(blocks), len(blocks) + len(program.blocks)))
+            part = min(one.traced_part / (one.own_share or share), 1.0)
+            steps += _going_on(renamed(program.steps, numbers), part)
+            blocks += program.blocks
+    if ends_with_barrier:
+        steps.append(len(blocks))
+        blocks.append(Block(barrier=True))
+    return _with_instructions(make_program(blocks, steps), traces)
+
+
+def _with_instructions(program: Program, traces: Sequence[Trace]) -> Program:
+    """A program that has as many instructions of each kind as a sub-group executes, of which traces have their parts."""
+    wanted: Counter[str] = Counter()
+    for one in traces:
+        if one.work is not None and one.work_table is not None:
+            rows = np.bincount(one.work, minlength=len(one.work_table))
+            for kind, count in zip(one.work_kinds, rows @ one.work_table, strict=True):
+                wanted[PREFIX + kind] += count
+    n_whole = sum(one.n_subgroup * one.traced_part for one in traces)
+    found: Counter[str] = Counter()
+    for number, times in program.occurrences().items():
+        for kind, count in program.blocks[number].operations.items():
+            found[kind] += times * count  # type: ignore[assignment]
+    scale = {kind: wanted[kind] / n_whole / found[kind] for kind in wanted if found[kind]}
+    blocks = tuple(
+        replace(one, operations={k: n * scale.get(k, 1.0) for k, n in one.operations.items()})
+        for one in program.blocks
+    )
+    return replace(program, blocks=blocks)
 
 
 def _going_on(steps: Sequence[Step], part: float) -> list[Step]:
-    """The steps of a whole run, of which a window has this part: its longest loop goes on."""
+    """The steps of which a window has this part: its longest loop goes on."""
     runs = [_n_blocks(step) for step in steps]
     longest = int(np.argmax(runs))
     missing = sum(runs) * (1 / part - 1)
@@ -115,18 +159,6 @@ def _going_on(steps: Sequence[Step], part: float) -> list[Step]:
 
 def _n_blocks(step: Step) -> float:
     return sum(map(_n_blocks, step.steps)) * step.count if isinstance(step, Repeat) else 1.0
-
-
-def _rest(trace: Trace, blocks: Sequence[Block], ends_with_barrier: bool) -> Block:
-    """A block at the end of a run with the accesses that the window does not have; their instructions are not known."""
-    assert trace.site_weight is not None
-    met = {name for block in blocks for name in block.accesses}
-    rest = [
-        site.name
-        for site, weight in zip(trace.sites, trace.site_weight, strict=True)
-        if weight and site.name not in met
-    ]
-    return Block(accesses=tuple(rest), barrier=ends_with_barrier)
 
 
 def _shared_steps(

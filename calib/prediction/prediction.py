@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calib.prediction.basic_blocks import Program
-from calib.prediction.basic_blocks_trace import blocks_from_trace
+from calib.prediction.basic_blocks_trace import blocks_from_trace, blocks_from_windows
 from calib.prediction.costs import DRAM, AccessCosts, access_costs, costs_of_traces, pipe_half_width
 from calib.prediction.inputs import Inputs, mean_of_trials, paper_inputs, simulated_inputs
 from calib.prediction.options import Mode, PredictOptions
@@ -117,10 +117,11 @@ def program_of(
     only for devices up to compute capability 1.3, which allocate registers to whole groups (section 2.5).
     """
     typical = min(traces, key=lambda one: abs(math.log(one.launch_work)))
-    program = blocks_from_trace(
-        typical,
-        ends_with_barrier=mode != "paper" or machine.residency.register_allocation == "group",
-    )
+    ends = mode != "paper" or machine.residency.register_allocation == "group"
+    if typical.warming is not None:
+        program = blocks_from_windows(traces, ends_with_barrier=ends)
+    else:
+        program = blocks_from_trace(typical, ends_with_barrier=ends)
     if typical.work is None:
         return program, ["the trace has no machine code: arithmetic is not counted"]
     compiler = typical.provenance.get("compiler", {})

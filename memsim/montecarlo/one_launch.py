@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import platform
 import warnings
@@ -317,8 +318,7 @@ def dataset(
     sites, plan = traces[0].sites, plans[0]
     n_site = len(sites)
     counts = np.stack([result.counts for result in results])[:, :, :n_site]
-    if traces[0].warming is not None:
-        counts = _stood_in(counts)
+    results, counts = _of_whole_groups(traces[0], results, counts)
     samples = [_thinned(result.dram.latency_cycles) for result in results]
     longest = max((len(sample) for sample in samples), default=0)
     latency = np.full((len(results), longest), np.nan, np.float32)
@@ -379,13 +379,41 @@ def dataset(
     return xr.Dataset(variables, coords=coordinates, attrs=attributes)
 
 
-def _stood_in(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Counts (n_trial, n_level, n_site, n_column) in which the mean of other trials stands in for those of an access that a
-    trial's window does not have, such as the end of the groups' run."""
+def _of_whole_groups(
+    trace: Trace, results: list[TrialResult], counts: npt.NDArray[np.int64]
+) -> tuple[list[TrialResult], npt.NDArray[np.int64]]:
+    """The results and counts (n_trial, n_level, n_site, n_column), where groups are traced in windows with the weights of sites.
+
+    The mean of other trials stands in for the counts of an access that a trial's window does not have, such as the end of
+    the groups' run.
+    """
+    if trace.site_weight is None:
+        return results, counts
+    weight = trace.site_weight
     has = counts[:, :1, :, ACCESSES] > 0
-    n = np.maximum(has.sum(axis=0), 1)
-    mean = np.rint(counts.sum(axis=0) / n[..., None]).astype(np.int64)
-    return np.where(has[..., None], counts, mean)
+    mean = counts.sum(axis=0) / np.maximum(has.sum(axis=0), 1)[..., None]
+    counts = np.rint(np.where(has[..., None], counts, mean) * weight[:, None]).astype(np.int64)
+    read, written = (
+        counts[:, -1:, :, column].sum(axis=(1, 2)) * GRANULE_BYTES
+        for column in (READ_GRANULES, WRITE_GRANULES)
+    )
+    weighted = [
+        dataclasses.replace(
+            one,
+            dram_read_bytes=int(read[k]),
+            dram_write_bytes=int(written[k]),
+            missed_translations=_weighted(one.missed_translations, weight),
+            dirty=_weighted(one.dirty, weight),
+        )
+        for k, one in enumerate(results)
+    ]
+    return weighted if counts.shape[1] else results, counts
+
+
+def _weighted(
+    counts: npt.NDArray[np.int64] | None, weight: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64] | None:
+    return None if counts is None else np.rint(counts * weight).astype(np.int64)
 
 
 def _dirtied(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -97,8 +98,17 @@ def window_traces(run: ExecutedRun, wave: int, n_places: int) -> list[Trace] | N
     in_all = sum(trace.n_groups for trace, *_ in traces)
     weight, unseen = windows.weights(sites, places, sampled.runs, in_all, len(run.sites.sites))
     error = _error(sampled) + unseen
+    seen_part = sum(trace.traced_part for trace, *_ in traces)
+    note = (
+        f"The run of a group is long: {len(traces)} windows of it were traced, together {100 * seen_part:.2g} % of it, each of"
+        f" {len(listed[0].groups)} groups in step; intervals cover how far the windows differ."
+    )
+    if unseen:
+        note += f" Accesses that no window has are {100 * unseen:.2g} % of all; the bytes of their misses are not known."
     return [
         trace.replace(
+            whole=False,
+            provenance=_with_note(trace.provenance, note),
             sites=run.sites.sites,
             warming=warming,
             site_weight=weight,
@@ -108,6 +118,11 @@ def window_traces(run: ExecutedRun, wave: int, n_places: int) -> list[Trace] | N
         )
         for trace, warming, share in traces
     ]
+
+
+def _with_note(provenance: Mapping[str, Any], note: str) -> dict[str, Any]:
+    compiler = provenance["compiler"]
+    return {**provenance, "compiler": {**compiler, "notes": [note, *compiler["notes"]]}}
 
 
 def _with_work(

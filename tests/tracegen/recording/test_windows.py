@@ -1,0 +1,190 @@
+"""Windows of the run of long groups, against whole groups and counts by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import memsim
+import tracegen
+from calib.prediction.prediction import predict_replayed
+from memsim.bounds import widened, with_open_hits
+from memsim.report.launch_totals import LaunchTotals, launch_totals
+from memsim.trace import Trace
+from tracegen.executed import windows as executed
+from tracegen.executed.launches import _run, bound_launches
+from tracegen.executed.run import ExecutedRun
+from tracegen.options import TraceOptions
+from tracegen.recording import snapshot, windows
+
+MACHINE = memsim.load_machine("rtx3090")
+COLUMNS = """
+extern "C" __global__ void columns(const float *x, float *y, int n)
+{
+  int i = blockIdx.x * blockDim.x + threadIdx.x, all = gridDim.x * blockDim.x;
+  float sum = 0;
+#pragma unroll 1
+  for (int k = 0; k < n; k++)
+    sum += x[(size_t)k * all + i];
+  y[i] = sum;
+}
+"""
+TILES = """
+extern "C" __global__ void tiles(const float *x, float *y, int n)
+{
+  __shared__ float tile[64];
+  float sum = 0;
+  for (int k = 0; k < n; k++) {
+    tile[threadIdx.x] = x[k * 64 + threadIdx.x];
+    __syncthreads();
+    sum += tile[63 - threadIdx.x];
+    __syncthreads();
+  }
+  y[blockIdx.x * 64 + threadIdx.x] = sum;
+}
+"""
+PHASES = """
+extern "C" __global__ void phases(const float *x, float *y, int n)
+{
+  int i = blockIdx.x * blockDim.x + threadIdx.x, all = gridDim.x * blockDim.x;
+  float sum = 0;
+#pragma unroll 1
+  for (int k = 0; k < n / 2; k++)
+    sum += x[k * all + i];
+#pragma unroll 1
+  for (int k = 0; k < n / 2; k++)
+    sum += x[i * n + k];
+  y[i] = sum;
+}
+"""
+
+
+def workload(source: str, n: int, groups: int, block: int) -> tracegen.CudaWorkload:
+    name = source.split("void ")[1].split("(")[0]
+    items = groups * block
+    size = n * 64 if name == "tiles" else n * items
+    arguments = {"x": np.ones(size, np.float32), "y": np.zeros(items, np.float32), "n": n}
+    return tracegen.CudaWorkload(
+        source=source, kernel=name, arguments=arguments, grid=groups, block=block
+    )
+
+
+def run_of(made: tracegen.CudaWorkload) -> ExecutedRun:
+    options = TraceOptions()
+    return _run(next(bound_launches(made, MACHINE, options)), made, MACHINE, options)
+
+
+def traced(
+    made: tracegen.CudaWorkload, monkeypatch: pytest.MonkeyPatch, granules: int | None
+) -> list[Trace]:
+    """Snapshots of a launch: in windows of so many granules, or of whole groups."""
+    with monkeypatch.context() as patch:
+        patch.setattr(executed, "CHEAP_STEPS", 1 if granules else 1 << 60)
+        patch.setattr(windows, "GRANULES", granules)
+        if granules:
+            patch.setattr(snapshot, "within_budget", lambda groups, *_: groups[:1])
+        return tracegen.trace_snapshots(
+            made, MACHINE, snapshots=3, options=TraceOptions(start=True)
+        )
+
+
+def totals(replay: memsim.Replay) -> LaunchTotals:
+    found = [launch_totals(with_open_hits(replay.dataset, k)) for k in ("likely", "none", "every")]
+    return widened(*found)
+
+
+@pytest.mark.parametrize(("source", "by_barriers"), [(COLUMNS, False), (TILES, True)])
+def test_a_window_is_a_part_of_the_whole(source: str, by_barriers: bool) -> None:
+    """Steps 10 to 19 of each sub-group, accesses or barriers, in a run that has recorded nothing before."""
+    made = workload(source, 40, 2, 64)
+    whole = run_of(made).execution.run(np.arange(2))
+    chosen = np.array([[10, 20], [10, 20]])
+    part = run_of(made).execution.run(np.arange(2), windows=chosen, by_barriers=by_barriers)
+    starts = np.concatenate([[0], np.cumsum(whole.subgroup_accesses)])
+    own = np.concatenate([[0], np.cumsum(part.subgroup_accesses)])
+    ends, own_ends = (np.concatenate([[0], one.granule_end]) for one in (whole, part))
+    for k in range(len(starts) - 1):
+        access = whole.access[starts[k] : starts[k + 1]]
+        is_step = access < 0 if by_barriers else access >= 0
+        before = np.cumsum(is_step) - is_step
+        at = np.flatnonzero((before >= 10) & (before < 20))
+        assert part.access[own[k] : own[k + 1]].tolist() == access[at].tolist()
+        first, last = starts[k] + at[0], starts[k] + at[-1]
+        granules = part.granule[own_ends[own[k]] : own_ends[own[k + 1]]]
+        assert granules.tolist() == whole.granule[ends[first] : ends[last + 1]].tolist()
+    assert part.progress.tolist() == [20] * len(part.progress)
+
+
+def test_runs_are_counted_by_hand() -> None:
+    """Two groups of two sub-groups load 40 times each and store once."""
+    counted = run_of(workload(COLUMNS, 40, 2, 64)).counted(np.arange(2), by_barriers=False)
+    assert sorted(counted.runs.tolist()) == [4, 160]
+    assert counted.progress.tolist() == [41] * 4
+    assert len(counted.granule) == 0
+    tiles = run_of(workload(TILES, 40, 2, 64)).counted(np.arange(2), by_barriers=True)
+    assert tiles.progress.tolist() == [80] * 4
+
+
+def test_windows_lie_in_equal_parts_and_at_both_ends() -> None:
+    found = windows.windows((1000,), 10, 500.0, 40, 4)
+    assert [one.counted_from - one.begin for one in found] == [20] * 5 + [0]
+    assert all(125 * k <= one.begin <= 125 * (k + 1) for k, one in enumerate(found[:4]))
+    assert (found[4].end, found[4].counted_from) == (520, 480)
+    assert (found[5].begin, found[5].end) == (0, 20)
+    assert [one.share for one in found] == [0, 0, 0, 0, 0.04, 0.04]
+
+
+def test_what_warms_ends_between_the_same_barriers() -> None:
+    """Of two sub-groups the second is a barrier ahead after three accesses: it is counted from that barrier on."""
+    access = np.array([5, 5, 5, 5, -1, 5, 5, 5, -1, 5, 5, 5], np.int32)
+    offset = np.array([0, 7, 12])
+    assert windows.warming(access, offset, 3, False, 2).tolist() == [3, 1]
+    assert windows.warming(access, offset, 1, True, 2).tolist() == [5, 2]
+
+
+@pytest.mark.parametrize(("source", "n", "block"), [(COLUMNS, 512, 128), (TILES, 512, 64)])
+def test_windows_say_what_whole_groups_say(
+    source: str, n: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = workload(source, n, 200, block)
+    whole = memsim.replay(traced(made, monkeypatch, None), MACHINE, trials=4)
+    traces = traced(made, monkeypatch, 20_000)
+    assert sum(one.traced_part for one in traces) < 0.6
+    assert all(one.warming is not None and not one.whole for one in traces)
+    assert "windows of it were traced" in traces[0].provenance["compiler"]["notes"][0]
+    replay = memsim.replay(traces, MACHINE, trials=10)
+    expected, found = totals(whole), totals(replay)
+    assert found.requested_bytes.mean == pytest.approx(expected.requested_bytes.mean, rel=1e-3)
+    for one, other in (
+        (expected.moved.read_bytes, found.moved.read_bytes),
+        (expected.moved.write_bytes, found.moved.write_bytes),
+    ):
+        for name, value in one.items():
+            assert other[name].low <= value.mean * 1.001
+            assert value.mean <= other[name].high * 1.001
+    times = [
+        predict_replayed(each, one, MACHINE).timing
+        for each, one in ((traced(made, monkeypatch, None), whole), (traces, replay))
+    ]
+    floors: list[Any] = [one.floor_means_s for one in times]
+    assert floors[1]["arithmetic"] == pytest.approx(floors[0]["arithmetic"], rel=0.03)
+    assert floors[1]["L1"] == pytest.approx(floors[0]["L1"], rel=0.03)
+
+
+def test_phases_that_differ_widen_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second half of each group's run reads rows instead of columns."""
+    made = workload(PHASES, 512, 200, 128)
+    whole = totals(memsim.replay(traced(made, monkeypatch, None), MACHINE, trials=4))
+    found = totals(memsim.replay(traced(made, monkeypatch, 100_000), MACHINE, trials=10))
+    for name, value in whole.moved.read_bytes.items():
+        estimate = found.moved.read_bytes[name]
+        assert estimate.low <= value.mean <= estimate.high
+        assert estimate.half_width > 0.1 * estimate.mean
+    assert found.requested_bytes.mean == pytest.approx(whole.requested_bytes.mean, rel=1e-3)
+
+
+def test_short_groups_are_traced_whole() -> None:
+    traces = tracegen.trace_snapshots(workload(COLUMNS, 40, 200, 128), MACHINE, snapshots=3)
+    assert all(one.warming is None for one in traces)
