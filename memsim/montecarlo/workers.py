@@ -80,8 +80,8 @@ class Stopping:
         trials is enough
     places : those that the trials replay in turn
     model_error : (n_level, 1) validated error of each level's hit ratios. From LEAST_TRIALS on, intervals
-        are narrow if they are at most SMALL of what else is open: this error, what earlier groups have
-        left in the caches, and the place. None: that does not count
+        are narrow if they are at most SMALL of `half_width` and of what else is open: this error, what earlier groups
+        have left in the caches, and the place. None: that does not count
     """
 
     def __init__(
@@ -115,7 +115,8 @@ class Stopping:
         narrow: Any = 0.0
         if self.model_error is not None:
             place = self.places.place([one.mean for one in self.moments])
-            narrow = SMALL * (self.model_error + self.open / self.trials + place)
+            other = self.model_error + self.open / self.trials + place
+            narrow = SMALL * (self.half_width + other)
         if self.trials >= MIN_TRIALS_TO_STOP:
             narrow = np.maximum(narrow, self.half_width)
         return bool((width <= narrow).all())

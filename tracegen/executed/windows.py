@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,36 @@ import numpy.typing as npt
 from memsim.progress import report
 from memsim.statistics import MIN_TRIALS, student_t
 from memsim.trace import Trace
+from tracegen.executed.sites import Sites
 from tracegen.executed.work import instruction_counts, segment_counts
-from tracegen.execution.run import EVERYTHING, Recorded
+from tracegen.execution.code import Code
+from tracegen.execution.run import EVERYTHING, Execution, Recorded
+from tracegen.machine_code.bound import BoundKernel
+from tracegen.options import TraceOptions
 from tracegen.recording import snapshot, windows
 
-if TYPE_CHECKING:
-    from tracegen.executed.run import ExecutedRun
+
+class Runs(Protocol):
+    """A launch whose groups can be run; see tracegen.executed.run."""
+
+    bound: BoundKernel
+    code: Code
+    launch: Any
+    options: TraceOptions
+    sites: Sites
+    n_subgroup: int
+
+    @property
+    def execution(self) -> Execution: ...
+
+    def counted(self, groups: snapshot.Groups, *, by_barriers: bool) -> Recorded: ...
+
+    def recorded(
+        self, groups: snapshot.Groups, steps: npt.NDArray[np.int64], by_barriers: bool
+    ) -> Recorded: ...
+
+    def trace_of(self, ids: snapshot.Groups, recorded: Recorded) -> Trace: ...
+
 
 CHEAP_STEPS = 4096
 """Accesses of a launch's groups below which these are short: they are traced whole."""
@@ -25,7 +49,7 @@ ENOUGH_ACCESSES = 20_000_000
 """Of the first sampled group, beyond which no others are run."""
 
 
-def sampled_run(run: ExecutedRun) -> windows.Run | None:
+def sampled_run(run: Runs) -> windows.Run | None:
     """What groups spread over the launch do; None where they are short."""
     ids = snapshot.sample(run.launch.n_groups)
     first = ids[len(ids) // 2 :][:1]
@@ -62,7 +86,7 @@ def sampled_run(run: ExecutedRun) -> windows.Run | None:
     )
 
 
-def window_traces(run: ExecutedRun, wave: int, n_places: int) -> list[Trace] | None:
+def window_traces(run: Runs, wave: int, n_places: int) -> list[Trace] | None:
     """One trace a place; None where two waves of whole groups are within the budget."""
     sampled = sampled_run(run)
     n_groups = run.launch.n_groups
@@ -126,7 +150,7 @@ def _with_note(provenance: Mapping[str, Any], note: str) -> dict[str, Any]:
 
 
 def _with_work(
-    run: ExecutedRun, recorded: Recorded, trace: Trace, segments: npt.NDArray[np.float64]
+    run: Runs, recorded: Recorded, trace: Trace, segments: npt.NDArray[np.float64]
 ) -> Trace:
     """A trace whose instructions are its part of all that its groups execute, kind by kind. segments : executions of each, in all"""
     if trace.work is None or trace.work_table is None:

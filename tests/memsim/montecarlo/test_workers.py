@@ -104,7 +104,7 @@ def test_stops_where_the_ordering_matters_little_beside_what_else_is_open(
     stopping = Stopping(0.008, ONE_PLACE, np.array([[model_error]]))
     hits = [48 + 4 * (i % 2) for i in range(40)]
     enough = [stopping.enough(with_open(n, n_open)) for n in hits]
-    small = (model_error + n_open / 200) / 4
+    small = (0.008 + model_error + n_open / 200) / 4
     for n in range(8, 41):
         limit = small if n < 32 else max(small, 0.008)
         assert enough[n - 1] == (describe(np.array(hits[:n]) / 100).half_width <= limit)
