@@ -24,7 +24,7 @@ SAMPLE = {
     ("rodinia/elimination.py:lud", "n=64", "cpu-pocl"),
     ("f.floopy:neighbours", "", "mi250x"),
     ("f.floopy:neighbours", "n=1000", "arc_b580"),
-    ("cuda_twins.cu:csr::spmv", "name=spmv", "v100"),
+    ("convolution.cu:convolution", "image_size=64", "v100"),
 }
 """Kernel, settings and machine of those that always run."""
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.kernels.cuda_twins import TWINS
 from memsim.commands.cli import main
 from memsim.progress import COMPILING
 
@@ -142,10 +141,6 @@ SHIPPED = (
     Shipped("convolution.cu:convolution", "image_size=64", "convolution.py:convolution"),
     Shipped("star.cu:star", "nx=40", "star.py:star"),
     Shipped("star25_points.cu:star25_points", "nx=32 ny=8 nz=8", "star.py:star25_points"),
-    *(
-        Shipped(f"cuda_twins.cu:{twin.kernel}", f"name={name}", "cuda_twins.py:twin")
-        for name, twin in TWINS.items()
-    ),
 )
 
 REFUSALS = (

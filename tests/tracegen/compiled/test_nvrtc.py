@@ -15,6 +15,7 @@ from memsim.errors import KernelError
 from memsim.trace import Trace
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import floats, needs_clang, workload
+from tests.support.cuda_twins import twin
 from tracegen import CudaWorkload
 from tracegen.compiled import program_of
 from tracegen.cuda.host_code import device_code, without_built_in
@@ -58,14 +59,7 @@ class TestOnItsOwn:
 
     @pytest.mark.parametrize("name", ["transpose_tiled", "bfs_level", "laplacian"])
     def test_the_same_is_accessed_as_with_clang(self, name: str) -> None:
-        kernel = {"transpose_tiled": "transpose_tiled<float, 16>"}.get(name, name)
-        twin = load_kernel(
-            f"{KERNELS / 'cuda_twins.cu'}:{kernel}",
-            {"name": name},
-            f"{KERNELS / 'cuda_twins.py'}:twin",
-        )
-        assert isinstance(twin, CudaWorkload)
-        nvrtc, clang = (traced(twin, compiler) for compiler in ("nvrtc", "clang"))
+        nvrtc, clang = (traced(twin(name), compiler) for compiler in ("nvrtc", "clang"))
         assert np.array_equal(np.unique(nvrtc.granule), np.unique(clang.granule))
         assert "nvrtc" in compiler_of(nvrtc)
         assert "clang" in compiler_of(clang)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tracegen
-from experiments.kernels.cuda_twins import TWINS
 from memsim.errors import KernelError
 from memsim.trace import Trace
 from tests.support.compilers import needs_nvidia, needs_nvvm
 from tests.support.cuda_kernels import needs_clang
+from tests.support.cuda_twins import TWINS, twin
 from tracegen import CudaWorkload
 from tracegen.compiled import compile_kernel
 from tracegen.compiled.nvidia import nvidia_ptx
@@ -21,9 +20,7 @@ from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
 from tracegen.options import TraceOptions
 from tracegen.tools import toolchain
 from tracegen.tools.toolchain import find_clang, find_library, find_typed_clang, versions_for
-from tracegen.workloads.load import load_kernel
 
-KERNELS = Path(__file__).parents[3] / "experiments" / "kernels"
 needs_nvrtc = pytest.mark.skipif(find_library("nvrtc") is None, reason="NVRTC is not installed")
 TEXT = "__kernel void k(__global float *x)\n{ int i = get_global_id(0); x[i] = 2 * x[i + 1]; }"
 
@@ -211,10 +208,5 @@ def test_what_it_does_not_compile_is_refused() -> None:
 @needs_clang
 @needs_nvidia
 def test_cuda_is_not_its_language() -> None:
-    twin = load_kernel(
-        f"{KERNELS / 'cuda_twins.cu'}:stream_triad",
-        {"name": "stream_triad"},
-        f"{KERNELS / 'cuda_twins.py'}:twin",
-    )
     with pytest.raises(KernelError, match=r"^libNVVM compiles OpenCL C .*, not this kernel's language$"):  # fmt: skip
-        traced(twin, "nvvm")
+        traced(twin("stream_triad"), "nvvm")

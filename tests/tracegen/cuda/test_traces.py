@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tracegen
-from experiments.kernels.cuda_twins import TWINS
 from memsim.trace import Trace
 from tests.support.cuda_kernels import floats, needs_clang, rows, run, workload
+from tests.support.cuda_twins import TWINS
 
 pytestmark = needs_clang
 

@@ -1,7 +1,4 @@
-"""Kernels of this folder in CUDA C++ (`cuda_twins.cu`), with the arguments of the originals.
-
-On the command line: `cuda_twins.cu:csr::spmv --args cuda_twins.py:twin --set name=spmv`.
-"""
+"""Kernels of experiments.kernels in CUDA C++ (`cuda_twins.cu`), with the arguments of the originals."""
 
 from __future__ import annotations
 
@@ -27,7 +24,6 @@ from experiments.kernels import (
     transpose,
 )
 from experiments.kernels.polybench import vectors
-from memsim.errors import KernelError
 from memsim.trace import Launch
 from tracegen import CudaWorkload, OpenCLWorkload
 from tracegen.workloads import Workload
@@ -119,7 +115,5 @@ TWINS = {
 
 def twin(name: str) -> CudaWorkload:
     """The kernel `name` of TWINS, launched as its original is."""
-    if name not in TWINS:
-        raise KernelError(f"name must be one of {', '.join(TWINS)}, got {name!r}")
     original = TWINS[name].original()
     return TWINS[name].in_cuda(original, tracegen.trace(original, groups=1).launch)

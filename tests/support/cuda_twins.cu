@@ -1,5 +1,5 @@
-// Kernels of this folder in CUDA C++. Their traces are compared with those of the originals, access by
-// access; see experiments/kernels/cuda_twins.py. Parameters are in the originals' order, for arrays lie in
+// Kernels of experiments/kernels in CUDA C++. Their traces are compared with those of the originals, access by
+// access; see tests/support/cuda_twins.py. Parameters are in the originals' order, for arrays lie in
 // memory in that order.
 
 __global__ void stream_triad(const float *__restrict__ b, const float *__restrict__ c, float *__restrict__ a)
