@@ -45,7 +45,8 @@ def test_whole_files_of_other_tools(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chosen", FORMATS, ids=NAMES)
 def test_changed_files(chosen: Format, tmp_path: Path) -> None:
-    for seed in range(12 if chosen.name.endswith(".nc") else 40):
+    n = 12 if chosen.name.endswith(".nc") else 100 if chosen.name in FOREIGN else 40
+    for seed in range(n):
         check(chosen, seed, tmp_path, replays=False)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+import lzma
 import re
 import shutil
 import warnings
@@ -374,7 +375,7 @@ def make_foreign(rng: Random, path: Path) -> None:
         text = mutations.text(rng, text)
     data = text.encode("utf-8", "surrogatepass")
     if rng.random() < 0.2:
-        data = gzip.compress(data)
+        data = rng.choice((gzip.compress, lzma.compress))(data)
     path.write_bytes(mutations.data(rng, data) if rng.random() < 0.2 else data)
 
 
@@ -382,13 +383,18 @@ def use_foreign(path: Path, replays: bool) -> None:
     """Reads it. A list names a trace, which is good."""
     if path.name == "gpgpusim.config":
         from memsim.formats.gpgpusim.machine import import_config
+        from memsim.machine.file import machine_from_toml
+        from memsim.machine.to_toml import machine_to_toml
 
-        import_config(path)
+        machine = import_config(path).machine
+        assert machine_from_toml(machine_to_toml(machine)) == machine
     elif path.name in ("raw.csv", "results.csv"):
         from memsim.formats.profilers.read import read_counters
 
         found = read_counters(path)
         assert found.kernels or found.notes
+        measured = [*found.launches, *found.lines]
+        assert all(value >= 0 for one in measured for value in one.counters.values())
     else:
         if path.name == "kernelslist.g":
             (path.parent / "kernel-1.traceg").write_text(foreign_files.ACCEL_SIM)
@@ -407,6 +413,8 @@ def _use_traces(path: Path) -> None:
         assert not trace.n_access or trace.site.max() < len(trace.sites)
 
 
+NAMED = ("raw.csv", "results.csv", "gpgpusim.config")
+"""Files that their refusals name."""
 FORMATS = (
     *(Format(name, make_foreign, use_foreign) for name in FOREIGN),
     Format("k.trace", make_trace_file, use_trace),
@@ -423,4 +431,6 @@ def check(chosen: Format, seed: int, folder: Path, *, replays: bool) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         chosen.make(Random(seed), path)
-        return not mutations.refused(lambda: chosen.use(path, replays))
+        why = mutations.refused(lambda: chosen.use(path, replays))
+    assert not why or chosen.name not in NAMED or path.name in why
+    return not why

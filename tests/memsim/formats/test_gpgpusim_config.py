@@ -7,15 +7,12 @@ import warnings
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import memsim
 from memsim.errors import MachineError
 from memsim.formats.gpgpusim.config import Option, parse_cache, parse_options
 from memsim.formats.gpgpusim.machine import Imported, import_config
 from memsim.machine.file import load_machine, machine_from_toml
-from memsim.machine.model import Machine
 from memsim.machine.parts import Level
 from memsim.machine.to_toml import machine_to_toml
 from tests.support.traces import csr_like
@@ -292,34 +289,6 @@ def test_the_last_of_two_counts() -> None:
     options = parse_options("-a 1 -a 2 # -a 3\n-b\n-c '", "f")
     assert (options["a"].value, options["b"].value, options["c"].line) == ("2", "", 3)
     assert parse_cache(Option(file="f", name="c", value="none", line=1)) is None
-
-
-@settings(
-    max_examples=150,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(
-    edits=st.lists(
-        st.tuples(st.integers(0, 1 << 12), st.integers(0, 12), st.text(max_size=8)), max_size=4
-    )
-)
-def test_edited_files_are_read_or_refused(
-    tmp_path: Path, edits: list[tuple[int, int, str]]
-) -> None:
-    text = CONFIG
-    for at, length, new in edits:
-        at %= len(text) + 1
-        text = text[:at] + new + text[at + length :]
-    (tmp_path / "gpgpusim.config").write_bytes(text.encode("utf-8", "surrogatepass"))
-    refused = ""
-    try:
-        machine: Machine = import_config(tmp_path / "gpgpusim.config").machine
-        assert machine_from_toml(machine_to_toml(machine)) == machine
-    except MachineError as error:
-        refused = str(error)
-        assert "gpgpusim.config" in refused
-    assert "\n" not in refused
-    assert len(refused) < 1000
 
 
 def test_the_command(run_memsim, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -6,8 +6,6 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from memsim.errors import TraceError
 from memsim.formats.profilers.counter_file import CounterFile
@@ -145,36 +143,3 @@ def test_many_columns_and_counters_are_refused(tmp_path: Path) -> None:
     path.write_text(f"{LEAD},{names}\n" + (row + "\n") * 81)
     with pytest.raises(TraceError, match="at most 400000 counters"):
         read_counters(path)
-
-
-FUZZED = settings(
-    max_examples=80,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-EDITS = st.lists(
-    st.tuples(st.integers(0, 1 << 12), st.integers(0, 12), st.binary(max_size=12)), max_size=4
-)
-
-
-@pytest.mark.parametrize("good", [RAW, DETAILS, SOURCE])
-@FUZZED
-@given(edits=EDITS, cut=st.integers(0, 1 << 12))
-def test_edited_and_cut_files_are_read_or_refused(
-    tmp_path: Path, good: str, edits: list[tuple[int, int, bytes]], cut: int
-) -> None:
-    data = good.encode()
-    for at, length, new in edits:
-        at %= len(data) + 1
-        data = data[:at] + new + data[at + length :]
-    path = tmp_path / "k.csv"
-    path.write_bytes(data[: len(data) - cut % len(data)])
-    refused = ""
-    try:
-        found = read_counters(path)
-        every = [*found.launches, *found.lines]
-        assert all(value >= 0 for one in every for value in one.counters.values())
-    except TraceError as error:
-        refused = str(error)
-        assert refused.startswith(str(path))
-    assert "\n" not in refused
-    assert len(refused) < 1000

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from memsim.errors import TraceError
 from memsim.formats.profilers.counter_file import CounterFile
@@ -78,34 +76,3 @@ def test_the_culprit_is_named(tmp_path: Path, good: str, old: str, new: str, mes
         read_counters(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("good", [V1, V2, V3])
-@settings(
-    max_examples=80,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(
-    edits=st.lists(
-        st.tuples(st.integers(0, 1 << 12), st.integers(0, 12), st.binary(max_size=12)), max_size=4
-    ),
-    cut=st.integers(0, 1 << 12),
-)
-def test_edited_and_cut_files_are_read_or_refused(
-    tmp_path: Path, good: str, edits: list[tuple[int, int, bytes]], cut: int
-) -> None:
-    data = good.encode()
-    for at, length, new in edits:
-        at %= len(data) + 1
-        data = data[:at] + new + data[at + length :]
-    path = tmp_path / "k.csv"
-    path.write_bytes(data[: len(data) - cut % len(data)])
-    refused = ""
-    try:
-        found = read_counters(path)
-        assert all(v >= 0 for one in found.launches for v in one.counters.values())
-    except TraceError as error:
-        refused = str(error)
-        assert refused.startswith(str(path))
-    assert "\n" not in refused
-    assert len(refused) < 1000
