@@ -13,8 +13,6 @@ from pathlib import Path
 
 import click.testing
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rich.console import Console
 
 from memsim.commands.machines import machines as machines_command
@@ -403,22 +401,6 @@ def test_no_machine_at_all(text: str, message: str) -> None:
     with pytest.raises(MachineError, match=re.escape(message)) as caught:
         machine_from_toml(text, "my.toml")
     assert "\n" not in str(caught.value)
-
-
-@given(
-    position=st.integers(0, len(V100) - 1),
-    n_removed=st.integers(0, 30),
-    inserted=st.text("0123456789.-[]{}=\"'\\\n abcnilvxyz_", max_size=6),
-)
-@settings(max_examples=150)
-def test_any_damage_is_told_in_one_line(position: int, n_removed: int, inserted: str) -> None:
-    text = V100[:position] + inserted + V100[position + n_removed :]
-    message = None
-    try:
-        machine_from_toml(text, "my.toml")
-    except MachineError as error:
-        message = str(error)
-    assert message is None or re.fullmatch(r"my\.toml:\d+: .+", message)
 
 
 def test_lines_of_keys() -> None:
