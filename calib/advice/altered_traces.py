@@ -89,6 +89,9 @@ def without(trace: Trace, site: int) -> Trace:
         "lane_groups": trace.lane_groups[flat],
         "lane_hits": None if trace.lane_hits is None else trace.lane_hits[flat],
     }
+    if trace.warming is not None:
+        before = np.r_[0, np.cumsum(kept)][trace.subgroup_offset[:-1] + trace.warming]
+        columns["warming"] = before - offset[:-1]
     return trace.replace(**columns, **_merged_work(trace, kept, subgroup))
 
 

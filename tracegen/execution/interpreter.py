@@ -639,6 +639,8 @@ def run_batch(listed, first):
                     if state.subgroups[state.who[k], Warp.RECORDS]:
                         _enter(state, state.who[k], np.int64(row[Y]))
         elif op <= _ATOMIC:
+            if windowed and _go_by(state, row, op, n):
+                continue
             if not _has_room(state):
                 _park(state, n, pc - 1)
                 stopped = _STOPPED_FULL
@@ -649,13 +651,12 @@ def run_batch(listed, first):
                 here = state.subgroups[subgroup, Warp.ACTIVE] & _mask(
                     state.masks[subgroup], row[GUARD]
                 )
-                if not windowed or not _goes_by(state, subgroup, row, op):
-                    fault = access(listed, subgroup, pc - 1, op - _LOAD, here)
-                    if fault:
-                        counters[Counter.FAULT], counters[Counter.FAULT_SUBGROUP] = fault, subgroup
-                        break
-                    if counters[Counter.STAGED] > before:
-                        _close_access(listed, state, subgroup, pc - 1, before)
+                fault = access(listed, subgroup, pc - 1, op - _LOAD, here)
+                if fault:
+                    counters[Counter.FAULT], counters[Counter.FAULT_SUBGROUP] = fault, subgroup
+                    break
+                if counters[Counter.STAGED] > before:
+                    _close_access(listed, state, subgroup, pc - 1, before)
                 if windowed:
                     _count(state, subgroup, row, here)
             if fault:
@@ -705,9 +706,19 @@ def _wait(state, subgroup, row, op):
 
 
 @inner
-def _goes_by(state, subgroup, row, op):
-    """Whether nothing is done for an access: a load outside of all windows whose values nobody needs."""
-    return op == _LOAD and row[X] & SKIPPED and not state.subgroups[subgroup, Warp.RECORDS]
+def _go_by(state, row, op, n):
+    """Passes over a load whose values nobody needs, outside of all windows; whether it was one."""
+    if op != _LOAD or not row[X] & SKIPPED:
+        return False
+    for k in range(n):
+        if state.subgroups[state.who[k], Warp.RECORDS]:
+            return False
+    if row[X] & 7 != LOCAL:
+        for k in range(n):
+            subgroup = state.who[k]
+            active = state.subgroups[subgroup, Warp.ACTIVE]
+            _count(state, subgroup, row, active & _mask(state.masks[subgroup], row[GUARD]))
+    return True
 
 
 @inner

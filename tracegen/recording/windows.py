@@ -78,7 +78,7 @@ def length(run: Run, n_groups: int, granules: float) -> int:
 
 def windows(grid: Sequence[int], wave: int, steps: float, long: int, n_places: int) -> list[Window]:
     """Those of a launch whose groups have so many steps: `n_places` of `long` steps, each in its own part of the launch and
-    of the run, the end and the start."""
+    of the run, and beside several the end and the start."""
     n_groups = math.prod(grid)
     n, last = min(wave, n_groups), max(int(steps), 1)
     firsts = [0] * n_places
@@ -92,6 +92,8 @@ def windows(grid: Sequence[int], wave: int, steps: float, long: int, n_places: i
         at = warm + int(max(last - long, 0) * part)
         ids = first + np.arange(n, dtype=np.int64)
         found.append(Window(ids, at - warm, at + counted, at))
+    if n_places == 1:
+        return found
     ids, share = found[n_places // 2].groups, min(counted / last, 1 / 3)
     end = max(last - counted, 0)
     found.append(Window(ids, max(end - warm, 0), last + counted, end, share))

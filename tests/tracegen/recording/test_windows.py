@@ -134,6 +134,7 @@ def test_windows_lie_in_equal_parts_and_at_both_ends() -> None:
     assert (found[4].end, found[4].counted_from) == (520, 480)
     assert (found[5].begin, found[5].end) == (0, 20)
     assert [one.share for one in found] == [0, 0, 0, 0, 0.04, 0.04]
+    assert len(windows.windows((1000,), 10, 500.0, 40, 1)) == 1
 
 
 def test_what_warms_ends_between_the_same_barriers() -> None:
