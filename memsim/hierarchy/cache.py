@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from memsim.compile import hot, inner, nth
 from memsim.hierarchy.rng import below
+from memsim.hierarchy.turns import later_than, put
 
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
@@ -40,11 +41,11 @@ N_COUNTS = 12
 """Columns of the counts. There are two rows a site: row s for site s, and row n_site + s for its
 requests in the warm-up. FAR counts those hits, pending ones included, that another partition served
 (see memsim.hierarchy.partitions). OPEN counts those misses that are hits if groups before the
-snapshot left their sectors in the cache (see `Cache.open`), LIKELY those of them whose sectors such a group
+snapshot left their sectors in the cache (see `Cache.traces`), LIKELY those of them whose sectors such a group
 is known to have touched. DIRTIED counts granules that become dirty, and those that are passed on: all of
 them are written to the next level, but for those that are dirty at the end. OPEN_DIRTIED and LIKELY_DIRTIED
 count those of them that are dirty already if such a group left them so. DOUBTFUL counts hits on sectors that
-nothing but open misses of the level above has asked for (see `Cache.doubtful`)."""
+nothing but open misses of the level above has asked for (see `Cache.traces`)."""
 
 MAX_SITES = 1 << 15
 MAX_LINES = 1 << 30
@@ -124,18 +125,19 @@ class Cache(NamedTuple):
         arrived, or (1,); only with on_fill
     fills : (2 + 2 * capacity,) int64, or (2,): a ring of the fills in flight, [first, number], and
         for each fill its line (over all instances) | granules << 40, and its turn of arrival
-    past, likely : (touched_lines,) uint8, granules of each line that groups before the snapshot may
-        have touched, and that they are known to have touched, or (0,) where no group is before it
+    past : (touched_lines,) uint32, `traces` as they are when a replay begins, or (0,) where no group is before it
     unknown : (n_instance * n_sets,) int32, slots of each set that may still hold what those groups
         left, or (0,)
-    open : (n_instance * touched_lines,) uint8, granules of which it is not known whether those groups
-        left them in the cache, or (0,). A line in a set whose slots have all been filled since is known
-        to be absent, whatever was there before: under LRU, lines of the snapshot are in the cache in
-        the same order with and without them. The same is assumed of other policies
-    unclean : likewise, granules of which it is not known whether those groups left them dirty
-    doubtful : likewise, granules of lines in the cache that may be absent in the launch: only loads that are
-        open misses of the level above have asked for them, or for their line since something else did. Had
-        these been hits there, this level would not have been asked, and may have lost the line long ago
+    traces : (n_instance * touched_lines,) uint32, four masks of the granules of each line, or (0,):
+        open, from bit 0 : it is not known whether those groups left them in the cache. A line in a set whose
+            slots have all been filled since is known to be absent, whatever was there before: under LRU, lines
+            of the snapshot are in the cache in the same order with and without them. The same is assumed of
+            other policies
+        UNCLEAN : likewise, it is not known whether those groups left them dirty
+        DOUBTED : likewise, they are of lines in the cache that may be absent in the launch: only loads that are
+            open misses of the level above have asked for them, or for their line since something else did. Had
+            these been hits there, this level would not have been asked, and may have lost the line long ago
+        TOUCHED : those groups are known to have touched them
     """
 
     lines: I32
@@ -147,12 +149,13 @@ class Cache(NamedTuple):
     home: U8
     in_flight: U8
     fills: I64
-    past: U8
-    likely: U8
+    past: U32
     unknown: I32
-    open: U8
-    unclean: U8
-    doubtful: U8
+    traces: U32
+
+
+UNCLEAN, DOUBTED, TOUCHED = 8, 16, 24
+"""The first bit of each mask but the first in `Cache.traces`."""
 
 
 UNKNOWN, EMPTY = -1, -2
@@ -338,13 +341,26 @@ def touch(geometry, cache, slot, set_):
 
 
 @inner
+def _requested_after(geometry, slots, slot, turn):
+    """The granules of a slot whose turn is after another."""
+    later = later_than(slots, slot + TURNS, turn)
+    if geometry.granules_per_line > 4:
+        later |= later_than(slots, slot + TURNS + 4, turn) << 4
+    return later
+
+
+@inner
+def set_turns(geometry, slots, slot, granules, turn):
+    put(slots, slot + TURNS, granules, turn)
+    if geometry.granules_per_line > 4:
+        put(slots, slot + TURNS + 4, granules >> 4, turn)
+
+
+@inner
 def _is_awaited(geometry, slots, slot, oldest):
     """Whether data of the line in a slot were requested after turn `oldest`, and so are on their way."""
-    valid = np.int64(slots[nth(slot + META)])
-    for g in range(geometry.granules_per_line):
-        if valid >> g & 1 and slots[nth(slot + TURNS + g)] > oldest:
-            return True
-    return False
+    valid = np.int64(slots[nth(slot + META)]) & 0xFF
+    return _requested_after(geometry, slots, slot, oldest) & valid != 0
 
 
 @inner
@@ -425,9 +441,7 @@ def _complete(stage, slot, partly, counted):
     _emit(stage.geometry, stage.queue, line, partly, partly, site, STORE, counted)
     meta = np.int64(cache.slots[nth(slot + META)])
     cache.slots[nth(slot + META)] = (meta | partly) & ~(partly << 16 | partly << 8)
-    for g in range(stage.geometry.granules_per_line):
-        if partly >> g & 1:
-            cache.slots[nth(slot + TURNS + g)] = LONG_AGO
+    set_turns(stage.geometry, cache.slots, slot, partly, LONG_AGO)
 
 
 @inner
@@ -500,22 +514,33 @@ def write_back(stage, slot, counted):
 def forget_past(cache, entry, set_):
     """A line is absent: no granule is doubtful, and if its set holds nothing from before the snapshot, none is
     open."""
-    if len(cache.open) > 0:
-        cache.doubtful[nth(entry // 2)] = 0
-        if cache.unknown[nth(set_)] == 0:
-            cache.open[nth(entry // 2)] = 0
-            cache.unclean[nth(entry // 2)] = 0
+    if len(cache.traces) > 0:
+        kept = ~(0xFF << DOUBTED) if cache.unknown[nth(set_)] else 0xFF << TOUCHED
+        cache.traces[nth(entry // 2)] &= np.uint32(kept & 0xFFFFFFFF)
 
 
 @inner
-def count_open(stage, entry, line, row, missing, fetched):
-    """Count the sectors of a miss that may be a hit; what is fetched is known from now on. A store makes
-    nothing known: if a sector is there already, later loads of the rest of it hit."""
-    unsure = np.int64(stage.cache.open[nth(entry // 2)])
-    likely = unsure & missing & np.int64(stage.cache.likely[nth(line)])
-    stage.counts[nth(row), nth(OPEN)] += stage.tables.n_sectors[nth(unsure & missing)]
-    stage.counts[nth(row), nth(LIKELY)] += stage.tables.n_sectors[nth(likely)]
-    stage.cache.open[nth(entry // 2)] = unsure & ~fetched
+def _count_open(stage, row, traces, missing):
+    """Count the sectors of a miss that may be a hit; traces : of its line"""
+    unsure = traces & missing & 0xFF
+    stage.counts[nth(row), nth(OPEN)] += stage.tables.n_sectors[nth(unsure)]
+    stage.counts[nth(row), nth(LIKELY)] += stage.tables.n_sectors[nth(unsure & traces >> TOUCHED)]
+
+
+@inner
+def _count_open_load(stage, entry, row, slot, missing, fetched, sure):
+    """Count the open sectors of a load's miss; what is fetched is known from now on. Returns what is fetched for
+    no sector that is surely missing.
+
+    sure : granules of sectors that are surely asked for
+    """
+    fill, traces = stage.tables.fill, np.int64(stage.cache.traces[nth(entry // 2)])
+    valid = np.int64(stage.cache.slots[nth(slot + META)]) if slot >= 0 else np.int64(0)
+    sure &= missing
+    doubtful = fetched & ~fill[nth(sure)] & ~valid
+    _count_open(stage, row, traces, missing)
+    stage.cache.traces[nth(entry // 2)] = (traces & ~fetched) | doubtful << DOUBTED
+    return fetched & ~np.int64(fill[nth(sure & ~traces)])
 
 
 @inner
@@ -525,31 +550,28 @@ def count_doubtful(stage, entry, row, slot, hit, sure):
 
     sure : granules of sectors that are surely asked for
     """
+    traces = np.int64(stage.cache.traces[nth(entry // 2)])
     if not sure and slot >= 0:
-        stage.cache.doubtful[nth(entry // 2)] |= np.uint8(
-            stage.cache.slots[nth(slot + META)] & 0xFF
-        )
-    sure &= hit
-    doubtful = np.int64(stage.cache.doubtful[nth(entry // 2)])
-    if doubtful & sure:
-        stage.counts[nth(row), nth(DOUBTFUL)] += stage.tables.n_sectors[nth(doubtful & sure)]
-        there = np.int64(stage.tables.fill[nth(doubtful & sure)])
-        stage.cache.doubtful[nth(entry // 2)] = doubtful & ~there
+        traces |= (np.int64(stage.cache.slots[nth(slot + META)]) & 0xFF) << DOUBTED
+    there = traces >> DOUBTED & sure & hit
+    stage.counts[nth(row), nth(DOUBTFUL)] += stage.tables.n_sectors[nth(there)]
+    there = np.int64(stage.tables.fill[nth(there)])
+    stage.cache.traces[nth(entry // 2)] = traces & ~(there << DOUBTED)
 
 
 @inner
-def make_dirty(stage, slot, entry, line, row, granules):
+def make_dirty(stage, slot, entry, row, granules):
     """Mark granules dirty, and count those that were not."""
     cache, counts, n_granules = stage.cache, stage.counts, stage.tables.n_granules
     meta = np.int64(cache.slots[nth(slot + META)])
     fresh = granules & ~(meta >> 8)
     counts[nth(row), nth(DIRTIED)] += n_granules[nth(fresh)]
-    if len(cache.open) > 0:
-        unsure = np.int64(cache.unclean[nth(entry // 2)])
-        likely = unsure & fresh & np.int64(cache.likely[nth(line)])
-        counts[nth(row), nth(OPEN_DIRTIED)] += n_granules[nth(unsure & fresh)]
-        counts[nth(row), nth(LIKELY_DIRTIED)] += n_granules[nth(likely)]
-        cache.unclean[nth(entry // 2)] = unsure & ~granules
+    if len(cache.traces) > 0:
+        traces = np.int64(cache.traces[nth(entry // 2)])
+        unsure = traces >> UNCLEAN & fresh
+        counts[nth(row), nth(OPEN_DIRTIED)] += n_granules[nth(unsure)]
+        counts[nth(row), nth(LIKELY_DIRTIED)] += n_granules[nth(unsure & traces >> TOUCHED)]
+        cache.traces[nth(entry // 2)] = traces & ~(granules << UNCLEAN)
     cache.slots[nth(slot + META)] |= np.int32(granules << 8)
 
 
@@ -566,15 +588,14 @@ def allocate(stage, instance, line, set_, counted, oldest):
         cache.data[nth(2 * instance)] += 1
     if old >= 0:
         write_back(stage, slot, counted)
-    elif old == UNKNOWN and len(cache.open) > 0:
+    elif old == UNKNOWN and len(cache.traces) > 0:
         cache.unknown[nth(set_)] -= 1
     cache.slots[nth(slot + LINE)] = line
     cache.slots[nth(slot + META)] = 0
     cache.lines[nth(entry_of(stage.geometry, instance, line))] = slot
     if stage.geometry.write_allocate != PASS:
         # A store makes sectors valid without a fill: the old line's turns must not count for them.
-        for g in range(stage.geometry.granules_per_line):
-            cache.slots[nth(slot + TURNS + g)] = LONG_AGO
+        set_turns(stage.geometry, cache.slots, slot, 0xFF, LONG_AGO)
     return slot
 
 
@@ -584,10 +605,7 @@ def fill(geometry, slots, slot, fetched, now):
     meta = np.int64(slots[nth(slot + META)])
     fresh = fetched & ~meta
     slots[nth(slot + META)] = (meta | fetched) & ~(fetched << 16)
-    base = slot + TURNS
-    for g in range(geometry.granules_per_line):
-        was = slots[nth(base + g)]
-        slots[nth(base + g)] = now if fresh >> g & 1 else was
+    set_turns(geometry, slots, slot, fresh, now)
 
 
 @inner
@@ -640,20 +658,7 @@ def _start_fill(stage, index, fetched, arrival):
 @inner
 def pending(geometry, tables, slots, slot, hit, now, window):
     """Number of the hit sectors that were requested less than `window` turns ago."""
-    base = slot + TURNS
-    oldest = np.int32(now - window)
-    if geometry.granules_per_line == 4:
-        young = (
-            np.int64(slots[nth(base)] > oldest)
-            | np.int64(slots[nth(base + 1)] > oldest) << 1
-            | np.int64(slots[nth(base + 2)] > oldest) << 2
-            | np.int64(slots[nth(base + 3)] > oldest) << 3
-        )
-    else:
-        young = np.int64(0)
-        for g in range(geometry.granules_per_line):
-            young |= np.int64(slots[nth(base + g)] > oldest) << g
-    young &= hit
+    young = hit & _requested_after(geometry, slots, slot, now - window)
     return np.int64(tables.n_sectors[nth(young)])
 
 
@@ -679,7 +684,7 @@ def read(stage, instance, line, mask, unsure, site, kind, counted, now, window):
             young = pending(stage.geometry, stage.tables, stage.cache.slots, slot, hit, now, window)
             counts[nth(row), nth(HITS)] += np.int64(tables.n_sectors[nth(hit)]) - young
             counts[nth(row), nth(PENDING)] += young
-        if len(cache.open) > 0:
+        if len(cache.traces) > 0:
             sure = np.int64(tables.sectors[nth(mask & ~unsure)])
             count_doubtful(stage, entry, row, slot, hit, sure)
         missing = need & ~hit
@@ -693,20 +698,16 @@ def read(stage, instance, line, mask, unsure, site, kind, counted, now, window):
     if geometry.on_fill is not None:
         merged = missing & np.int64(cache.in_flight[nth(entry // 2)])
         counts[nth(row), nth(PENDING)] += tables.n_sectors[nth(merged)]
-        if len(cache.open) > 0:
+        if len(cache.traces) > 0:
             sure = np.int64(tables.sectors[nth(mask & ~unsure)])
             count_doubtful(stage, entry, row, slot, merged, sure)
         missing &= ~merged
         if not missing:
             return slot
     fetched = np.int64(tables.fill[nth(missing)])
-    if len(cache.open) > 0:
-        sure = missing & np.int64(tables.sectors[nth(mask & ~unsure)])
-        valid = np.int64(cache.slots[nth(slot + META)]) if slot >= 0 else np.int64(0)
-        cache.doubtful[nth(entry // 2)] |= np.uint8(fetched & ~tables.fill[nth(sure)] & ~valid)
-        sure &= ~np.int64(cache.open[nth(entry // 2)])
-        unsure = fetched & ~tables.fill[nth(sure)]
-        count_open(stage, entry, line, row, missing, fetched)
+    if len(cache.traces) > 0:
+        sure = np.int64(tables.sectors[nth(mask & ~unsure)])
+        unsure = _count_open_load(stage, entry, row, slot, missing, fetched, sure)
     _fetch(stage, line, fetched, unsure, site, counted)
     if geometry.on_fill is not None:
         _start_fill(stage, entry // 2, fetched, now + window)
@@ -799,12 +800,13 @@ def write(stage, instance, line, mask, full, site, counted, now, window, core):
             cache.sets[nth(2 * set_)] = slot  # the least recent one
     elif not present and geometry.replacement != LRU_LOADS:
         touch(geometry, cache, slot, set_)
-    if len(cache.open) > 0:
-        partly = np.int64(tables.sectors[nth(need & ~full)])
-        cache.doubtful[nth(entry // 2)] &= np.uint8(~(need & ~partly) & 0xFF)
+    if len(cache.traces) > 0:
+        # If a sector that is missing is there already, later loads of the rest of it hit: it stays open.
+        traces = np.int64(cache.traces[nth(entry // 2)])
+        _count_open(stage, row, traces, missing)
+        whole = need & ~np.int64(tables.sectors[nth(need & ~full)])
+        cache.traces[nth(entry // 2)] = traces & ~(whole << DOUBTED)
     cache.stores[nth(slot + WRITER)] = site
-    if missing and len(cache.open) > 0:
-        count_open(stage, entry, line, row, missing, 0)
     if missing and geometry.write_allocate == UPDATE_AND_FETCH:
         # The C2050 updates memory, then fetches the block (Baghsorkhi et al. 2012, section 2.1).
         if geometry.write_back:
@@ -814,7 +816,7 @@ def write(stage, instance, line, mask, full, site, counted, now, window, core):
         fetched = np.int64(tables.fill[nth(missing)])
         _fetch(stage, line, fetched, 0, site, counted)
         fill(stage.geometry, stage.cache.slots, slot, fetched, now)
-        make_dirty(stage, slot, entry, line, row, present)
+        make_dirty(stage, slot, entry, row, present)
         cache.slots[nth(slot + META)] |= np.int32(need << 24)
         return
     if geometry.write_allocate == LAZY_FETCH:
@@ -828,7 +830,7 @@ def write(stage, instance, line, mask, full, site, counted, now, window, core):
                 fill(stage.geometry, stage.cache.slots, slot, fetched, now)
         cache.slots[nth(slot + META)] |= np.int32(missing)
     if geometry.write_back:
-        make_dirty(stage, slot, entry, line, row, need)
+        make_dirty(stage, slot, entry, row, need)
     cache.slots[nth(slot + META)] |= np.int32(need << 24)
 
 
@@ -850,7 +852,7 @@ def update(stage, instance, line, mask, site, counted, now, window):
     need = np.int64(tables.sectors[nth(mask)])
     cache.stores[nth(slot + WRITER)] = site
     entry, row = entry_of(geometry, instance, line), row_of(stage.n_site, site, counted)
-    make_dirty(stage, slot, entry, line, row, need)
+    make_dirty(stage, slot, entry, row, need)
     cache.slots[nth(slot + META)] |= np.int32(need << 24)
 
 

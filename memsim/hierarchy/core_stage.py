@@ -29,7 +29,6 @@ from memsim.hierarchy.cache import (
     PENDING,
     PREV,
     STORE,
-    TURNS,
     U8,
     U32,
     U64,
@@ -40,6 +39,7 @@ from memsim.hierarchy.cache import (
     pending,
     read,
     row_of,
+    set_turns,
     slot_of,
     touch,
     update,
@@ -235,13 +235,38 @@ def settle(requests, progress, warming, g):
                 place(requests, progress, warming, s)
 
 
+REQUESTS_AHEAD = 4
+"""Distance of prefetching, in requests of a sub-group."""
+
+
 @inner
-def start_next(requests, progress, groups, next_group, began, record):
+def _prefetch_groups(cache, requests, progress, groups, k):
+    """Prefetch what the sub-groups of the k-th group and of those after it read first, step by step: of the one
+    after next their words, of the next one their first access and requests, and of this one the first lines."""
+    if k + 2 < len(groups):
+        g = groups[nth(k + 2)]
+        for s in range(requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]):
+            prefetch(progress.subgroups, s * SUBGROUP_WORDS)
+    if k + 1 < len(groups):
+        g = groups[nth(k + 1)]
+        for s in range(requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]):
+            prefetch(requests.access, progress.subgroups[nth(s * SUBGROUP_WORDS + AT)])
+            prefetch(requests.request, progress.subgroups[nth(s * SUBGROUP_WORDS + REQUEST)])
+    g = groups[nth(k)]
+    for s in range(requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]):
+        first = progress.subgroups[nth(s * SUBGROUP_WORDS + REQUEST)]
+        for r in range(first, first + REQUESTS_AHEAD):
+            prefetch(cache.lines, 2 * (np.int64(requests.request[nth(r)]) & 0xFFFFFFFF))
+
+
+@inner
+def start_next(cache, requests, progress, groups, next_group, began, record):
     """Start the next group that has any access; returns the index after it.
 
     began : (n_group,) int64, set to `record` for the groups that begin
     """
     while next_group < len(groups):
+        _prefetch_groups(cache, requests, progress, groups, next_group)
         g = groups[nth(next_group)]
         began[nth(g)] = record
         next_group += 1
@@ -265,23 +290,31 @@ def issue(stage, requests, progress, me, word, counted, turn, window):
     r = progress.subgroups[nth(me + REQUEST)]
     stop = r + ((word >> COUNT_SHIFT) & MAX_REQUESTS_OF_ACCESS)
     progress.subgroups[nth(me + REQUEST)] = stop
-    # Loads that hit completely are most of the work on kernels that reuse their data.
+    # Loads that hit completely are most of the work on kernels that reuse their data. They have a loop of their
+    # own, which has few enough variables for the CPU's registers.
     quick = kind == LOAD and stage.geometry.caches_loads
     accesses, young_hits = np.int64(0), np.int64(0)
-    while r < stop:
+    while True:
+        while quick and r < stop:
+            request = np.int64(requests.request[nth(r)])
+            ahead = np.int64(requests.request[nth(r + REQUESTS_AHEAD)]) & 0xFFFFFFFF
+            prefetch(cache.lines, 2 * ahead)
+            line, mask = request & 0xFFFFFFFF, (request >> 32) & 0xFF
+            slot = slot_of(cache, line, 2 * line)
+            need = np.int64(tables.sectors[nth(mask)])
+            if slot < 0 or need & ~np.int64(cache.slots[nth(slot + META)]):
+                break
+            touch(stage.geometry, cache, slot, np.int64(cache.lines[nth(2 * line + 1)]))
+            accesses += tables.n_sectors[nth(need)]
+            young_hits += pending(
+                stage.geometry, stage.tables, stage.cache.slots, slot, need, turn, window
+            )
+            r += 1
+        if r >= stop:
+            break
         request = np.int64(requests.request[nth(r)])
         r += 1
         line, mask = request & 0xFFFFFFFF, (request >> 32) & 0xFF
-        if quick:
-            slot = slot_of(cache, line, 2 * line)
-            need = np.int64(tables.sectors[nth(mask)])
-            if slot >= 0 and need & ~np.int64(cache.slots[nth(slot + META)]) == 0:
-                touch(stage.geometry, cache, slot, np.int64(cache.lines[nth(2 * line + 1)]))
-                accesses += tables.n_sectors[nth(need)]
-                young_hits += pending(
-                    stage.geometry, stage.tables, stage.cache.slots, slot, need, turn, window
-                )
-                continue
         if kind == STORE:
             full = request >> 40
             n_bytes = np.int64(tables.n_granules[nth(mask & ~full)])
@@ -329,7 +362,8 @@ def _turn(stage, requests, progress, s, counted, turn, window):
     progress.subgroups[nth(me + READY)] = turn + window if stage.queue.used[0] > before else turn
     # Its next turn is a round away: there is time to load what it will read.
     prefetch(requests.access, p)
-    prefetch(requests.request, progress.subgroups[nth(me + REQUEST)] + 4)
+    prefetch(requests.request, progress.subgroups[nth(me + REQUEST)] + REQUESTS_AHEAD)
+    prefetch(requests.partial, progress.subgroups[nth(me + PARTIAL)])
     return left == 0
 
 
@@ -375,7 +409,86 @@ def resume(requests, progress, groups, n_first):
 
 
 @hot
-def replay_core(stage, requests, progress, groups, resident, sampler, latency_turns, began):
+def clear(geometry, cache):
+    """Empty a level: all instances, all sets."""
+    n_sets = len(cache.sets) // 2
+    words = geometry.ways * geometry.stride
+    for set_ in range(n_sets):
+        base = set_ * words
+        for slot in range(base, base + words, geometry.stride):
+            cache.slots[nth(slot + LINE)] = UNKNOWN
+            cache.slots[nth(slot + META)] = 0
+            set_turns(geometry, cache.slots, slot, 0xFF, LONG_AGO)
+            cache.slots[nth(slot + NEXT)] = slot + geometry.stride
+            cache.slots[nth(slot + PREV)] = slot - geometry.stride
+        cache.slots[nth(base + words - geometry.stride + NEXT)] = base
+        cache.slots[nth(base + PREV)] = base + words - geometry.stride
+        # A ring's next victim is its last slot; other policies fill empty slots from the first.
+        last = base + words - geometry.stride
+        cache.sets[nth(2 * set_)] = last if geometry.replacement <= FIFO else base
+        cache.sets[nth(2 * set_ + 1)] = 0
+    for i in range(len(cache.tree)):
+        cache.tree[nth(i)] = 0
+    for i in range(len(cache.data)):
+        cache.data[nth(i)] = 0
+    for i in range(len(cache.unknown)):
+        cache.unknown[nth(i)] = geometry.ways
+    for first in range(0, len(cache.traces), max(geometry.touched_lines, 1)):
+        for i in range(geometry.touched_lines):
+            cache.traces[nth(first + i)] = cache.past[nth(i)]
+    while cache.fills[1] > 0:
+        first = cache.fills[0]
+        cache.in_flight[nth(cache.fills[nth(2 + 2 * first)] & ((1 << 40) - 1))] = 0
+        cache.fills[0] = first + 1 if 2 * first + 4 < len(cache.fills) else 0
+        cache.fills[1] -= 1
+
+
+class CoreQueues(NamedTuple):
+    """Where the queue of each core is in the queue of all, and how long the core took, each (n_core,) int64.
+
+    first, last : its records;  warm : the end of those from before counting began
+    partial_first : its first partial mask;  turns : turns of the core
+    """
+
+    first: I64
+    warm: I64
+    last: I64
+    partial_first: I64
+    turns: I64
+
+
+@inner
+def begin_core(stage, streams, queues, core):
+    """Empty the first level for a core, which has its own stream of random numbers."""
+    used = stage.queue.used
+    queues.first[nth(core)], queues.partial_first[nth(core)] = used[0], used[1]
+    queues.warm[nth(core)] = used[0]
+    clear(stage.geometry, stage.cache)
+    stage.rng[0] = streams[nth(core)]
+
+
+@hot
+def replay_cores(
+    stage, streams, requests, progress, group, core_offset, resident, sampler, latency_turns, began,
+    queues,
+):  # fmt: skip
+    """Replay all cores, one by one; see `_replay_core`.
+
+    streams : (n_core,) uint64, the random stream of each
+    group, core_offset : see memsim.montecarlo.schedule.Schedule;  queues : filled
+    """
+    for core in range(len(core_offset) - 1):
+        begin_core(stage, streams, queues, core)
+        groups = group[core_offset[nth(core)] : core_offset[nth(core + 1)]]
+        if len(groups) > 0:
+            queues.turns[nth(core)], queues.warm[nth(core)] = _replay_core(
+                stage, requests, progress, groups, resident, sampler, latency_turns, began
+            )
+        queues.last[nth(core)] = stage.queue.used[0]
+
+
+@inner
+def _replay_core(stage, requests, progress, groups, resident, sampler, latency_turns, began):
     """Replay one core's groups; returns (turns, records queued before counting began).
 
     groups : (n,) int32, the core's groups in order, `resident` at a time
@@ -406,7 +519,9 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
         if not warming:
             for i in range(n_first):
                 if progress.alive[nth(groups[nth(i)])] == 0:
-                    next_group = start_next(requests, progress, groups, next_group, began, warm)
+                    next_group = start_next(
+                        stage.cache, requests, progress, groups, next_group, began, warm
+                    )
         while True:
             s = _pick(progress, sampler, stage.rng, turn)
             if s < 0:
@@ -425,7 +540,7 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
             settle(requests, progress, warming, g)
             if not warming and progress.alive[nth(g)] == 0:
                 next_group = start_next(
-                    requests, progress, groups, next_group, began, stage.queue.used[0]
+                    stage.cache, requests, progress, groups, next_group, began, stage.queue.used[0]
                 )
     return turn, warm
 
@@ -439,41 +554,3 @@ def discard(geometry, cache, first_line, n_line):
             line = cache.slots[nth(slot + LINE)]
             if line >= 0 and first_line <= line < first_line + n_line:
                 drop(geometry, cache, slot, set_)
-
-
-@hot
-def clear(geometry, cache):
-    """Empty a level: all instances, all sets."""
-    n_sets = len(cache.sets) // 2
-    words = geometry.ways * geometry.stride
-    for set_ in range(n_sets):
-        base = set_ * words
-        for slot in range(base, base + words, geometry.stride):
-            cache.slots[nth(slot + LINE)] = UNKNOWN
-            cache.slots[nth(slot + META)] = 0
-            for g in range(geometry.granules_per_line):
-                cache.slots[nth(slot + TURNS + g)] = LONG_AGO
-            cache.slots[nth(slot + NEXT)] = slot + geometry.stride
-            cache.slots[nth(slot + PREV)] = slot - geometry.stride
-        cache.slots[nth(base + words - geometry.stride + NEXT)] = base
-        cache.slots[nth(base + PREV)] = base + words - geometry.stride
-        # A ring's next victim is its last slot; other policies fill empty slots from the first.
-        last = base + words - geometry.stride
-        cache.sets[nth(2 * set_)] = last if geometry.replacement <= FIFO else base
-        cache.sets[nth(2 * set_ + 1)] = 0
-    for i in range(len(cache.tree)):
-        cache.tree[nth(i)] = 0
-    for i in range(len(cache.data)):
-        cache.data[nth(i)] = 0
-    for i in range(len(cache.unknown)):
-        cache.unknown[nth(i)] = geometry.ways
-    for first in range(0, len(cache.open), max(geometry.touched_lines, 1)):
-        for i in range(geometry.touched_lines):
-            cache.open[nth(first + i)] = cache.past[nth(i)]
-            cache.unclean[nth(first + i)] = cache.past[nth(i)]
-            cache.doubtful[nth(first + i)] = 0
-    while cache.fills[1] > 0:
-        first = cache.fills[0]
-        cache.in_flight[nth(cache.fills[nth(2 + 2 * first)] & ((1 << 40) - 1))] = 0
-        cache.fills[0] = first + 1 if 2 * first + 4 < len(cache.fills) else 0
-        cache.fills[1] -= 1

@@ -42,7 +42,7 @@ class LevelPlan:
 
     set_of : (touched_lines,) numbered over all partitions of an instance
     n_instances : every partition counts as one
-    past : (2, touched_lines) `past` and `likely` of memsim.hierarchy.cache.Cache
+    past : (touched_lines,) uint32, or (0,), see memsim.hierarchy.cache.Cache
     """
 
     name: str
@@ -51,7 +51,7 @@ class LevelPlan:
     set_of: npt.NDArray[np.int32]
     n_instances: int
     pending_requests: int
-    past: npt.NDArray[np.uint8]
+    past: npt.NDArray[np.uint32]
 
     def empty_cache(self) -> Cache:
         """Fresh state of all instances."""
@@ -67,8 +67,7 @@ class LevelPlan:
         slots[:, cache.LINE] = cache.UNKNOWN
         stores = aligned(slots.shape if self.keeps_stores else (1,), np.int32)
         stores[:] = 0
-        past, likely = self.past
-        n_unknown = n_bin if len(past) else 0
+        n_unknown = n_bin if len(self.past) else 0
         return Cache(
             lines=lines.reshape(-1),
             slots=slots.reshape(-1),
@@ -79,12 +78,9 @@ class LevelPlan:
             home=self._homes(),
             in_flight=np.zeros(self.n_instances * g.touched_lines if g.on_fill else 1, np.uint8),
             fills=np.zeros(2 + 2 * max_fills, np.int64),
-            past=past,
-            likely=likely,
+            past=self.past,
             unknown=np.full(n_unknown, g.ways, np.int32),
-            open=np.tile(past, self.n_instances),
-            unclean=np.tile(past, self.n_instances),
-            doubtful=np.zeros(self.n_instances * len(past), np.uint8),
+            traces=np.tile(self.past, self.n_instances),
         )
 
     def stage(
@@ -216,8 +212,16 @@ def plan_level(
         set_of=sets_of(level, space),
         n_instances=-(-n_cores // level.cores_per_instance) * level.n_partitions,
         pending_requests=level.pending_requests,
-        past=tables.fill[np.stack([_by_line(mask, granules) for mask in past])],
+        past=_traces(*(tables.fill[_by_line(mask, granules)].astype(np.uint32) for mask in past)),
     )
+
+
+def _traces(
+    possible: npt.NDArray[np.uint32], touched: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.uint32]:
+    """`Cache.past` from the granules of each line that earlier groups may have touched, and are known to."""
+    clean, touch = np.uint32(cache.UNCLEAN), np.uint32(cache.TOUCHED)
+    return np.asarray(possible | possible << clean | touched << touch, np.uint32)
 
 
 def _by_line(chunk_mask: npt.NDArray[np.uint8], granules_per_line: int) -> npt.NDArray[np.uint8]:
@@ -273,5 +277,5 @@ def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> 
         set_of=np.zeros(n_lines, np.int32),
         n_instances=1,
         pending_requests=1 << 30,
-        past=NO_PAST,
+        past=np.zeros(0, np.uint32),
     )

@@ -12,6 +12,7 @@ import numpy as np
 from memsim.compile import inner, nth, prefetch
 from memsim.hierarchy.cache import (
     ACCESSES,
+    DOUBTED,
     DOUBTFUL,
     HITS,
     LIKELY,
@@ -23,6 +24,7 @@ from memsim.hierarchy.cache import (
     PENDING,
     PREV,
     READ_GRANULES,
+    TOUCHED,
     TURNS,
     UNKNOWN,
     entry_of,
@@ -72,9 +74,10 @@ def read_narrow(stage, instance, first, mask, unsure_mask, n_line, site, counted
                 is_young = np.int64(slots[nth(slot + TURNS)] > now - window)
                 young += is_young
                 hits += 1 - is_young
-                if len(cache.open) > 0:
-                    doubtful += cache.doubtful[nth(entry // 2)] & ~unsure
-                    cache.doubtful[nth(entry // 2)] = unsure
+                if len(cache.traces) > 0:
+                    traces = np.int64(cache.traces[nth(entry // 2)])
+                    doubtful += traces >> DOUBTED & 1 & ~unsure
+                    cache.traces[nth(entry // 2)] = (traces & ~(1 << DOUBTED)) | unsure << DOUBTED
                 continue
         else:
             slot = np.int64(sets[nth(2 * set_)])
@@ -82,7 +85,7 @@ def read_narrow(stage, instance, first, mask, unsure_mask, n_line, site, counted
             sets[nth(2 * set_)] = next_victim
             prefetch(slots, next_victim)
             forget_past(cache, entry, set_)
-            if slots[nth(slot + LINE)] == UNKNOWN and len(cache.open) > 0:
+            if slots[nth(slot + LINE)] == UNKNOWN and len(cache.traces) > 0:
                 cache.unknown[nth(set_)] -= 1
             if (slots[nth(slot + META)] >> 8) & 0xFF:
                 queue.used[0] = used
@@ -93,12 +96,12 @@ def read_narrow(stage, instance, first, mask, unsure_mask, n_line, site, counted
             meta = np.int64(0)
         slots[nth(slot + META)] = (meta | 1) & ~(1 << 16)
         slots[nth(slot + TURNS)] = now
-        if len(cache.open) > 0:
-            was_open = np.int64(cache.open[nth(entry // 2)])
+        if len(cache.traces) > 0:
+            traces = np.int64(cache.traces[nth(entry // 2)])
+            was_open = traces & 1
             open_ += was_open
-            likely += was_open & cache.likely[nth(line)]
-            cache.open[nth(entry // 2)] = 0
-            cache.doubtful[nth(entry // 2)] = unsure
+            likely += was_open & traces >> TOUCHED
+            cache.traces[nth(entry // 2)] = (traces & ~(1 << DOUBTED | 1)) | unsure << DOUBTED
             unsure |= was_open
         queue.record[nth(used)] = record + np.uint64(k) | np.uint64(unsure) << np.uint64(38)
         used += 1

@@ -18,6 +18,7 @@ import numpy as np
 from memsim.compile import inner, nth
 from memsim.hierarchy.cache import (
     ACCESSES,
+    DOUBTED,
     FAR,
     HITS,
     META,
@@ -68,7 +69,7 @@ def read_copy(stage, near, line, mask, sure, site, counted, now, window):
     touch(stage.geometry, cache, slot, set_of(stage.geometry.n_sets, cache.lines, near, entry))
     hit = need & np.int64(cache.slots[nth(slot + META)])
     row = row_of(stage.n_site, site, counted)
-    if len(cache.open) > 0:
+    if len(cache.traces) > 0:
         count_doubtful(stage, entry, row, slot, hit, sure)
     if hit:
         young = pending(stage.geometry, stage.tables, stage.cache.slots, slot, hit, now, window)
@@ -98,9 +99,9 @@ def keep_copy(stage, near, line, sectors, sure, site, counted, now, window, hits
     if slot < 0:
         set_ = set_of(stage.geometry.n_sets, stage.cache.lines, near, entry)
         slot = allocate(stage, near, line, set_, counted, now - window)
-        if len(stage.cache.open) > 0:
-            stage.cache.doubtful[nth(entry // 2)] = 0
-    if len(stage.cache.open) > 0:
+        if len(stage.cache.traces) > 0:
+            stage.cache.traces[nth(entry // 2)] &= np.uint32(~(0xFF << DOUBTED) & 0xFFFFFFFF)
+    if len(stage.cache.traces) > 0:
         valid = np.int64(stage.cache.slots[nth(slot + META)])
-        stage.cache.doubtful[nth(entry // 2)] |= np.uint8(sectors & ~sure & ~valid)
+        stage.cache.traces[nth(entry // 2)] |= np.uint32((sectors & ~sure & ~valid) << DOUBTED)
     fill(stage.geometry, stage.cache.slots, slot, sectors, now)

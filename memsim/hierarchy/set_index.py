@@ -37,12 +37,7 @@ def xor(line: Lines, n_bins: int) -> Bins:
         return np.zeros(len(line), np.int32)
     bits = (n_bins - 1).bit_length()
     if n_bins == 1 << bits:
-        folded = line & (n_bins - 1)
-        upper = line >> bits
-        while upper.any():
-            folded = folded ^ (upper & (n_bins - 1))
-            upper = upper >> bits
-        return folded.astype(np.int32)
+        return _fold(line, bits).astype(np.int32)
     return _rotated(line, n_bins, lambda run: _fold(run, bits))
 
 
@@ -115,11 +110,12 @@ def _rotated(line: Lines, n_bins: int, offset: Callable[[Lines], Lines]) -> Bins
 
 
 def _fold(value: Lines, bits: int) -> Lines:
-    folded = np.zeros_like(value)
-    while value.any():
-        folded = folded ^ (value & ((1 << bits) - 1))
-        value = value >> bits
-    return folded
+    """All digits of `bits` bits combined by xor, two, four, eight at a time."""
+    shift, n_bits = bits, int(value.max(initial=0)).bit_length()
+    while shift < n_bits:
+        value = value ^ (value >> shift)
+        shift *= 2
+    return value & ((1 << bits) - 1)
 
 
 def _remainder(value: Lines, bits: int) -> Lines:
@@ -165,5 +161,9 @@ def set_and_slice(
     line : (n,) int64 true line addresses; n_sets is of one slice.
     """
     slice_ = FUNCTIONS[slice_index](line, n_slices)
-    within = FUNCTIONS[set_index](line // n_slices, n_sets)
+    above = line // n_slices
+    # Lines ascend, but for the places of pages: those of all slices follow one another.
+    begins = np.flatnonzero(np.diff(above, prepend=-1))
+    sets = FUNCTIONS[set_index](above[begins], n_sets)
+    within = np.repeat(sets, np.diff(begins, append=len(line)))
     return (slice_ * np.int32(n_sets) + within).astype(np.int32)

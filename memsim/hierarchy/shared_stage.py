@@ -131,18 +131,22 @@ def _serve(stage, sources, record, partial_at, near, core, now, window):
 
 BATCH = 64
 """Requests drawn before they are served, so that the state they will touch can be prefetched."""
-RECORDS_AHEAD, SLOTS_AHEAD = 16, 8
-"""Distance of prefetching, in records of a queue and in lines of a cache. A slot prefetched further
-ahead would often be another one by the time it is used: the next victim of a set that was filled
-meanwhile."""
+RECORDS_AHEAD, SLOTS_AHEAD, PARTIAL_AHEAD = 16, 8, 16
+"""Distance of prefetching, in records of a queue, in lines of a cache and in partial masks of a queue. A
+slot prefetched further ahead would often be another one by the time it is used: the next victim of a set
+that was filled meanwhile."""
+
+STORES_WORTH = 16
+"""Where one request in so many is a store, victims are dirty so often that it is worth to prefetch who wrote."""
 
 
 class Scratch(NamedTuple):
     """Scratch memory for a pass over a level.
 
     order : int32, the queue of each record of the warm-up, or of what is left of a slice when no queue has
-        more than can wait;  active : (n_queue,) int64, the queues that are not empty. Of each request of a batch (BATCH,): record uint64; entry of its first line,
-        partial_at, instance and core, int64
+        more than can wait;  active : (n_queue,) int64, the queues that are not empty
+    Of each request of a batch (BATCH,): record uint64; entry of its first line, partial_at, instance and
+        core, int64
     """
 
     order: I32
@@ -204,20 +208,28 @@ def _draw_batch(stage, draws, sources, scratch, last, drawn, n_shuffled, n_activ
         scratch.partial_at[nth(n)] = sources.partial_head[nth(q)]
         scratch.instance[nth(n)] = sources.instance[nth(q)]
         scratch.core[nth(n)] = q
+        if len(stage.cache.traces) > 0:
+            prefetch(stage.cache.traces, entry // 2)
         if kind == STORE:
             sources.partial_head[nth(q)] += stage.tables.n_granules[nth(mask & ~full)]
+            prefetch(sources.queue.partial, sources.partial_head[nth(q)] + PARTIAL_AHEAD)
         n += 1
     return n, n_active, n_over
 
 
 @inner
-def _prefetch_slots(stage, scratch, i, span):
-    """Prefetch the slots that the i-th request's lines were last in, and the next victims."""
+def _prefetch_slots(stage, scratch, i, span, with_stores):
+    """Prefetch the slots that the i-th request's lines were last in, and the next victims; with_stores : and
+    what is known of stores to them."""
     lines, sets, slots = stage.cache.lines, stage.cache.sets, stage.cache.slots
     first_set = scratch.instance[nth(i)] * stage.geometry.n_sets
     for k in range(scratch.entry[nth(i)], scratch.entry[nth(i)] + 2 * span, 2):
-        prefetch(slots, lines[nth(k)])
-        prefetch(slots, sets[nth(2 * (first_set + lines[nth(k + 1)]))])
+        slot, victim = lines[nth(k)], sets[nth(2 * (first_set + lines[nth(k + 1)]))]
+        prefetch(slots, slot)
+        prefetch(slots, victim)
+        if with_stores:
+            prefetch(stage.cache.stores, slot)
+            prefetch(stage.cache.stores, victim)
 
 
 @hot
@@ -227,7 +239,7 @@ def replay_shared(stage, draws, sources, window, scratch):
     draws : (1,) uint64, the stream that selects queues
     window : requests of this level during which a sector stays pending
     """
-    now = np.int64(0)
+    now, n_stores = np.int64(0), np.int64(0)
     warm_below = stage.queue.used[0]
     ahead = max(1, SLOTS_AHEAD // sources.span)
     for slice_ in range(-1, len(sources.last)):  # the first is the warm-up
@@ -248,7 +260,10 @@ def replay_shared(stage, draws, sources, window, scratch):
                 drawn += n
             for i in range(n + ahead):
                 if i < n:
-                    _prefetch_slots(stage, scratch, i, sources.span)
+                    _, _, _, _, kind, _ = unpack(scratch.record[nth(i)])
+                    n_stores += kind != LOAD
+                    with_stores = n_stores * STORES_WORTH > now and stage.geometry.write_back
+                    _prefetch_slots(stage, scratch, i, sources.span, with_stores)
                 if i < ahead:
                     continue
                 j = i - ahead

@@ -42,6 +42,7 @@ from memsim.hierarchy.core_stage import (
     STARTS_SEQUENCE,
     SUBGROUP_WORDS,
     admit_first,
+    begin_core,
     issue,
     place,
     resume,
@@ -162,13 +163,15 @@ def _release(progress, cores):
 
 
 @inner
-def _follow(requests, progress, cores, groups, next_group, began, record, ended, now, timing):
+def _follow(
+    cache, requests, progress, cores, groups, next_group, began, record, ended, now, timing
+):  # fmt: skip
     """A group has ended, and the next one begins in its place; returns the index after it."""
     ends = now
     for s in range(requests.first_subgroup[nth(ended)], requests.first_subgroup[nth(ended + 1)]):
         ends = max(ends, progress.subgroups[nth(s * SUBGROUP_WORDS + READY)])
     _leave(progress, cores, ended)
-    after = start_next(requests, progress, groups, next_group, began, record)
+    after = start_next(cache, requests, progress, groups, next_group, began, record)
     if after > next_group:
         g = groups[nth(after - 1)]
         if progress.alive[nth(g)] > 0:
@@ -281,7 +284,22 @@ def _begin(requests, progress, cores, groups, n_first):
 
 
 @hot
-def replay_sub_cores(stage, requests, progress, cores, groups, resident, timing, began):
+def replay_cores_in_parts(
+    stage, streams, requests, progress, cores, group, core_offset, resident, timing, began, queues
+):  # fmt: skip
+    """Replay all cores, one by one, as memsim.hierarchy.core_stage.replay_cores; `queues.turns` are cycles."""
+    for core in range(len(core_offset) - 1):
+        begin_core(stage, streams, queues, core)
+        groups = group[core_offset[nth(core)] : core_offset[nth(core + 1)]]
+        if len(groups) > 0:
+            queues.turns[nth(core)], queues.warm[nth(core)] = _replay_sub_cores(
+                stage, requests, progress, cores, groups, resident, timing, began
+            )
+        queues.last[nth(core)] = stage.queue.used[0]
+
+
+@inner
+def _replay_sub_cores(stage, requests, progress, cores, groups, resident, timing, began):
     """Replay one core's groups; returns (cycles, records queued before counting began).
 
     groups : (n,) int32, the core's groups in order, `resident` at a time
@@ -306,8 +324,9 @@ def replay_sub_cores(stage, requests, progress, cores, groups, resident, timing,
                 g = np.int64(groups[nth(k)])
                 if progress.alive[nth(g)] == 0:  # it ended before counting began
                     next_group = _follow(
-                        requests, progress, cores, groups, next_group, began, warm, g, now, timing
-                    )
+                        stage.cache, requests, progress, cores, groups, next_group, began, warm, g, now,
+                        timing,
+                    )  # fmt: skip
         while True:
             i, at = _turn_of(cores, now, first)
             if at == NEVER:
@@ -330,6 +349,7 @@ def replay_sub_cores(stage, requests, progress, cores, groups, resident, timing,
             if not warming and progress.alive[nth(g)] == 0:
                 record = stage.queue.used[0]
                 next_group = _follow(
-                    requests, progress, cores, groups, next_group, began, record, g, now, timing
-                )
+                    stage.cache, requests, progress, cores, groups, next_group, began, record, g, now,
+                    timing,
+                )  # fmt: skip
     return now, warm

@@ -21,16 +21,17 @@ from memsim.hierarchy.core_stage import (
     START,
     SUBGROUP_WORDS,
     WEIGHT,
+    CoreQueues,
     Progress,
     clear,
-    replay_core,
+    replay_cores,
     unpack_accesses,
 )
 from memsim.hierarchy.levels import LevelPlan
 from memsim.hierarchy.requests import CHUNK_GRANULES
 from memsim.hierarchy.rng import trial_sequence
 from memsim.hierarchy.shared_stage import BATCH, Scratch, Sources, replay_shared
-from memsim.hierarchy.sub_cores import Timing, empty_sub_cores, replay_sub_cores
+from memsim.hierarchy.sub_cores import Timing, empty_sub_cores, replay_cores_in_parts
 from memsim.hierarchy.translation import missed_translations, page_offsets, placement_key
 from memsim.montecarlo.options import GREEDY
 from memsim.montecarlo.plan import SAMPLERS, ChunkOffsets, Plan
@@ -322,58 +323,41 @@ def core_stage(
     progress = _progress(plan)
     if plan.ordering.deviation:
         _set_starts(plan, progress, drawn)
-    replayed = _core_replayer(plan, progress)
-    first, warm, last, partial_first, turns = (np.zeros(n_cores, np.int64) for _ in range(5))
+    queues = CoreQueues(*(np.zeros(n_cores, np.int64) for _ in CoreQueues._fields))
     began = np.zeros(len(drawn.group), np.int64)
-    used = stage.queue.used
-    used[:] = 0
-    for core in range(n_cores):
-        first[core], partial_first[core] = used
-        warm[core] = first[core]
-        groups = drawn.of_core(core)
-        if len(groups):
-            clear(stage.geometry, stage.cache)
-            of_core = stage._replace(rng=streams[core : core + 1])
-            turns[core], warm[core] = replayed(of_core, groups, began)
-        last[core] = used[0]
-    return Queued(stage.queue, first, warm, last, partial_first), turns, began
-
-
-ReplayedCore = Callable[[Stage, npt.NDArray[np.int32], npt.NDArray[np.int64]], tuple[int, int]]
-"""(stage, the core's groups, `began`) -> (turns, records queued before counting began)"""
-
-
-def _core_replayer(plan: Plan, progress: Progress) -> ReplayedCore:
-    """What replays one core with the plan's sampler."""
-    machine, sampler = plan.machine, plan.ordering.sampler
-    miss_cycles = _latency_below(plan, 0)
-    if sampler not in GREEDY:
-        latency_turns = int(np.ceil(miss_cycles / machine.cycles_per_turn))
-        number = SAMPLERS[sampler]
-        return lambda stage, groups, began: replay_core(
-            stage, plan.requests, progress, groups, plan.resident, number, latency_turns, began
+    stage.queue.used[:] = 0
+    groups = (drawn.group, drawn.core_offset, plan.resident)
+    miss_cycles, turn_cycles = _latency_below(plan, 0), plan.machine.cycles_per_turn
+    if plan.ordering.sampler not in GREEDY:
+        number, latency = SAMPLERS[plan.ordering.sampler], int(np.ceil(miss_cycles / turn_cycles))
+        replay_cores(
+            stage, streams, plan.requests, progress, *groups, number, latency, began, queues
         )
+    else:
+        machine = plan.machine
+        cores = empty_sub_cores(machine.n_schedulers, len(progress.parked), progress.ring.shape[1])
+        timing = _timing(plan, miss_cycles)
+        replay_cores_in_parts(
+            stage, streams, plan.requests, progress, cores, *groups, timing, began, queues
+        )
+        queues.turns[:] = np.ceil(queues.turns / turn_cycles)
+    *ends, turns = queues
+    return Queued(stage.queue, *ends), turns, began
+
+
+def _timing(plan: Plan, miss_cycles: float) -> Timing:
+    """How long things take in a core whose schedulers are greedy."""
+    machine = plan.machine
     first = machine.levels[0] if machine.levels else None
-    timing = Timing(
+    return Timing(
         issue_cycles=int(np.ceil(machine.cycles_per_turn)),
         access_cycles=machine.access_cycles,
         lines_per_cycle=first.first_tags_per_cycle if first else np.inf,
         hit_cycles=int(np.ceil(first.latency_cycles if first else miss_cycles)),
         miss_cycles=int(np.ceil(miss_cycles)),
         start_cycles=int(np.ceil(machine.group_start_cycles)),
-        youngest=sampler == "gty",
+        youngest=plan.ordering.sampler == "gty",
     )
-    cores = empty_sub_cores(machine.n_schedulers, len(progress.parked), progress.ring.shape[1])
-
-    def replayed(
-        stage: Stage, groups: npt.NDArray[np.int32], began: npt.NDArray[np.int64]
-    ) -> tuple[int, int]:
-        cycles, warm = replay_sub_cores(
-            stage, plan.requests, progress, cores, groups, plan.resident, timing, began
-        )
-        return int(np.ceil(cycles / machine.cycles_per_turn)), warm
-
-    return replayed
 
 
 def _progress(plan: Plan) -> Progress:
