@@ -11,12 +11,13 @@ import hashlib
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePath
 
 from msgspec import structs
 
 from memsim.errors import KernelError
+from memsim.files import temporary_folder
 from tracegen.compiled import kept_code
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.amd.gcn_metadata import read_resources
@@ -27,19 +28,31 @@ from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.compiled.nvidia.sass import read_sass, without_encodings
 from tracegen.compiled.request import Request
 from tracegen.tools import cache
-from tracegen.tools.toolchain import nvidia_tools
+from tracegen.tools.process import run
+from tracegen.tools.toolchain import INSTALL_LLVM, nvidia_tools, objdump_tools
 
 MOST_BYTES = 256 << 20
 MOST_SHARED_BYTES, MOST_STACK_BYTES, MOST_VARIABLE_BYTES = 1 << 20, 1 << 20, 1 << 30
 """Of a block, of a thread, and of a program's variables."""
 _ENTRY = re.compile(r"^\s*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)", re.MULTILINE)
 _AMD_KERNEL = re.compile(r"^\s*\.amdhsa_kernel (\S+)", re.MULTILINE)
-_AMD_TARGET = re.compile(r'^\s*\.amdgcn_target "amdgcn-amd-amdhsa--(gfx\w+)', re.MULTILINE)
+_AMD_TARGET = re.compile(r'^\s*\.amdgcn_target "[^"\n]*\b(gfx\w+)', re.MULTILINE)
 _PTX_TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.MULTILINE)
 _POSITION = re.compile(r'^[ \t]*//## File "([^"]*)", line \d+.*$', re.MULTILINE)
 _FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d+)[ \t]+"([^"]*)"(?:[ \t]+"([^"]*)")?', re.MULTILINE)
 _LOC = re.compile(r"^[ \t]*\.loc[ \t]+(\d+)[^\n]*\n?", re.MULTILINE)
 _INLINE = re.compile(r"// begin inline asm.*?// end inline asm", re.DOTALL)
+_AMD_POSITION = re.compile(r"^; ([^\n]*/[^\n]*):\d+(?: \(.*\))?$", re.MULTILINE)
+_AMD_MADE_FOR = re.compile(r"^amdhsa\.target: .*\b(gfx\w+)", re.MULTILINE)
+_USER_REGISTERS = [
+    "private_segment_buffer",
+    "dispatch_ptr",
+    "queue_ptr",
+    "kernarg_segment_ptr",
+    "dispatch_id",
+    "flat_scratch_init",
+    "private_segment_size",
+]
 _NVIDIA, _AMD = 190, 224
 """ELF's numbers of processors."""
 _ABI_OF_HOPPER = 8
@@ -185,7 +198,7 @@ def _cubin(
 
     def made() -> tuple[MachineCode, Mapping[str, str]]:
         listing = nvidia.disassembled(data, tool)
-        blocks, notes = read_sass(_of_file(listing, _main_file(listing)), kernel, own)
+        blocks, notes = read_sass(_of_file(listing, _main_file(listing, _POSITION)), kernel, own)
         code = MachineCode(
             kernel=kernel,
             target=f"sm_{own}",
@@ -202,13 +215,13 @@ def _cubin(
 
     key = cache.key("cubin", hashlib.sha256(data).hexdigest(), kernel, tool.identity)
     code = kept_code.machine_code(key, made)
-    file = _main_file(code.listing)
+    file = _main_file(code.listing, _POSITION)
     return CompiledText(code=code, file=file, text=_text_beside(path, file))
 
 
-def _main_file(listing: str) -> str:
-    """The file that most lines of a listing of SASS come from, "" if it has none."""
-    files = Counter(match[1] for match in _POSITION.finditer(listing))
+def _main_file(listing: str, position: re.Pattern[str]) -> str:
+    """The file that most lines of a listing come from, "" if it has none."""
+    files = Counter(match[1] for match in position.finditer(listing))
     return max(files, key=lambda name: files[name], default="")
 
 
@@ -269,8 +282,87 @@ def amd_code(listing: str, kernel: str, target: str, file: str | None) -> Machin
     )
 
 
+def _hsaco(
+    data: bytes, path: Path, kernel: str | None, target: str, registers: int | None
+) -> CompiledText:
+    """A code object as the assembly that clang would have written, by LLVM's tools."""
+    _elf_flags(data, path, _AMD)
+    objdump, readobj = objdump_tools()
+    with temporary_folder() as folder:
+        (folder / "kernel").write_bytes(data)
+        shown = run([objdump, "-d", "-l", "--symbolize-operands", "kernel"], folder)
+        notes = run([readobj, "--notes", "--elf-output-style=LLVM", "kernel"], folder)
+        symbols = run([objdump, "-t", "kernel"], folder)
+    metadata = notes.output.partition("---\n")[2].partition("\n...")[0]
+    made_for = _AMD_MADE_FOR.search(metadata)
+    if made_for is None:
+        raise KernelError(f"{path} has no metadata of kernels for AMD's GPUs")
+    if made_for[1] != target:
+        raise KernelError(f"{path} has code for {made_for[1]}, which {target} does not run")
+    if shown.status:
+        reason = " ".join(shown.errors.split())
+        raise KernelError(f"{objdump} cannot read {path} ({INSTALL_LLVM}): {reason}")
+    kernel = _one(path, kernel, re.findall(r"^    \.symbol: +'?([\w.$]+)\.kd'?", metadata, re.M))
+    file = _main_file(shown.output, _AMD_POSITION)
+    listing = "\n".join(
+        [
+            *(f'\t.file 1 "{file}"', *_as_written(shown.output, file)),
+            *_descriptor(data, symbols.output, kernel),
+            *(".amdgpu_metadata", metadata, ".end_amdgpu_metadata", ""),
+        ]
+    )
+    if "s_getpc_b64" in listing:
+        raise KernelError(f"{path}: code objects with variables or functions are not run")
+    code = amd_code(listing, kernel, target, file or None)
+    return CompiledText(code=code, file=file, text=_text_beside(path, file))
+
+
+def _as_written(shown: str, file: str) -> Iterator[str]:
+    """What llvm-objdump shows, with labels and positions as clang writes them."""
+    for line in shown.splitlines():
+        if label := re.match(r"(?:[0-9a-f]+ )?<([\w.$]+)>:", line):
+            yield f"{label[1]}:"
+        elif position := _AMD_POSITION.match(line):
+            if position[1] == file:
+                yield f"\t.loc 1 {line.rpartition(':')[2].split()[0]} 0"
+        elif line.startswith("\t"):
+            yield line.partition("//")[0].rstrip()
+
+
+def _descriptor(data: bytes, symbols: str, kernel: str) -> Iterator[str]:
+    """The directives of a kernel's descriptor. Source: LLVM, "User Guide for AMDGPU Backend", section "Kernel Descriptor"."""
+    found = re.search(
+        rf"^([0-9a-f]+) .* (\S+)\t[0-9a-f]+ (?:\.\w+ )?{re.escape(kernel)}\.kd$", symbols, re.M
+    )
+    start, count, names = (
+        struct.unpack_from("<Q", data, 40)[0],
+        *struct.unpack_from("<HH", data, 60),
+    )
+    heads = [struct.unpack_from("<IIQQQQ", data, start + 64 * k) for k in range(count)]
+    at = None
+    for name, _, _, base, offset, size in heads:
+        called = data[heads[names][4] + name :].partition(b"\0")[0].decode("latin-1")
+        if found and called == found[2] and 0 <= int(found[1], 16) - base <= size - 64:
+            at = offset + int(found[1], 16) - base
+    if at is None:
+        raise KernelError(f"the code object has no descriptor of kernel {kernel}")
+    one, two, properties, preload = struct.unpack_from("<IIHH", data, at + 48)
+    yield f".amdhsa_kernel {kernel}"
+    for bit, name in enumerate(_USER_REGISTERS):
+        yield f".amdhsa_user_sgpr_{name} {properties >> bit & 1}"
+    yield f".amdhsa_user_sgpr_count {two >> 1 & 31}"
+    for bit, axis in enumerate("xyz"):
+        yield f".amdhsa_system_sgpr_workgroup_id_{axis} {two >> 7 + bit & 1}"
+    yield f".amdhsa_system_vgpr_workitem_id {two >> 11 & 3}"
+    yield f".amdhsa_float_denorm_mode_32 {one >> 16 & 3}"
+    yield f".amdhsa_user_sgpr_kernarg_preload_length {preload & 127}"
+    yield f".amdhsa_user_sgpr_kernarg_preload_offset {preload >> 7}"
+    yield ".end_amdhsa_kernel"
+
+
 _READERS: dict[str, Callable[[bytes, Path, str | None, str, int | None], CompiledText]] = {
     ".ptx": _ptx,
     ".cubin": _cubin,
     ".amdgcn": _amdgcn,
+    ".hsaco": _hsaco,
 }

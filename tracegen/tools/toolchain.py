@@ -30,6 +30,7 @@ INSTALL_CLANG = "apt-get install clang-19"
 INSTALL_TYPED_CLANG = "apt-get install clang-15"
 INSTALL_NVIDIA = "pip install nvidia-cuda-nvcc-cu12==12.9.86 nvidia-cuda-nvdisasm==13.2.51"
 INSTALL_NVRTC = "pip install nvidia-cuda-nvrtc-cu12==12.9.86"
+INSTALL_LLVM = "apt-get install llvm-19"
 INSTALL_DEVICE_LIBRARIES = "apt-get install rocm-device-libs"
 _VARIABLES = (
     *(CLANG_VARIABLE, "PATH", "CUDA_HOME", "CUDA_PATH", "HIP_DEVICE_LIB_PATH"),
@@ -242,6 +243,17 @@ def find_tool(name: str) -> Tool | None:
             if tool is not None and tool.targets:
                 return tool
     return None
+
+
+def objdump_tools() -> tuple[str, str]:
+    """LLVM's llvm-objdump and llvm-readobj of one version, the newest there is. Raises CompilerMissing."""
+    for suffix in (*(f"-{major}" for major in range(NEWEST_CLANG, 14, -1)), ""):
+        paths = [shutil.which(f"llvm-{name}{suffix}") for name in ("objdump", "readobj")]
+        if paths[0] and paths[1]:
+            return paths[0], paths[1]
+    raise CompilerMissing(
+        "code objects of AMD's cannot be shown without llvm-objdump", INSTALL_LLVM
+    )
 
 
 def find_typed_clang() -> Tool | None:

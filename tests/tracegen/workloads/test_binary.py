@@ -1,7 +1,9 @@
 """Compiled kernels as files: what our own compilers wrote is traced as the CUDA C++ that it was made from."""
 
 import re
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from memsim.errors import KernelError
 from tracegen.executed.launches import checked
 from tracegen.machine_code.binding import bind
 from tracegen.options import TraceOptions
+from tracegen.tools import amd_tools
 
 TEXT = """\
 extern __shared__ float part[];
@@ -159,3 +162,39 @@ def test_damaged_files_are_one_line(files, tmp_path):
             said.append(str(error))
     assert len(said) >= 6
     assert not any("\n" in one for one in said)
+
+
+def test_a_code_object_of_amds_is_run_as_its_assembly(tmp_path):
+    """As clang's own assembler makes it; one with variables is refused."""
+    if not all(map(shutil.which, ("llvm-objdump", "llvm-readobj"))):
+        pytest.skip("LLVM's llvm-objdump is not installed")
+    plain = re.sub(
+        r"^__constant__.*\n|^__device__.*\n|^  if \(i == 0\).*\n.*\n", "", TEXT, flags=re.M
+    )
+    plain = plain.replace("factor", "3")
+    on = memsim.load_machine("mi250x")
+    for text, name in ((plain, "plain"), (TEXT, "variables")):
+        workload = tracegen.CudaWorkload(source=text, arguments=ARGUMENTS, **LAUNCH)
+        (tmp_path / "k.s").write_text(next(bind(workload, "gfx90a")).code.listing)
+        clang = str(amd_tools().clang.path)
+        command = [
+            clang,
+            "--target=amdgcn-amd-amdhsa",
+            "-mcpu=gfx90a",
+            "-c",
+            "k.s",
+            "-o",
+            f"{name}.hsaco",
+        ]
+        subprocess.run(command, cwd=tmp_path, check=True)
+    ours = _workload(tmp_path / "plain.hsaco")
+    assert "own check" in checked(ours, on, TraceOptions())
+    source = tracegen.CudaWorkload(source=plain, arguments=ARGUMENTS, **LAUNCH)
+    for name in ("granule", "byte_mask", "lanes", "subgroup_offset", "waits"):
+        found, expected = (getattr(tracegen.trace(one, on), name) for one in (ours, source))
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(KernelError, match="with variables or functions are not run"):
+        tracegen.trace(_workload(tmp_path / "variables.hsaco"), on)
+    (tmp_path / "cut.hsaco").write_bytes((tmp_path / "plain.hsaco").read_bytes()[:5])
+    with pytest.raises(KernelError, match="is no ELF file"):
+        tracegen.trace(_workload(tmp_path / "cut.hsaco"), on)
