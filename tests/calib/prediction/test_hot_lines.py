@@ -8,12 +8,32 @@ import numpy as np
 import pytest
 
 from calib.prediction.hot_lines import hot_line_cycles
-from memsim.machine import Machine, load_machine
+from memsim.machine import Machine, load_machine, machine_names
 from memsim.trace import Trace
 from tests.support.traces import make_trace
 
 H200 = load_machine("h200")
 FLOATS, INTEGERS = 3.524, 1.494
+
+
+MEASURED_MS = {"v100": 2.73152, "a100": 2.600448, "titan_v": 2.775552, "titan_x": 3.583408}
+"""Of 1,048,576 floating-point additions to one word, by ptheywood/atomicAddBench."""
+
+
+@pytest.mark.parametrize("name", MEASURED_MS)
+def test_rates_are_the_measured_ones(name: str) -> None:
+    machine = load_machine(name)
+    (each,) = {level.line_float_atomic_cycles for level in machine.levels} - {0.0}
+    ms = 1e3 * (1 << 20) * each / machine.clock_hz
+    assert ms == pytest.approx(MEASURED_MS[name], rel=0.001)
+
+
+@pytest.mark.parametrize("name", sorted({*machine_names()} - {"c1060", "cpu-pocl"}))
+def test_gpus_with_an_l2_have_rates_of_contended_atomics(name: str) -> None:
+    machine = load_machine(name)
+    level = next(one for one in machine.levels if one.write_policy == "write_back")
+    assert level.cores_per_instance > 1
+    assert 0 < level.line_atomic_cycles <= level.line_float_atomic_cycles
 
 
 def atomics(
@@ -60,6 +80,6 @@ def test_lines_of_their_own_are_no_hot_line() -> None:
 
 def test_nothing_is_known_without_rates_or_without_atomics() -> None:
     one_word = atomics([[[(0, [5])]]] * 8, 1)
-    assert cycles(one_word, load_machine("v100")) == [0, 0]
+    assert cycles(one_word, load_machine("cpu-pocl")) == [0, 0]
     assert cycles(make_trace([[[(0, [5])]]] * 8)) == [0]
     assert cycles(atomics([[[(0, [5])]]], 1)) == [0, 0]  # of one group, nothing else shows the line
