@@ -20,6 +20,7 @@ _GLOBAL_ID = re.compile(
 _WHOLE_GRID = re.compile(
     rf"gridDim{_AXIS}\s*\*\s*blockDim\s*\.\s*\1|blockDim{_AXIS}\s*\*\s*gridDim\s*\.\s*\2"
 )
+_OPENCL_GRID = re.compile(r"\bget_global_size\b")
 _CUDA = re.compile(
     r"\b(?:blockIdx|blockDim|threadIdx|gridDim|__shared__|__sync\w*|__launch_bounds__|__shfl\w*"
     r"|__ballot\w*|__any\w*|__all\w*|cooperative_groups|warpSize|hipBlockDim_\w|hipThreadIdx_\w)\b"
@@ -39,6 +40,13 @@ def is_free_of_shape(workload: Any) -> bool:
     if hasattr(workload, "local_size"):
         return not _OPENCL.search(text)
     return not _CUDA.search(_WHOLE_GRID.sub("0", _GLOBAL_ID.sub("0", text)))
+
+
+def strides_over_grid(workload: Any) -> bool:
+    """Whether a text asks for the number of its work-items, as one does that computes the same with any number of groups."""
+    text = _COMMENT.sub(" ", _text(workload) or "")
+    opencl = hasattr(workload, "local_size")
+    return bool((_OPENCL_GRID if opencl else _WHOLE_GRID).search(text))
 
 
 def _text(workload: Any) -> str | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from calib.advice.altered_traces import misalignment, reordered, shifted
 from calib.advice.bounds import Change, altered
-from calib.advice.group_text import is_free_of_shape
+from calib.advice.group_text import is_free_of_shape, strides_over_grid
 from calib.advice.trial import Changed
 from calib.prediction import Prediction
 from memsim.errors import MemsimError
@@ -145,13 +145,16 @@ Reload = Callable[[Mapping[str, str]], Any]
 
 
 def shapes(
-    workload: Any, settings: Mapping[str, str], reload: Reload | None
+    workload: Any, settings: Mapping[str, str], reload: Reload | None, cores: int = 0
 ) -> Iterator[tuple[str, Any]]:
-    """Workloads with groups of other shapes: where the text of a kernel cannot depend on them, and where a
-    setting is the extent of a group, and of nothing else: the arguments stay the same."""
+    """Workloads with a group for each of `cores`, where a text asks how many there are, and with groups of other shapes:
+    where the text of a kernel cannot depend on them, and where a setting is the extent of a group, and of nothing
+    else: the arguments stay the same."""
     if isinstance(workload, Workload):
         return
     local = group_shape(workload)
+    if strides_over_grid(workload):
+        yield from _more_groups(workload, local, cores)
     if is_free_of_shape(workload):
         yield from _free_shapes(workload, local)
         return
@@ -195,6 +198,25 @@ def _free_shapes(workload: Any, local: tuple[int, ...]) -> Iterator[tuple[str, A
         grid = tuple(a // b for a, b in zip(total, new, strict=True))
         changes = {"local_size": new} if opencl else {"grid": grid, "block": new}
         yield f"groups of {_text(new)}", replace(workload, **changes)
+
+
+def _more_groups(workload: Any, local: tuple[int, ...], cores: int) -> Iterator[tuple[str, Any]]:
+    opencl = hasattr(workload, "local_size")
+    grid = (
+        tuple(a // b for a, b in zip(_tuple(workload.global_size), local, strict=False))
+        if opencl
+        else _tuple(workload.grid)
+    )
+    n_groups = math.prod(grid)
+    if not 0 < n_groups < cores:
+        return
+    more = (grid[0] * -(-cores // n_groups), *grid[1:])
+    padded = (*local, *(1,) * len(more))
+    changes = {"global_size": tuple(map(mul, more, padded))} if opencl else {"grid": more}
+    what = (
+        f"{math.prod(more)} groups instead of {n_groups}, among which the kernel divides its work"
+    )
+    yield what, replace(workload, **changes)
 
 
 def _text(shape: tuple[int, ...]) -> str:

@@ -155,7 +155,7 @@ class Search:
     def _try_others(self, prediction: Prediction, traces: Sequence[Trace]) -> None:
         """Changes of the launch, for any language, and upper bounds from the trace."""
         few = self._predict_options(min(self.options.first_trials, self.options.trials))
-        for what, other in shapes(self.workload, self.settings, self.reload):
+        for what, other in shapes(self.workload, self.settings, self.reload, self.machine.n_cores):
             if not self._is_late():
                 one = Tried(what=what, remedies=("group shape",), kind="launch")
                 look = functools.partial(try_workload, other, self.machine, few, self.tracing)

@@ -207,7 +207,7 @@ def access_costs(
     if not machine.levels:
         expected = np.where(loads, tm[:, None], 0.0)
     counted = _counted(dataset, machine, sectors)
-    moved = _channel_bytes(dataset, machine, sectors, executions, counted, written_back)
+    moved, written = _channel_bytes(dataset, machine, sectors, executions, counted, written_back)
     missed = np.zeros((n_trial, n_site))
     if "missed_translations" in dataset:
         missed = dataset["missed_translations"].transpose("trial", "site").values / np.where(
@@ -233,7 +233,10 @@ def access_costs(
         channel_bytes=moved,
         channels=channels,
         channel_bytes_per_cycle=np.array(
-            [core_bandwidth(machine, channel, row_hits, bytes_per_row) for channel in channels]
+            [
+                core_bandwidth(machine, channel, row_hits, bytes_per_row, written)
+                for channel in channels
+            ]
         ),
         look_ups=looked_up,
         look_ups_per_cycle=look_ups_per_cycle(machine),
@@ -272,16 +275,17 @@ def core_bandwidth(
     channel: str,
     row_hit_ratio: float = math.nan,
     bytes_per_row: float = math.inf,
+    written: float = 1.0,
 ) -> float:
     """Bytes per cycle that each core gets from a channel when all cores share it equally.
 
     Stores to a level get the bandwidth of loads from it: on-chip networks are as wide in both directions.
 
     row_hit_ratio : of the requests to DRAM; NaN: that of the stream which determined its bandwidth
-    bytes_per_row : for every row that is opened
+    bytes_per_row : for every row that is opened;  written : part of DRAM's bytes
     """
     if channel == DRAM:
-        return machine.dram.bandwidth_at(row_hit_ratio, bytes_per_row) / machine.n_cores
+        return machine.dram.bandwidth_at(row_hit_ratio, bytes_per_row, written) / machine.n_cores
     name = channel.removesuffix(STORES)
     level = next(level for level in machine.levels if level.name == name)
     return level.bandwidth_bytes_per_cycle / min(level.cores_per_instance, machine.n_cores)
@@ -320,15 +324,17 @@ def _channel_bytes(
     executions: Floats,
     counted: Floats,
     written_back: Floats,
-) -> Floats:
+) -> tuple[Floats, float]:
+    """(n_trial, n_channel, n_site), and the part of DRAM's bytes that is written."""
     order = ("trial", "level", "site")
     if not machine.levels:
         total = (dataset["dram_read_bytes"] + dataset["dram_write_bytes"]).values
+        part = float(dataset["dram_write_bytes"].sum() / max(total.sum(), 1))
         # Without caches every requested sector moves; the total shows the size of the bursts.
         requested = sectors * executions
         scale = total / max(float(requested.sum()) * GRANULE_BYTES, 1.0)
         whole = np.where(scale > 0.9, np.maximum(scale, 1.0), 1.0)
-        return np.asarray((whole[:, None] * sectors * GRANULE_BYTES)[:, None, :])
+        return np.asarray((whole[:, None] * sectors * GRANULE_BYTES)[:, None, :]), part
     read = dataset["read_bytes"].transpose(*order).values
     written = dataset["write_bytes"].transpose(*order).values.astype(np.float64)
     divisor = np.where(counted > 0, counted, 1)
@@ -336,7 +342,8 @@ def _channel_bytes(
     below = [part[:, k] for k in range(len(machine.levels) - 1) for part in (read, written)]
     moved = np.stack([*below, read[:, -1] + written[:, -1]], axis=1)
     per_execution = moved / divisor[:, None, :]
-    return np.asarray(np.where((counted > 0)[:, None, :], per_execution, 0.0))
+    part = float(written[:, -1].sum() / max(moved[:, -1].sum(), 1.0))
+    return np.asarray(np.where((counted > 0)[:, None, :], per_execution, 0.0)), part
 
 
 def _look_ups(

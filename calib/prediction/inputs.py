@@ -33,8 +33,8 @@ from calib.prediction.machine_pipes import (
 from calib.prediction.options import Latency
 from calib.prediction.residency import Residents
 from calib.prediction.throughputs import cycles_of, issue_cycles
-from memsim.machine import Machine
-from memsim.report import HOT_LINE, REQUESTS, STARTS, TRANSLATION
+from memsim.machine import PORT_BYTES_PER_CYCLE, Machine
+from memsim.report import HOT_LINE, REQUESTS, STARTS, STORES, TRANSLATION
 from memsim.statistics import ONE_PLACE, Places
 
 Floats = npt.NDArray[np.float64]
@@ -60,7 +60,7 @@ class Inputs:
     queue_cycles : (n_channel,) see calib.prediction.event_simulation.Options
     stalled_cycles : (n_block,) in which a sub-group's own instructions wait for each other, or () if unknown
     schedulers : of a core; a sub-group stays on one of them. 0 where only operations are known
-    idle_during_l1 : part of L1's cycles in which DRAM delivers nothing
+    idle_cycles : (n_block,) in which DRAM delivers nothing, for L1 serves hits; 0 if empty
     once_s : channel -> seconds that it needs for what the launch moves once, beside what all groups move
     """
 
@@ -75,7 +75,7 @@ class Inputs:
     at_once: bool = False
     stalled_cycles: tuple[float, ...] = ()
     schedulers: int = 0
-    idle_during_l1: float = 0.0
+    idle_cycles: tuple[float, ...] = ()
     once_s: Mapping[str, float] = field(default_factory=dict)
     spread: Floats = field(default_factory=lambda: np.zeros(0))
     loads: tuple[bool, ...] = ()
@@ -122,6 +122,11 @@ class Inputs:
         cycles = self.latency_cycles[trial][:, None]
         return np.asarray(cycles * self.spread[trial] if self.spread.size else cycles)
 
+    def with_l1_times(self, factor: float) -> Inputs:
+        """L1 and the load/store unit take as many times their cycles."""
+        idle = tuple(cycles * factor for cycles in self.idle_cycles)
+        return dataclasses.replace(self, pipe_cycles=self.pipe_cycles * factor, idle_cycles=idle)
+
     def without_latency(self) -> Inputs:
         """Data are not waited for; groups start as late as they do."""
         latency_cycles = self.latency_cycles.copy()
@@ -152,11 +157,13 @@ def simulated_inputs(
     started = program.with_first(Block())
     scale = _executions_ratio(program, costs)
     per_execution, channels = _channel_cycles(costs, machine)
+    shares = _shares(channels, machine, resident)
     n_trial = costs.n_trials
     units, occupied, local = _issue(program, machine)
-    pipe = [0.0]
+    pipe, idle = [0.0], [0.0]
+    idle_each = scale * _idle_cycles(costs, machine)
     waits = [np.full(n_trial, machine.group_start_cycles)]
-    moved = [np.tile(_start_cycles(machine, resident, channels), (n_trial, 1))]
+    moved = [np.tile(_start_cycles(machine, resident, channels) * shares, (n_trial, 1))]
     loads, is_awaited = [True], [True]
     used = [np.ones((n_trial, len(channels)))]
     spread = [np.ones((n_trial, N_QUANTILES))]
@@ -165,6 +172,7 @@ def simulated_inputs(
         accesses = [index[name] for name in block.accesses]
         waited = [index[name] for name in block.waits_for if costs.loads[index[name]]]
         pipe.append(local[number] + float((scale * costs.pipe_cycles)[accesses].sum()))
+        idle.append(float(idle_each[accesses].sum()))
         if tuple(waited) not in spreads:
             quantiles = costs.slowest_quantiles_cycles(waited)
             mean = quantiles.mean(axis=1, keepdims=True)
@@ -172,7 +180,7 @@ def simulated_inputs(
         spread.append(spreads[tuple(waited)])
         wait_cycles = costs.slowest_cycles if latency == "slowest" else costs.mean_cycles
         waits.append(wait_cycles(waited))
-        moved.append((scale * per_execution)[:, :, accesses].sum(2))
+        moved.append((scale * per_execution)[:, :, accesses].sum(2) * shares)
         loads.append(bool(costs.loads[accesses].any()))
         used.append(_used([n for n in accesses if costs.loads[n]], costs, channels))
         is_awaited.append(bool(waited))
@@ -198,7 +206,7 @@ def simulated_inputs(
         barrier=_barriers(started),
         stalled_cycles=(0.0, *(stalled_cycles(machine, one.operations) for one in program.blocks)),
         schedulers=machine.n_schedulers if _is_compiled(program) else 0,
-        idle_during_l1=machine.dram_idle_during_l1_percent / 100,
+        idle_cycles=tuple(idle) if any(idle) else (),
     )
 
 
@@ -283,6 +291,41 @@ def _channel_cycles(costs: AccessCosts, machine: Machine) -> tuple[Floats, tuple
     if machine.group_starts_per_cycle:
         named[STARTS] = np.zeros_like(costs.look_ups)
     return np.stack(list(named.values()), axis=1), tuple(named)
+
+
+def _shares(channels: Sequence[str], machine: Machine, resident: Residents) -> Floats:
+    """(n_channel,) what a core's equal share of a channel is of what it gets where only some cores have groups.
+
+    Cores with groups are spread evenly over the instances of a level. None gets more than its port carries.
+    """
+    part = resident.busy_cores / machine.n_cores
+    shares = np.full(len(channels), part)
+    for k, name in enumerate(channels):
+        level = next(
+            (
+                one
+                for one in machine.levels
+                if name in (one.name, one.name + STORES, one.name + REQUESTS)
+            ),
+            None,
+        )
+        if name == TRANSLATION:
+            shares[k] = 1.0
+        elif level is not None:
+            cores = min(level.cores_per_instance, machine.n_cores)
+            shares[k] = max(part, 1 / cores)
+            if not name.endswith(REQUESTS):
+                equal = level.bandwidth_bytes_per_cycle / cores
+                shares[k] = max(shares[k], min(equal / PORT_BYTES_PER_CYCLE, 1.0))
+    return shares
+
+
+def _idle_cycles(costs: AccessCosts, machine: Machine) -> Floats:
+    """(n_site,) cycles in which DRAM delivers nothing, while L1 serves a load's hits."""
+    if not costs.served.shape[1]:
+        return np.zeros(len(costs.sites))
+    hits = costs.loads * costs.served[:, 0].mean(axis=0)
+    return np.asarray(machine.dram_idle_during_l1_percent / 100 * hits * costs.pipe_cycles)
 
 
 def _used(sites: Sequence[int], costs: AccessCosts, channels: Sequence[str]) -> Floats:

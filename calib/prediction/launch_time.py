@@ -106,7 +106,7 @@ def _faster(inputs: Inputs, name: str) -> Inputs:
             stalled_cycles=tuple(cycles / 2 for cycles in inputs.stalled_cycles),
         )
     if name == "L1":
-        return dataclasses.replace(inputs, pipe_cycles=inputs.pipe_cycles / 2)
+        return inputs.with_l1_times(0.5)
     divisor = np.where(np.array(inputs.channels) == name, 2.0, 1.0)
     once_s = {channel: s / (1 + (channel == name)) for channel, s in inputs.once_s.items()}
     return dataclasses.replace(

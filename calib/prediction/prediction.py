@@ -192,7 +192,7 @@ def _prediction(
 
 def _first_read_s(replay: Replay, machine: Machine) -> float:
     """Seconds that DRAM needs for what groups before the snapshot are the first to read."""
-    per_s = machine.dram.usable_bandwidth_bytes_per_cycle * machine.clock_hz
+    per_s = machine.dram.bandwidth_at(math.nan, written=0.0) * machine.clock_hz
     return sum(first_reads(replay.dataset).values()) / per_s
 
 
@@ -211,7 +211,7 @@ def _l1_half_width_s(timing: Timing, machine: Machine, part: float) -> float:
     if part == 0 or timing.floor_means_s["L1"] < NOTABLE_PART * timing.mean(timing.seconds):
         return 0.0
     inputs = mean_of_trials(timing.inputs)
-    slower = dataclasses.replace(inputs, pipe_cycles=inputs.pipe_cycles * (1 + part))
+    slower = inputs.with_l1_times(1 + part)
     after, before = (
         float(
             seconds_of(one, timing.residents, machine, mode=timing.mode, solver=timing.solver)[0][0]

@@ -34,6 +34,11 @@ class Residents:
         return max(1.0, self.work * self.n_groups / (self.groups_per_core * self.n_cores))
 
     @property
+    def busy_cores(self) -> float:
+        """Cores that share what is shared, each with groups_per_core groups; not all where groups are too few."""
+        return min(self.n_cores, self.n_groups / self.groups_per_core)
+
+    @property
     def subgroups(self) -> int:
         return self.subgroups_per_group * self.groups_per_core
 

@@ -110,8 +110,7 @@ class Timing:
         if total and floor < NEARLY_ALL * total and saved > NOTABLE_PART * total:
             return part
         if name not in (DRAM, "L1") and self.parts_s.get(IN_TURN, 0.0) > NOTABLE_PART * total:
-            waited = self.inputs.idle_during_l1 * self.floor_means_s["L1"]
-            return DRAM if self.floor_means_s[DRAM] >= waited else "L1"
+            return DRAM if self.floor_means_s[DRAM] >= total / 2 else "L1"
         return "issue" if name == "arithmetic" else name
 
 
@@ -173,9 +172,9 @@ def seconds_of(
     seconds = _round(inputs, resident, mode, solver) * scale
     if mode == "simulated":
         seconds = np.maximum(seconds, np.max(list(floors.values()), axis=0))
-        if inputs.idle_during_l1 and DRAM in floors:
-            in_turn = floors[DRAM] + inputs.idle_during_l1 * floors["L1"]
-            seconds = np.maximum(seconds, in_turn)
+        if inputs.idle_cycles and DRAM in floors:
+            idle = resident.subgroups * float(occurrences(inputs) @ np.array(inputs.idle_cycles))
+            seconds = np.maximum(seconds, floors[DRAM] + idle * scale)
     return seconds, floors
 
 
@@ -272,15 +271,21 @@ def _steady(
 
 def _slope(inputs: Inputs, paths: Paths, resident: Residents, trial: int) -> float:
     """Cycles between the ends of consecutive rounds, the mean over cores."""
-    issued = _run(inputs, paths, resident, trial, ROUNDS, CORES)
+    cores = _cores(resident)
+    issued = _run(inputs, paths, resident, trial, ROUNDS, cores)
     last = issued.step == _lengths(paths, issued) - 1
     spans = []
-    for core in range(CORES):
+    for core in range(cores):
         ends = np.sort(issued.ready_cycles[last & (issued.core == core)]).reshape(ROUNDS, -1)
         # A round ends when as many sub-groups have ended as are resident. (The mean of a round's ends would be earlier
         # by up to half a round when groups that began together have drifted apart.)
         spans.append(ends[-2].max() - ends[FIRST_ROUND - 1].max())
     return float(np.mean(spans)) / (ROUNDS - 1 - FIRST_ROUND)
+
+
+def _cores(resident: Residents) -> int:
+    """Cores that are simulated: no more than have groups."""
+    return max(min(CORES, round(resident.busy_cores)), 1)
 
 
 def _lengths(paths: Paths, issued: Events) -> npt.NDArray[np.int64]:
@@ -326,8 +331,8 @@ def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
         changed["group start"] = dataclasses.replace(inputs, latency_cycles=no_start)
     if (inputs.barrier & ~last).any():
         changed["barriers"] = dataclasses.replace(inputs, barrier=last)
-    if inputs.idle_during_l1:
-        changed[IN_TURN] = dataclasses.replace(inputs, idle_during_l1=0.0)
+    if inputs.idle_cycles:
+        changed[IN_TURN] = dataclasses.replace(inputs, idle_cycles=())
     return changed
 
 
@@ -347,10 +352,11 @@ def _exposed(inputs: Inputs, resident: Residents) -> Floats:
 def _idle(inputs: Inputs, resident: Residents) -> Floats:
     """(n_block,) part of the waits for each block's data in which the core issues nothing, in the first trial."""
     paths, _ = _paths(inputs, MOST_TURNS)
-    issued = _run(inputs, paths, resident, 0, ROUNDS, CORES)
+    cores = _cores(resident)
+    issued = _run(inputs, paths, resident, 0, ROUNDS, cores)
     waited, idle = (np.zeros(len(inputs.program.blocks)) for _ in range(2))
     blocks, lengths = issued.block, _lengths(paths, issued)
-    for core in range(CORES):
+    for core in range(cores):
         own = issued.core == core
         end, ready = issued.issued_cycles[own], issued.ready_cycles[own]
         begins, goes_on = issued.idle_cycles[core].T

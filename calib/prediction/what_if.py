@@ -115,6 +115,7 @@ def _changed(machine: Machine, part: str, name: str, value: str) -> Machine:
                 sustained_bandwidth_bytes_per_cycle=(
                     machine.dram.sustained_bandwidth_bytes_per_cycle * times
                 ),
+                read_bandwidth_bytes_per_cycle=machine.dram.read_bandwidth_bytes_per_cycle * times,
                 row_activations_per_cycle=machine.dram.row_activations_per_cycle * times,
             )
             return machine.replace(dram=dram)

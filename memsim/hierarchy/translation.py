@@ -1,6 +1,6 @@
 """Translation of addresses: the placement of pages, and misses of a core's translation buffer.
 
-A core's buffer contains the pages of its last requests, with LRU replacement. The first level uses
+A core's buffer contains the pages of its last requests, with LRU replacement, and so do the translations under way. The first level uses
 virtual addresses (Jia et al., arXiv 1804.06826, of the V100), so only the requests that it sends on are
 translated, in their order. The buffer is empty when a core begins.
 """
@@ -91,7 +91,7 @@ def missed_translations(
         last,
         pages_of(chunk, translation.page_bytes),
         (CHUNK_GRANULES // granules_per_line).bit_length() - 1,
-        np.empty(translation.entries, np.int64),
+        np.empty(translation.entries + translation.under_way, np.int64),
         missed,
     )
     return missed

@@ -3,6 +3,7 @@ from .file import keys as keys
 from .file import load_machine as load_machine
 from .file import machine_names as machine_names
 from .model import Machine as Machine
+from .parts import PORT_BYTES_PER_CYCLE as PORT_BYTES_PER_CYCLE
 from .parts import Dram as Dram
 from .parts import Level as Level
 from .parts import Replacement as Replacement

@@ -71,5 +71,6 @@ _TIMES = (
 _RATES = (
     "bandwidth_bytes_per_cycle",
     "sustained_bandwidth_bytes_per_cycle",
+    "read_bandwidth_bytes_per_cycle",
     "row_activations_per_cycle",
 )

@@ -38,8 +38,8 @@ class Machine:
     group_starts_per_cycle : groups that the machine can start in a cycle, on all cores together; 0 if not measured
     store_wait_cycles : from a group's last store to its end, on machines where a group waits for its
         stores (AMD's do)
-    dram_idle_during_l1_percent : part of L1's cycles during which a core receives nothing from DRAM, so that
-        a kernel takes at least this part of them and DRAM's time together; 0 where the two overlap
+    dram_idle_during_l1_percent : part of the cycles in which L1 serves hits of loads during which a core receives nothing
+        from DRAM, so that a kernel takes at least this part of them and DRAM's time together; 0 where the two overlap
     translation : None if not measured: no translation misses are then modelled
     throughputs : operation name -> operations that a core completes per cycle: `fp32_fma`,
         `fp64_fma`, `int32_add`, `load_store_lanes`, ...; calib.prediction.throughputs lists them

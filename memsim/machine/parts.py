@@ -25,6 +25,12 @@ WriteAllocate = Literal[
 ]
 
 
+PORT_BYTES_PER_CYCLE = 64.0
+"""Most that a core receives from the levels that it shares with others, or sends there, however few others do. Assumed: it is
+the peak of Nsight Compute's metric l1tex__m_xbar2l1tex_read_bytes on NVIDIA's data-centre GPUs, and the width from L2 to a compute
+unit in AMD's CDNA architecture whitepapers. One core of an H200 was seen to read 41 from DRAM, with 256 lines in flight."""
+_STREAM_WRITES = 0.25
+"""Part of the bytes that the stream writes by which sustained bandwidths are measured: a[i] = b[i] + c[i] d[i]."""
 _LOCAL_BANK_BYTES = 4
 """Width of a bank of local memory."""
 
@@ -230,6 +236,8 @@ class Dram:
     row_miss_cycles, row_conflict_cycles : added where the bank is closed, or has another row open
     bandwidth_bytes_per_cycle : of all channels together, in core clocks
     sustained_bandwidth_bytes_per_cycle : what a stream achieves of it, 0 if not measured
+    read_bandwidth_bytes_per_cycle : what a kernel achieves that only reads; 0 where it follows from its row misses, or is
+        not measured
     sustained_row_hits_percent : row-buffer hits of that stream in a replay; 0 if not known, and the
         bandwidth of all kernels is then that of the stream
     row_activations_per_cycle : rows that all channels together can open in a cycle, 0 if not known
@@ -253,6 +261,7 @@ class Dram:
     refresh_interval_cycles: float = 0.0
     refresh_cycles: float = 0.0
     sustained_bandwidth_bytes_per_cycle: float = 0.0
+    read_bandwidth_bytes_per_cycle: float = 0.0
     sustained_row_hits_percent: float = 0.0
     row_activations_per_cycle: float = 0.0
     queue_cycles: float = 0.0
@@ -262,7 +271,9 @@ class Dram:
         """The sustained bandwidth; the peak bandwidth if the sustained one was not measured."""
         return self.sustained_bandwidth_bytes_per_cycle or self.bandwidth_bytes_per_cycle
 
-    def bandwidth_at(self, row_hit_ratio: float, bytes_per_row: float = math.inf) -> float:
+    def bandwidth_at(
+        self, row_hit_ratio: float, bytes_per_row: float = math.inf, written: float = _STREAM_WRITES
+    ) -> float:
         """The bandwidth in bytes per cycle that a kernel achieves whose requests hit open rows so often.
 
         What a stream loses of the peak bandwidth it loses by its row misses, and a kernel with more of them
@@ -270,8 +281,12 @@ class Dram:
         where row_hit_ratio is NaN. No more rows are opened than the channels can open.
 
         bytes_per_row : that are transferred for every row that is opened
+        written : part of the bytes; from none to as many as a stream writes, the bandwidth falls evenly from that of reads
         """
         hits = self._bandwidth_of_rows(row_hit_ratio)
+        if self.read_bandwidth_bytes_per_cycle:
+            reads = max(1 - written / _STREAM_WRITES, 0.0)
+            hits += (self.read_bandwidth_bytes_per_cycle - hits) * reads
         if not self.row_activations_per_cycle or math.isnan(bytes_per_row):
             return hits
         return min(hits, self.row_activations_per_cycle * bytes_per_row)
@@ -289,6 +304,7 @@ class Translation:
     """A core's translation lookaside buffer, which translates the misses of its first level.
 
     entries : pages in the buffer, replaced LRU;  page_bytes : a power of two
+    under_way : pages more whose translation may be under way, for which later requests wait, too
     miss_cycles : time for which a miss occupies the buffer
     placement : physical placement of pages, which determines the sets of the levels that cores
         share: `contiguous`, or `random`, drawn anew in every trial
@@ -297,6 +313,7 @@ class Translation:
     entries: int
     page_bytes: int
     miss_cycles: float
+    under_way: int = 0
     placement: Literal["contiguous", "random"] = "contiguous"
 
 

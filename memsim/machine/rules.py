@@ -58,9 +58,11 @@ _MAY_BE_ZERO = frozenset(
         "far_latency_cycles",
         "partial_write_back_percent",
         "sustained_bandwidth_bytes_per_cycle",
+        "read_bandwidth_bytes_per_cycle",
         "group_start_cycles",
         "store_wait_cycles",
         "dram_idle_during_l1_percent",
+        "under_way",
         "sustained_row_hits_percent",
         "tags_per_cycle",
         "row_activations_per_cycle",
@@ -215,6 +217,7 @@ def check_translation(translation: Translation) -> None:
             f"be a power of two, at least {MAX_LINE_BYTES}",
         ),
         Rule(translation.entries <= MAX_ENTRIES, "entries", f"be at most {MAX_ENTRIES}"),
+        Rule(translation.under_way <= MAX_ENTRIES, "under_way", f"be at most {MAX_ENTRIES}"),
     )
     check_rules(iter(rules), translation, "translation.", " (translation)")
 

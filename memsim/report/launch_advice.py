@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memsim.latency import DRAM
+from memsim.machine import PORT_BYTES_PER_CYCLE
 from memsim.report.advice import (
     COALESCE,
     MIN_SHARE,
@@ -46,8 +47,7 @@ def _idle_cores(summary: Summary) -> Advice | None:
     part = idle_cores(summary) / cores
     return Advice(
         "Give every core work",
-        f"{idle_cores(summary)} of {cores} cores have no group. Make groups smaller, or divide the work"
-        f" among at least {count(cores)} of them.",
+        f"{idle_cores(summary)} of {cores} cores have no group. Divide the work among at least {count(cores)} groups.",
         f"Spread over all cores, the work of each is {percent(part, 0)} less.",
         part,
     )
@@ -227,11 +227,19 @@ UNITS = {
 
 
 def has_idle_cores(summary: Summary) -> bool:
-    """Whether many cores have no group, where what binds is not shared by all cores."""
-    shared = {level.name for level in summary.machine.levels if level.cores_per_instance > 1}
+    """Whether many cores have no group, where what binds is not shared by all cores: a level that delivers more than the
+    others can receive is not the limit."""
+    cores, idle = summary.machine.n_cores, idle_cores(summary)
+    received = PORT_BYTES_PER_CYCLE * (cores - idle)
+    shared = {
+        level.name
+        for level in summary.machine.levels
+        if level.cores_per_instance > 1
+        and level.bandwidth_bytes_per_cycle * cores <= received * level.cores_per_instance
+    }
     binds = summary.time.binds.removesuffix(STORES).removesuffix(REQUESTS)
     is_shared = binds in shared or binds in (DRAM, STARTS, HOT_LINE)
-    return not is_shared and idle_cores(summary) >= MANY_IDLE * summary.machine.n_cores
+    return not is_shared and idle >= MANY_IDLE * cores
 
 
 def is_mostly_local(summary: Summary) -> bool:

@@ -191,13 +191,16 @@ def read_time(data: Mapping[str, Any]) -> LaunchTime:
 def _floors_s(launch: LaunchTotals, machine: Machine) -> dict[str, float]:
     """Resource -> seconds that its bandwidth needs for the bytes of the launch."""
     moved = _moved_bytes(launch, machine)
-    return {name: moved[name] / peak for name, peak in _bandwidths(machine, sustained=True).items()}
+    written = launch.moved.write_bytes[DRAM].mean if DRAM in launch.moved.write_bytes else 0.0
+    part = written / moved[DRAM] if moved[DRAM] and math.isfinite(written) else 0.0
+    rates = _bandwidths(machine, machine.dram.bandwidth_at(math.nan, written=part))
+    return {name: moved[name] / rate for name, rate in rates.items()}
 
 
 def _rates(launch: LaunchTotals, machine: Machine, seconds: float) -> Iterable[Rate]:
     """Bytes per second of each level."""
     moved = _moved_bytes(launch, machine)
-    for name, peak in _bandwidths(machine, sustained=False).items():
+    for name, peak in _bandwidths(machine, machine.dram.bandwidth_bytes_per_cycle).items():
         yield Rate(name=name, per_s=moved[name] / seconds, peak_per_s=peak, unit="B")
 
 
@@ -213,17 +216,14 @@ def _moved_bytes(launch: LaunchTotals, machine: Machine) -> dict[str, float]:
     return {name: value if math.isfinite(value) else 0.0 for name, value in moved.items()}
 
 
-def _bandwidths(machine: Machine, *, sustained: bool) -> dict[str, float]:
-    """Level, or DRAM -> bytes per second of the whole machine."""
+def _bandwidths(machine: Machine, of_dram: float) -> dict[str, float]:
+    """Level, or DRAM -> bytes per second of the whole machine. of_dram : in bytes per cycle"""
     rates = {
         level.name: level.bandwidth_bytes_per_cycle
         * math.ceil(machine.n_cores / max(level.cores_per_instance, 1))
         for level in machine.levels
     }
-    dram = machine.dram
-    rates[DRAM] = (
-        dram.usable_bandwidth_bytes_per_cycle if sustained else dram.bandwidth_bytes_per_cycle
-    )
+    rates[DRAM] = of_dram
     return {name: rate * machine.clock_hz for name, rate in rates.items() if rate > 0}
 
 

@@ -374,6 +374,23 @@ def test_a_default_that_is_the_extent_of_a_group_is_changed(tmp_path: Path) -> N
     assert not list(shapes(workload, kernel.settings, kernel.load))
 
 
+def test_more_groups_are_tried_where_a_kernel_asks_how_many_there_are() -> None:
+    from calib.advice.launch import shapes
+
+    strided = (
+        "for (int i = get_global_id(0); i < n; i += get_global_size(0)) x[i] = get_local_id(0);"
+    )
+    source = f"__kernel void k(__global float *x, int n) {{ {strided} }}"
+    few = OpenCLWorkload(source=source, global_size=1024, local_size=512)
+    ((what, more),) = shapes(few, {}, None, 108)
+    assert (more.global_size, more.local_size) == ((108 * 512,), 512)
+    assert what.startswith("108 groups instead of 2")
+    many = dataclasses.replace(few, global_size=512 * 108)
+    assert not list(shapes(many, {}, None, 108))
+    one_each = dataclasses.replace(few, source=source.replace("get_global_size(0)", "1024"))
+    assert not list(shapes(one_each, {}, None, 108))
+
+
 def test_a_size_of_the_problem_that_is_the_extent_of_a_group_is_left_alone() -> None:
     """Half the size is no gain."""
     from calib.advice.launch import shapes

@@ -150,8 +150,8 @@ def test_the_wait_that_is_not_hidden_is_the_time_in_which_a_core_issues_nothing(
 
 
 @pytest.mark.parametrize("solver", ["events", "equation"])
-def test_dram_idles_during_a_part_of_l1s_cycles(solver: Literal["events", "equation"]) -> None:
-    """20 sub-groups of 30 cycles of L1 and 100 of DRAM, which overlap; if 85 % of the 30 do not, the time is 125.5
+def test_dram_idles_while_l1_serves_hits(solver: Literal["events", "equation"]) -> None:
+    """20 sub-groups of 30 cycles of L1 and 100 of DRAM, which overlap; if 25.5 of the 30 do not, the time is 125.5
     for 100."""
     given = dataclasses.replace(
         inputs([0, 0, 0], [0, 0, 0], [[0], [100], [0]], barrier=(False,) * 3),
@@ -159,10 +159,8 @@ def test_dram_idles_during_a_part_of_l1s_cycles(solver: Literal["events", "equat
         channels=("DRAM",),
     )
     both, in_turn = (
-        time_of(
-            dataclasses.replace(given, idle_during_l1=part), resident(20, 1), V100, solver=solver
-        )
-        for part in (0.0, 0.85)
+        time_of(dataclasses.replace(given, idle_cycles=idle), resident(20, 1), V100, solver=solver)
+        for idle in ((), (0.0, 25.5, 0.0))
     )
     assert IN_TURN not in both.parts_s
     floor_s = both.floor_means_s["DRAM"]
@@ -182,8 +180,8 @@ def test_where_dram_waits_for_l1_one_of_them_binds(dram: int, l1: int, binds: st
         channels=("L2 requests", "DRAM"),
     )
     both, in_turn = (
-        time_of(dataclasses.replace(given, idle_during_l1=part), resident(20, 1), V100)
-        for part in (0.0, 0.85)
+        time_of(dataclasses.replace(given, idle_cycles=idle), resident(20, 1), V100)
+        for idle in ((), (0.0, 0.85 * l1, 0.0))
     )
     assert both.binds == "L2 requests"
     assert in_turn.binds == binds
@@ -355,6 +353,35 @@ def known_program() -> Program:
     return Program(blocks=blocks, steps=(0, 1, 2))
 
 
+def test_few_groups_share_what_all_would() -> None:
+    """Of 80 cores one has a group: it has all of DRAM to itself, and of L2 what its port of 64 bytes a cycle carries."""
+    all_cores, one = (
+        simulated_inputs(
+            known_program(),
+            costs(),
+            V100,
+            Residents(subgroups_per_group=2, groups_per_core=1, n_groups=n, n_cores=80),
+        ).channel_cycles[0, 1]
+        for n in (80, 1)
+    )
+    port = V100.levels[1].bandwidth_bytes_per_cycle / 80 / 64
+    np.testing.assert_allclose(one, all_cores * [port, 1 / 80, 1 / 80])
+
+
+def test_a_lone_group_reads_what_it_has_in_flight() -> None:
+    """32 sub-groups that each wait 500 cycles for 512 bytes, a thousand times: DRAM could deliver 50 times as much."""
+    machine = load_machine("h200")
+    given = dataclasses.replace(
+        inputs([0, 0, 0], [0, 500, 0], [[0], [512 / 17], [0]], steps=(0, Repeat((1,), 1000), 2)),
+        channels=(DRAM,),
+    )
+    lone = Residents(subgroups_per_group=32, groups_per_core=1, n_groups=1, n_cores=132)
+    shared = dataclasses.replace(given, channel_cycles=given.channel_cycles / 132)
+    timing = time_of(shared, lone, machine)
+    assert timing.estimate.mean == pytest.approx(500e3 / machine.clock_hz, rel=0.05)
+    assert timing.binds == "latency"
+
+
 def test_inputs_are_those_of_the_replay() -> None:
     result = simulated_inputs(known_program(), costs(), V100, resident(2, 3))
     # 32 lanes / 32 fp64 a cycle: one cycle an instruction; L1's pipe beside it.
@@ -367,7 +394,9 @@ def test_inputs_are_those_of_the_replay() -> None:
     assert result.channels == ("L2", DRAM, "L2 requests")
     assert result.loads == (True, True, True, False)
     assert result.waits == (True, True, True, False)
-    assert result.idle_during_l1 == V100.dram_idle_during_l1_percent / 100 > 0
+    assert V100.dram_idle_during_l1_percent == 100
+    # Half of x is in L1, whose pipe is occupied 4 cycles by block 1 (x and y) and 2 by block 2 (x).
+    assert result.idle_cycles == pytest.approx((0, 1, 1, 0))
     floors = floors_cycles(result, resident(2, 3))
     assert {name: float(value[0]) for name, value in floors.items()} == {
         "arithmetic": 6 * 5,

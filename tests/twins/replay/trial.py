@@ -246,7 +246,7 @@ def missed_translations(
             elif request.counted:
                 missed[request.site] += 1
             buffer.append(page)
-            del buffer[: -translation.entries]
+            del buffer[: -(translation.entries + translation.under_way)]
     return missed
 
 
