@@ -128,7 +128,7 @@ def translation(out: Path, quick: bool) -> Figure:
     findings = [
         "The translation buffer has 16 entries of 2 MB, from the pointer chase of RRZE-HPC/gpu-benches.",
         f"A miss occupies the translation of a core for {taken:g} cycles, which shapes 64 and 32 deep chose."
-        " Random probes of a large hash table, where each request misses another page, allow at most 23.5"
+        " Random probes of a large hash table, where each request misses another page, allow at most 24.4"
         " (experiments/data/v100_random_probes.csv); why the stencil's misses take longer is not known.",
         f"{label(CALIBRATED)} alone suggests {fits:.1f} cycles, which no prediction uses.",
     ]
