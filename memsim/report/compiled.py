@@ -38,6 +38,7 @@ class Compiled:
     tools : name -> version
     stand_ins : what is used instead of what the machine would run, a sentence each
     missing : why there is no machine code
+    chance : why another run would give another trace
     instructions : of which the trace holds only the first where n_instructions is larger
     """
 
@@ -47,19 +48,21 @@ class Compiled:
     stand_ins: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     missing: str = ""
+    chance: str = ""
     instructions: tuple[MachineInstruction, ...] = ()
     n_instructions: int = 0
 
     @property
     def first_lines(self) -> tuple[str, ...]:
         """What every report begins with: that it is not of the machine's own code, and why. Mostly empty."""
+        chance = (f"{self.chance}, so its trace is one of many.",) if self.chance else ()
         if not self.missing:
-            return self.stand_ins
+            return (*self.stand_ins, *chance)
         why = (
             "The accesses are in the order of the source, and registers are not those of a"
             f" compiler: {self.missing.rstrip('.')}."
         )
-        return (why, *self.stand_ins)
+        return (why, *self.stand_ins, *chance)
 
     @property
     def tools_text(self) -> str:
@@ -89,6 +92,7 @@ def read_compiled(provenance: Mapping[str, Any], site_names: tuple[str, ...] = (
         stand_ins=_texts(compiler.get("stand_ins")),
         notes=_texts(compiler.get("notes")),
         missing=_text(compiler.get("missing")),
+        chance=_text(_trace(provenance).get("one_of_many")),
         **_code(compiler.get("code"), site_names),
     )
 
@@ -108,9 +112,13 @@ def without_code(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _compiler(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
-    trace = provenance.get("trace")
-    compiler = trace.get("compiler") if isinstance(trace, Mapping) else None
+    compiler = _trace(provenance).get("compiler")
     return compiler if isinstance(compiler, Mapping) else {}
+
+
+def _trace(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
+    trace = provenance.get("trace")
+    return trace if isinstance(trace, Mapping) else {}
 
 
 def _code(table: Any, site_names: tuple[str, ...]) -> dict[str, Any]:

@@ -47,6 +47,8 @@ def bound(time: LaunchTime) -> str:
     resource = time.binds.removesuffix("s") if time.binds.endswith(REQUESTS) else time.binds
     what = _BOUND.get(time.binds, resource[:1].upper() + resource[1:])
     least = f", at least {seconds(time.floor_s)} for {time.floor_name}" if time.floor_s else ""
+    if not_alone(time):
+        return f"Bound by several resources: {seconds_plus_minus(time.seconds)}{least}"
     return f"{what}-bound: {seconds_plus_minus(time.seconds)}{least}"
 
 

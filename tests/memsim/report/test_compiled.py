@@ -56,6 +56,18 @@ def shown(one: Replay) -> str:
     return " ".join(" ".join(Outline(replay_page(one.dataset)).text).split())
 
 
+def test_both_say_first_that_a_trace_is_one_of_many() -> None:
+    provenance = {
+        "trace": {"compiler": COMPILER, "one_of_many": "k took other paths"},
+        "replay": {},
+    }
+    one = Replay(fake_dataset(n_trials=4, provenance_json=json.dumps(provenance)))
+    said = "k took other paths, so its trace is one of many."
+    assert said in printed(one)
+    assert said in shown(one)
+    assert "one of many" not in printed(replay(COMPILER))
+
+
 def test_page_and_terminal_say_where_the_registers_are_from_and_what_limits_the_groups() -> None:
     one = replay(COMPILER)
     registers = "32 registers per work-item, compiled for sm_70"

@@ -87,7 +87,7 @@ def test_a_resource_that_does_not_bind_alone_says_what_takes_over() -> None:
 
     shared = headline(summarise(launched(8192, what_if=doubled(DRAM=0.01, arithmetic=0.09))))
     assert shared == (
-        "DRAM-bound: 718 ± 18 us, at least 640 us for DRAM; DRAM twice as fast would save 1 %, arithmetic 9 %"
+        "Bound by several resources: 718 ± 18 us, at least 640 us for DRAM; DRAM twice as fast would save 1 %, arithmetic 9 %"
     )
     neither = headline(summarise(launched(8192, what_if=doubled(DRAM=0.01, L2=0.02))))
     assert neither.endswith("; DRAM twice as fast would save 1 %")

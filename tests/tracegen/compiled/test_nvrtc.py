@@ -135,6 +135,13 @@ class TestOnItsOwn:
         assert {site.array for site in trace.sites} == {"x", "y"}
         assert "printf is left out." in compiler_of(trace)["notes"]
 
+    def test_printf_of_main_is_not_the_kernels(self) -> None:
+        from tracegen.compiled.cuda_request import _PRINTS, _without_main
+
+        inside = 'int main(int argc, char **argv) { if (argc) { printf("%d", argc); } return 0; }'
+        assert not _PRINTS.search(_without_main(f"{STENCIL}\n{inside}\n{STENCIL}"))
+        assert _PRINTS.search(_without_main(f'{inside} __device__ void f() {{ printf("x"); }}'))
+
     def test_a_changed_header_is_noticed(self, tmp_path: Path) -> None:
         header, file = tmp_path / "times.h", tmp_path / "k.cu"
         file.write_text('#include "times.h"\n' + STENCIL.replace("N * x[i]", "TIMES"))
