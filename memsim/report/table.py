@@ -152,6 +152,11 @@ def _caption(summary: Summary) -> Text:
     lines.append(f"DRAM latency {text.plus_minus(summary.dram.latency_cycles, 0)} cycles")
     lines += filter(None, [bounds_line(summary.time), orders_text(summary)])
     lines += launch_lines(summary.launch)
+    part = summary.options.get("traced_part", 1.0)
+    if isinstance(part, float) and 0 < part < 1:
+        lines.append(
+            f"groups run long: each snapshot is a window of {text.percent(part)} of their run, in step"
+        )
     legends = (
         resident_text(summary),
         occupancy_text(summary),
