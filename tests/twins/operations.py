@@ -546,9 +546,9 @@ def division(form: Format, suffix: str) -> None:
         by, bias = (64, 127) if rows == 1 else (128, 1023)
 
         def one(a: int, b: int, c: int, m: bool) -> int:
-            total = encoded(reals.fused(*(decoded(v, form) for v in (a, b, c))), form)
+            total = reals.fused(*(decoded(v, form) for v in (a, b, c)))
             way = by if form.exponent(c) > bias else -by
-            return encoded(scaled(decoded(total, form), way), form) if m else total
+            return encoded(scaled(total, way) if m else total, form)
 
         s.put(each(one, *bits(s), s.m()), rows)
 

@@ -1,4 +1,4 @@
-"""Accesses to memory: their addresses, checks, what is recorded of them, and the transfer of the data."""
+"""Accesses whose lanes' addresses are new: their checks, what is recorded of them, and the transfer of the data."""
 
 from __future__ import annotations
 
@@ -6,28 +6,10 @@ import numpy as np
 
 from memsim.compile import hot, inner
 from tracegen.execution import operations as o
+from tracegen.execution.address_lanes import differing, spread
 from tracegen.execution.banks import added_passes
-from tracegen.execution.granules import (
-    append,
-    append_remembered,
-    close,
-    is_same,
-    record_private,
-    remember,
-)
-from tracegen.execution.lanes import (
-    addresses_of_pair,
-    addresses_of_pairs,
-    addresses_of_signed,
-    addresses_of_unsigned,
-    addresses_of_words,
-    copy_row,
-    deviating,
-    differing,
-    fill_row,
-    keep_pattern,
-)
-from tracegen.execution.numbers import bfloat_bits, half_bits, of_bfloat, of_half
+from tracegen.execution.granules import append, close, record_private
+from tracegen.execution.repeats import count_local, is_worth, remember, uncounted, use
 from tracegen.execution.state import (
     MISALIGNED,
     OUT_OF_BOUNDS,
@@ -39,57 +21,17 @@ from tracegen.execution.state import (
     Warp,
     opened,
 )
-from tracegen.execution.words import (
-    bits_of_double,
-    bits_of_float,
-    double_of,
-    float_of,
-    lowest,
-    ones,
-    peek8,
-    peek16,
-    peek32,
-    peek64,
-    poke8,
-    poke16,
-    poke32,
-    poke64,
-)
+from tracegen.execution.transfers import find_addresses, perform, transfer
+from tracegen.execution.words import leading, lowest, ones
 
-_D, _E, _A, _B, _C, _PLACE, _N, _X, _Y, _Z = range(2, 12)
+_PLACE, _X, _Z = 7, 9, 11
 """Columns of the interpreter's table; m of an access is the number of its place among the accesses of the code."""
 LOAD, STORE, ATOMIC = range(3)
 _GLOBAL, _LOCAL, _PRIVATE, _GENERIC = o.GLOBAL, o.LOCAL, o.PRIVATE, o.GENERIC
 _LOCAL_WINDOW, _PRIVATE_WINDOW, _WINDOW_BYTES = o.LOCAL_WINDOW, o.PRIVATE_WINDOW, 1 << 24
-_BYTES, _ADDRESS_32, _SIGNED_32, _SCALE = o.BYTES, o.ADDRESS_32, o.SIGNED_32, o.SCALE
-_ONE_LANE, _SKIPPED, _SIGN_EXTEND, _HIGH, _KEEP = (
-    o.ONE_LANE,
-    o.SKIPPED,
-    o.SIGN_EXTEND,
-    o.HIGH_HALF,
-    o.KEEP_HALF,
-)
-_FLOATING, _PACKED, _BF16, _NO_RESULT, _OPERATION = (
-    o.FLOATING,
-    o.PACKED,
-    o.BF16,
-    o.NO_RESULT,
-    o.ATOMIC_OPERATION,
-)
-_WORD = 0xFFFFFFFF
-_ALL = np.int64(-1)
-BARRIER_PLACE = -1
-(
-    _LANES, _ROW_BYTES, _PRIVATE_WORDS, _PRIVATE_BASE, _N_REGION, _UNIFORM,
-) = (Size.LANES, Size.ROW_BYTES, Size.PRIVATE_WORDS, Size.PRIVATE_BASE, Size.N_REGION, Size.UNIFORM)  # fmt: skip
-_RECORDS = Warp.RECORDS.value
+_LANES = Size.LANES
 _ADDRESS, _LANE, _ARRAY = (
     Counter.FAULT_ADDRESS.value, Counter.FAULT_LANE.value, Counter.FAULT_ARRAY.value,
-)  # fmt: skip
-
-
-_ACTIVE, _PHASE, _LEAST, _MOST, _FORM, _MISSES, _CONFLICTS, _GRANULES = (
-    Fact.ACTIVE, Fact.PHASE, Fact.LOW, Fact.HIGH, Fact.FORM, Fact.MISSES, Fact.CONFLICTS, Fact.GRANULES,
 )  # fmt: skip
 
 
@@ -100,44 +42,39 @@ def access(listed, subgroup, at, kind, active):
     at : row of the table
     """
     state = opened(listed)
-    table = state.table
-    x = np.int64(table[at, _X])
-    space, size = x & 7, x >> _BYTES & 63
-    if x & _ONE_LANE:
+    row = state.table[np.uint64(at)]
+    x, stride, host = np.int64(row[_X]), np.int64(4), np.int64(state.local.ctypes.data)
+    space = x & 7
+    if x & o.ONE_LANE:
         active = np.int64(1)
     if active == 0:
         if space == _LOCAL:
-            state.local_counts[table[at, _Z] & 0xFFFFF, 0] += 1
+            state.local_counts[row[_Z] & 0xFFFFF, 0] += 1
         return 0
-    _find_addresses(state, subgroup, at, x, space)
+    find_addresses(state, subgroup, row, x)
     if space == _GLOBAL:
-        return _global(listed, subgroup, at, kind, active, x, size)
+        return _global(listed, subgroup, at, kind, active)
     local = active if space == _LOCAL else np.int64(0)
     private = active if space == _PRIVATE else np.int64(0)
     if space == _GENERIC:
         local = _within(state, active, _LOCAL_WINDOW)
         private = _within(state, active, _PRIVATE_WINDOW)
-    stride, facts = np.int64(4), state.facts[np.int64(table[at, _PLACE])]
-    if space == _GENERIC:
-        facts[_ACTIVE] = 0  # what is remembered is of one memory
     if local:
-        if space == _GENERIC:
-            facts[_ACTIVE] = 0
-        fault = _local(listed, at, local, size)
+        fault = _local(listed, at, local)
         if fault != 0:
             return fault
-        if not x & _SKIPPED:
-            _transfer(listed, subgroup, at, kind, local, x, size, stride)
+        if not x & o.SKIPPED:
+            transfer(listed, subgroup, at, kind, local, host, stride)
     if private:
         stride = np.int64(4 * state.sizes[_LANES])
-        fault = _private(listed, subgroup, at, kind, private, size)
+        fault = _private(listed, subgroup, at, kind, private, x >> o.BYTES & 63)
         if fault != 0:
             return fault
-        if not x & _SKIPPED:
-            _transfer(listed, subgroup, at, kind, private, x, size, stride)
+        if not x & o.SKIPPED:
+            transfer(listed, subgroup, at, kind, private, np.int64(0), stride)
     # The last, for it changes the addresses of all lanes.
     rest = active & ~local & ~private
-    return _global(listed, subgroup, at, kind, rest, x, size) if rest else np.int64(0)
+    return _global(listed, subgroup, at, kind, rest) if rest else np.int64(0)
 
 
 @inner
@@ -151,31 +88,6 @@ def _within(state, active, window):
             inside |= np.int64(1) << lane
             state.scratch[lane] -= window
     return inside
-
-
-@inner
-def _find_addresses(state, subgroup, at, x, space):
-    """Writes the addresses of all lanes to scratch."""
-    table, result = state.table, np.int64(state.scratch.ctypes.data)
-    row_bytes = np.int64(state.sizes[_ROW_BYTES])
-    a, b, y = np.int64(table[at, _A]), np.int64(table[at, _B]), np.int64(table[at, _Y])
-    scale = np.int64(1)
-    if x >> _SCALE & 3:
-        scale = np.int64(2) << (x >> _SCALE & 3)
-    for chunk in range(state.sizes[_LANES] >> 5):
-        place = state.rows[subgroup] + 128 * chunk
-        to = result + 256 * chunk
-        if space in (_LOCAL, _PRIVATE):
-            addresses_of_words(place, row_bytes, a, b, scale, y, to)
-        elif x & _ADDRESS_32:
-            if x & _SIGNED_32:
-                addresses_of_signed(place, row_bytes, a, b, scale, y, to)
-            else:
-                addresses_of_unsigned(place, row_bytes, a, b, scale, y, to)
-        elif b == 0:
-            addresses_of_pair(place, row_bytes, a, b, scale, y, to)
-        else:
-            addresses_of_pairs(place, row_bytes, a, b, scale, y, to)
 
 
 @inner
@@ -207,166 +119,99 @@ def _beyond(state, place, region, lane, address):
 @inner
 def _grain(state, size):
     """What the address of an access of so many bytes must be a multiple of; AMD's may begin at any byte."""
-    if state.sizes[_UNIFORM]:
+    if state.sizes[Size.UNIFORM]:
         return 1
     return 4 if size == 12 else min(size, 16)
 
 
 @inner
-def _deviates(state, active, place, first):
-    """The active lanes whose address is not that of the remembered access of the instruction, moved to another first address."""
-    where, pattern = np.int64(state.scratch.ctypes.data), np.int64(state.pattern[place].ctypes.data)
-    other = np.int64(0)
+def _bounds(state, active, first):
+    """(least, greatest distance of an address from the first one, bits that any has); of lanes far away an impossible one."""
+    least, most, bits, far = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    scratch, found = np.int64(state.scratch.ctypes.data), state.spread
     for chunk in range(state.sizes[_LANES] >> 5):
-        other |= deviating(where + 256 * chunk, first, pattern + 256 * chunk) << 32 * chunk
-    return other & active
-
-
-@inner
-def _remember(state, active, place, first):
-    """Keeps the addresses of an access, from its first one on."""
-    where, pattern = np.int64(state.scratch.ctypes.data), np.int64(state.pattern[place].ctypes.data)
-    for chunk in range(state.sizes[_LANES] >> 5):
-        keep_pattern(where + 256 * chunk, first, pattern + 256 * chunk)
-    facts = state.facts[place]
-    facts[_ACTIVE], facts[_PHASE] = active, first & 31
-
-
-@inner
-def _is_worth(facts):
-    """Whether to remember an access: seldom where the next ones were others, time and again."""
-    facts[_MISSES] += 1
-    return facts[_MISSES] < 16 or facts[_MISSES] & 15 == 0
+        working, to = active >> 32 * chunk & 0xFFFFFFFF, np.int64(found.ctypes.data)
+        far |= spread(scratch + 256 * chunk, first, working, to)
+        least, most, bits = min(least, found[0]), max(most, found[1]), bits | found[2]
+    return (least if far == 0 else np.int64(-(1 << 62))), most, bits
 
 
 @hot
-def _global(listed, subgroup, at, kind, active, x, size):
+def _global(listed, subgroup, at, kind, active):
     """Checks, records and performs an access; the kind of a fault, or 0."""
     state = opened(listed)
-    scratch, place = state.scratch, np.int64(state.table[at, _PLACE])
-    facts, lane = state.facts[place], lowest(active)
-    first, recorded = scratch[lane], state.subgroups[subgroup, _RECORDS] != 0
-    region = _region(state, place, first)
+    scratch, row = state.scratch, state.table[np.uint64(at)]
+    x, place, lane = np.int64(row[_X]), np.int64(row[_PLACE]), lowest(active)
+    size, first = x >> o.BYTES & 63, scratch[lane]
+    grain, region = _grain(state, size), _region(state, place, first)
     if region < 0:
         return _beyond(state, place, -1, lane, first)
-    if (
-        facts[_ACTIVE] == active
-        and facts[_PHASE] == first & 31
-        and _deviates(state, active, place, first) == 0
-        and first + facts[_LEAST] >= state.region_base[region]
-        and first + facts[_MOST] <= state.region_end[region]
-        and (facts[_GRANULES] >= 0 or state.hidden[region] or not recorded)
-    ):
-        facts[_MISSES] = 0
-        _use(state, kind, x, region)
-        if not recorded:
-            _uncounted(state, active)
-        elif not state.hidden[region]:
-            close(state, subgroup, at, kind, active, region, append_remembered(state, place, first))
-        if not x & _SKIPPED:
-            host, form = state.region_host[region], facts[_FORM]
-            _move(listed, subgroup, at, kind, active, x, size, host, form)
+    least, most, bits = _bounds(state, active, first)
+    one_region = (
+        bits & grain - 1 == 0
+        and first + least >= state.region_base[region]
+        and first + most + size <= state.region_end[region]
+    )
+    if not one_region:
+        fault = _check(listed, at, active, region)
+        if fault:
+            return fault
+    use(state, kind, x, region)
+    differ, far = np.int64(-1), 63 - leading(active)
+    if scratch[far] - first == (far - lane) * size:  # else they are no neighbours
+        differ = np.int64(0)
+        for chunk in range(state.sizes[_LANES] >> 5):
+            where = np.int64(scratch.ctypes.data) + 256 * chunk
+            differ |= differing(where, first + (32 * chunk - lane) * size, size) << 32 * chunk
+    same = one_region and least == most == 0
+    form = np.int64(1 if differ & active == 0 else 2 if same else 0)
+    remembered = one_region and is_worth(state.facts[place])
+    if remembered:
+        remember(state, active, row, region, least, most, size, form)
+    if not state.subgroups[subgroup, Warp.RECORDS]:
+        uncounted(state, 1, ones(active))
+    elif not state.hidden[region]:
+        begin = state.counters[Counter.STAGED_GRANULES]
+        end = append(state, active, size, differ, same)
+        if remembered:
+            state.facts[place, Fact.BEGIN], state.facts[place, Fact.END] = begin, end
+        close(state, subgroup, row, kind, ones(active), region, begin, end, np.int64(0))
+    if x & o.SKIPPED:
         return np.int64(0)
-    return _global_anew(listed, subgroup, at, kind, active, x, size)
-
-
-@inner
-def _use(state, kind, x, region):
-    """Notes whether a load took a value, or a store left one out."""
-    use = np.uint8(2 if x & _SKIPPED else 0) if kind != LOAD else np.uint8(0 if x & _SKIPPED else 1)
-    if kind == ATOMIC and not x & _SKIPPED:
-        use = np.uint8(0 if x & _NO_RESULT else 1)
-    state.region_use[region] |= use
-
-
-@inner
-def _uncounted(state, active):
-    state.counters[Counter.LANE_ACCESSES] += ones(active)
-    state.counters[Counter.UNRECORDED] += 1
+    host = state.region_host[region]
+    if one_region and (form or x & o.ONE_LANE):
+        perform(listed, subgroup, at, kind, active, host, first, form)
+        return np.int64(0)
+    left = active if not one_region else np.int64(0)
+    while left != 0:
+        one = lowest(left)
+        left &= left - 1
+        scratch[one] += state.region_host[_region(state, place, scratch[one])] - host
+    transfer(listed, subgroup, at, kind, active, host, np.int64(4))
+    return np.int64(0)
 
 
 @hot
-def _global_anew(listed, subgroup, at, kind, active, x, size):
-    """The same for addresses that are not those of the remembered access."""
+def _check(listed, at, active, region):
+    """Checks lanes one after another, whose arrays may be several. region : of the first one"""
     state = opened(listed)
-    scratch, grain = state.scratch, _grain(state, size)
-    place, lane = np.int64(state.table[at, _PLACE]), lowest(active)
-    first = scratch[lane]
-    region = _region(state, place, first)
-    differ = np.int64(0)
-    for chunk in range(state.sizes[_LANES] >> 5):
-        where = np.int64(scratch.ctypes.data) + 256 * chunk
-        differ |= differing(where, first + (32 * chunk - lane) * size, size) << 32 * chunk
+    row = state.table[np.uint64(at)]
+    place, size = np.int64(row[_PLACE]), np.int64(row[_X]) >> o.BYTES & 63
     low, high = state.region_base[region], state.region_end[region] - size
-    least, most, one_region = first, first, True
     left = active
     while left != 0:
         one = lowest(left)
         left &= left - 1
-        where = scratch[one]
-        if where & grain - 1:
+        where = state.scratch[one]
+        if where & _grain(state, size) - 1:
             return _fail(state, MISALIGNED, one, where)
         if where < low or where > high:
             other = _region(state, place, where)
-            one_region = False
             if other < 0 or where + size > state.region_end[other]:
                 begun = region if where < high + size and where >= low else np.int64(-1)
                 return _beyond(state, place, begun, one, where)
             state.region_use[other] |= np.uint8(3)  # not told apart: values are needed
-        least, most = min(least, where), max(most, where)
-    _use(state, kind, x, region)
-    form = np.int64(1 if differ & active == 0 else 2 if is_same(state, active, first) else 0)
-    remembered = one_region and _is_worth(state.facts[place])
-    recorded = state.subgroups[subgroup, _RECORDS] != 0
-    if not recorded:
-        _uncounted(state, active)
-    if not recorded or state.hidden[region]:
-        state.facts[place, _GRANULES] = -1
-    else:
-        begin = state.counters[Counter.STAGED_GRANULES]
-        end = append(state, active, size, differ)
-        remembered = remembered and remember(state, place, first, begin, end)
-        close(state, subgroup, at, kind, active, region, end)
-    if remembered:
-        _remember(state, active, place, first)
-        facts = state.facts[place]
-        facts[_LEAST], facts[_MOST], facts[_FORM] = least - first, most - first + size, form
-    if x & _SKIPPED:
-        return np.int64(0)
-    host = state.region_host[region]
-    if one_region:
-        _move(listed, subgroup, at, kind, active, x, size, host, form)
-        return np.int64(0)
-    left = active
-    while left != 0:
-        one = lowest(left)
-        left &= left - 1
-        scratch[one] += state.region_host[_region(state, place, scratch[one])]
-    _transfer(listed, subgroup, at, kind, active, x, size, 4)
     return np.int64(0)
-
-
-@inner
-def _move(listed, subgroup, at, kind, active, x, size, host, form):
-    """Moves data between rows and an array. host : see State.region_host;  form : see Fact"""
-    state = opened(listed)
-    scratch, lanes = state.scratch, state.sizes[_LANES]
-    whole = active == (_ALL if lanes == 64 else np.int64(_WORD))
-    if size == 4 and whole and form == 1 and kind != ATOMIC:
-        scratch[0] += host
-        _copy(state, subgroup, at, kind)
-        return
-    if size >= 4 and kind == LOAD and (x & _ONE_LANE or (form == 2 and whole)):
-        row_bytes, from_ = state.sizes[_ROW_BYTES], scratch[lowest(active)] + host
-        for word in range(size >> 2):
-            value = peek32(from_ + 4 * word)
-            to = np.int64(state.rows[subgroup] + state.table[at, _D] + word * row_bytes)
-            for chunk in range(lanes >> 5):
-                fill_row(value, to + 128 * chunk)
-        return
-    for one in range(lanes):
-        scratch[one] += host
-    _transfer(listed, subgroup, at, kind, active, x, size, 4)
 
 
 @inner
@@ -377,7 +222,7 @@ def _region(state, place, address):
         return np.int64(hint)
     if state.stays[place]:
         return np.int64(-1)
-    low, high = np.int64(0), state.sizes[_N_REGION]
+    low, high = np.int64(0), state.sizes[Size.N_REGION]
     while low < high:
         middle = (low + high) >> 1
         if state.region_base[middle] <= address:
@@ -391,197 +236,15 @@ def _region(state, place, address):
     return found
 
 
-@inner
-def _copy(state, subgroup, at, kind):
-    """Moves neighbouring words of all lanes between a row and memory."""
-    row = np.int64(state.rows[subgroup] + state.table[at, _D if kind == LOAD else _C])
-    for chunk in range(state.sizes[_LANES] >> 5):
-        place, memory = row + 128 * chunk, np.int64(state.scratch[0] + 128 * chunk)
-        if kind == LOAD:
-            copy_row(memory, place)
-        else:
-            copy_row(place, memory)
-
-
 @hot
-def _transfer(listed, subgroup, at, kind, active, x, size, stride):
-    """Moves data between rows and the addresses in scratch. stride : bytes from a word of a lane to its next"""
-    state = opened(listed)
-    if kind == ATOMIC:
-        _atomic(listed, subgroup, at, active, x, size)
-        return
-    row_bytes = state.sizes[_ROW_BYTES]
-    row = np.int64(state.rows[subgroup] + state.table[at, _D if kind == LOAD else _C])
-    left = active
-    while left != 0:
-        lane = lowest(left)
-        left &= left - 1
-        where, here = state.scratch[lane], row + 4 * lane
-        if size < 4:
-            _small(kind, x, size, where, here)
-        elif kind == LOAD:
-            for word in range(size >> 2):
-                poke32(here + row_bytes * word, peek32(where + stride * word))
-        else:
-            for word in range(size >> 2):
-                poke32(where + stride * word, peek32(here + row_bytes * word))
-
-
-@inner
-def _small(kind, x, size, where, here):
-    """One or two bytes."""
-    if kind == STORE:
-        value = peek32(here) >> (16 if x & _HIGH else 0)
-        if size == 1:
-            poke8(where, value)
-        else:
-            poke16(where, value)
-        return
-    value = peek8(where) if size == 1 else peek16(where)
-    if x & _SIGN_EXTEND and value >> (8 * size - 1):
-        value -= 1 << 8 * size
-    if x & _HIGH:
-        value = peek32(here) & 0xFFFF | (value & 0xFFFF) << 16
-    elif x & _KEEP:
-        value = peek32(here) & 0xFFFF0000 | value & 0xFFFF
-    poke32(here, value)
-
-
-@hot
-def _atomic(listed, subgroup, at, active, x, size):
-    """The lanes one after another, in ascending order."""
-    state = opened(listed)
-    row_bytes, table = state.sizes[_ROW_BYTES], state.table
-    place, what = state.rows[subgroup], x >> _OPERATION & 15
-    left = active
-    while left != 0:
-        lane = lowest(left)
-        left &= left - 1
-        where, here = state.scratch[lane], place + 4 * lane
-        operand = peek32(here + table[at, _C])
-        wanted = peek32(here + table[at, _E])
-        if size == 8:
-            operand |= peek32(here + table[at, _C] + row_bytes) << 32
-            wanted |= peek32(here + table[at, _E] + row_bytes) << 32
-            old = peek64(where)
-            poke64(where, _updated(what, old, operand, wanted, x, 8))
-        elif size == 2:
-            old = peek16(where)
-            poke16(where, _updated(what, old, operand & 0xFFFF, wanted & 0xFFFF, x, 2))
-        else:
-            old = peek32(where)
-            poke32(where, _updated(what, old, operand, wanted, x, 4))
-        if not x & _NO_RESULT:
-            poke32(here + table[at, _D], old)
-            if size == 8:
-                poke32(here + table[at, _D] + row_bytes, old >> 32)
-
-
-@inner
-def _updated(what, old, operand, wanted, x, size):
-    """What an atomic operation leaves in memory; see ATOMIC_OPERATION."""
-    if what == o_EXCHANGE:
-        return operand
-    if what == o_COMPARE:
-        return operand if old == wanted else old
-    if x & _FLOATING:
-        return _updated_float(what, old, operand, x, size)
-    if what == o_ADD:
-        return old + operand
-    if what == o_SUBTRACT:
-        return old - operand
-    if what == o_AND:
-        return old & operand
-    if what == o_OR:
-        return old | operand
-    if what == o_XOR:
-        return old ^ operand
-    unsigned_old, unsigned_new = np.uint64(old), np.uint64(operand)
-    if what == o_INCREMENT:
-        return 0 if unsigned_old >= unsigned_new else old + 1
-    if what == o_DECREMENT:
-        return operand if old == 0 or unsigned_old > unsigned_new else old - 1
-    if what in (o_MIN_U, o_MAX_U):
-        smaller = unsigned_old < unsigned_new
-    else:
-        sign = np.int64(1) << (8 * size - 1)
-        smaller = old < operand if size == 8 else (old ^ sign) < (operand ^ sign)
-    keep = smaller == (what in (o_MIN_U, o_MIN_S))
-    return old if keep else operand
-
-
-o_ADD, o_SUBTRACT, o_AND, o_OR, o_XOR = (
-    o.ATOMIC_ADD,
-    o.ATOMIC_SUBTRACT,
-    o.ATOMIC_AND,
-    o.ATOMIC_OR,
-    o.ATOMIC_XOR,
-)
-o_EXCHANGE, o_COMPARE, o_INCREMENT, o_DECREMENT = (
-    o.ATOMIC_EXCHANGE,
-    o.ATOMIC_COMPARE,
-    o.ATOMIC_INCREMENT,
-    o.ATOMIC_DECREMENT,
-)
-o_MIN_U, o_MAX_U, o_MIN_S, o_MAX_S = (
-    o.ATOMIC_MIN_U,
-    o.ATOMIC_MAX_U,
-    o.ATOMIC_MIN_S,
-    o.ATOMIC_MAX_S,
-)
-
-
-@inner
-def _combined(what, a, b):
-    if what == o_ADD:
-        return a + b
-    if a != a:
-        return b
-    if b != b:
-        return a
-    return min(a, b) if what in (o_MIN_S, o_MIN_U) else max(a, b)
-
-
-@inner
-def _updated_float(what, old, operand, x, size):
-    if size == 8 and not x & _PACKED:
-        return bits_of_double(_combined(what, double_of(old), double_of(operand)))
-    if size == 4 and not x & (_PACKED | _BF16):
-        a, b = np.float64(float_of(old)), np.float64(float_of(operand))
-        return bits_of_float(np.float32(_combined(what, a, b)))
-    result = np.int64(0)
-    for k in range(size >> 1):
-        first, second = old >> 16 * k & 0xFFFF, operand >> 16 * k & 0xFFFF
-        if x & _BF16:
-            part = bfloat_bits(_combined(what, of_bfloat(first), of_bfloat(second)), 0)
-        else:
-            part = half_bits(_combined(what, of_half(first), of_half(second)), 0)
-        result |= np.int64(part) << 16 * k
-    return result
-
-
-@hot
-def _local(listed, at, active, size):
+def _local(listed, at, active):
     """Checks an access to the group's local memory, and counts what its bank conflicts add."""
     state = opened(listed)
-    scratch, n_bytes, host = state.scratch, len(state.local), np.int64(state.local.ctypes.data)
-    counts = state.local_counts[state.table[at, _Z] & 0xFFFFF]
-    place, lane = np.int64(state.table[at, _PLACE]), lowest(active)
-    first, facts = scratch[lane], state.facts[place]
-    phase = np.int64(3 if size <= 4 else 7 if size == 8 else 31)
-    counts[0] += 1
-    counts[1] += 1
-    # Where all addresses move by the same, so do the banks, and all are checked by their bounds.
-    if (
-        facts[_ACTIVE] == active
-        and facts[_PHASE] == first & phase
-        and _deviates(state, active, place, first) == 0
-        and first + facts[_LEAST] >= 0
-        and first + facts[_MOST] <= n_bytes
-    ):
-        counts[2] += facts[_CONFLICTS]
-    else:
-        grain, least, most = min(_grain(state, size), 4), first, first
+    scratch, n_bytes, row = state.scratch, len(state.local), state.table[np.uint64(at)]
+    lane, size = lowest(active), np.int64(row[_X]) >> o.BYTES & 63
+    grain, first = min(_grain(state, size), 4), scratch[lane]
+    least, most, bits = _bounds(state, active, first)
+    if first + least < 0 or first + most + size > n_bytes or bits & grain - 1:
         left = active
         while left != 0:
             one = lowest(left)
@@ -591,27 +254,20 @@ def _local(listed, at, active, size):
                 return _fail(state, OUT_OF_LOCAL, one, where)
             if where & grain - 1:
                 return _fail(state, MISALIGNED, one, where)
-            least, most = min(least, where), max(most, where)
-        passes = _passes(state, active, size, lane)
-        counts[2] += passes
-        _remember(state, active, place, first)
-        facts[_PHASE] = first & phase
-        facts[_LEAST], facts[_MOST], facts[_CONFLICTS] = least - first, most - first + size, passes
-    # Addresses of other lanes may be of other memories.
-    every = np.int64(state.table[at, _X]) & 7 == _LOCAL
-    for one in range(state.sizes[_LANES]):
-        if every or active >> one & 1:
-            scratch[one] += host
+    is_run = _is_run(state, active, first - lane * size, np.int64(size))
+    form = np.int64(1 if is_run else 2 if least == most == 0 else 0)
+    passes = _passes(state, active, size, form)
+    count_local(state, row, 1, passes)
+    remember(state, active, row, np.int64(0), least, most, size, form)
+    state.facts[np.int64(row[_PLACE]), Fact.CONFLICTS] = passes
     return np.int64(0)
 
 
 @inner
-def _passes(state, active, size, lane):
-    """Passes that bank conflicts add to an access."""
-    lanes, first = state.sizes[_LANES], state.scratch[lane]
-    if _is_run(state, active, first - lane * size, np.int64(size)) or (
-        size <= 4 and _is_run(state, active, first, np.int64(0))
-    ):
+def _passes(state, active, size, form):
+    """Passes that bank conflicts add to an access. form : see Fact"""
+    lanes = state.sizes[_LANES]
+    if form == 1 or (form == 2 and size <= 4):
         return np.int64(0)
     noted, word, in_bank = state.noted, state.word, state.in_bank
     for k in range(lanes):
@@ -627,7 +283,7 @@ def _passes(state, active, size, lane):
 def _private(listed, subgroup, at, kind, active, size):
     """Checks and records an access to the lanes' own memory, whose words lie lane by lane, then word by word."""
     state = opened(listed)
-    scratch, words, lanes = state.scratch, state.sizes[_PRIVATE_WORDS], state.sizes[_LANES]
+    scratch, words, lanes = state.scratch, state.sizes[Size.PRIVATE_WORDS], state.sizes[_LANES]
     left = active
     while left != 0:
         one = lowest(left)
@@ -637,7 +293,7 @@ def _private(listed, subgroup, at, kind, active, size):
             return _fail(state, OUT_OF_PRIVATE, one, where)
         if where & min(size, 4) - 1:
             return _fail(state, MISALIGNED, one, where)
-    if state.subgroups[subgroup, _RECORDS]:
+    if state.subgroups[subgroup, Warp.RECORDS]:
         record_private(state, subgroup, at, kind, active, size)
     left = active
     while left != 0:

@@ -253,7 +253,7 @@ SCALE_F64       d2 <- a2 b          | the same of doubles
 DIVISION_CHECK  D:d <- a b          | NVIDIA's FCHK: a / b needs the slow path: exponents that leave the range of the fast one
 DIVISION_SCALE_F32 d D:e <- a b c   | AMD's v_div_scale_f32: see the instruction set; a: src0, b: denominator, c: numerator
 DIVISION_SCALE_F64 d2 D:e <- a2 b2 c2 | AMD's v_div_scale_f64
-DIVISION_STEP_F32 d <- a b c m      | AMD's v_div_fmas_f32: a * b + c, where m times 2^64 if c is 2 or more, else 2^-64 (by its exponent)
+DIVISION_STEP_F32 d <- a b c m      | AMD's v_div_fmas_f32: a * b + c, where m times 2^64 if c is 2 or more, else 2^-64, rounded once
 DIVISION_STEP_F64 d2 <- a2 b2 c2 m  | AMD's v_div_fmas_f64: the same with 2^128
 DIVISION_FIX_F32 d <- a b c         | AMD's v_div_fixup_f32
 DIVISION_FIX_F64 d2 <- a2 b2 c2     | AMD's v_div_fixup_f64

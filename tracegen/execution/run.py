@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,16 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memsim.compile import compiled
 from memsim.trace import ArrayExtent
 from tracegen.execution.bases import bases
 from tracegen.execution.code import Code
-from tracegen.execution.interpreter import (
-    GRANULES_AN_ACCESS,
-    MOST_PATH,
-    prepared_number,
-    run_groups,
-)
+from tracegen.execution.columns import OF_ACCESSES, OF_GRANULES, grown, recording, staging
+from tracegen.execution.interpreter import prepared_number, run_groups
 from tracegen.execution.operations import (
     FLOATING,
     LOCAL,
@@ -34,6 +27,7 @@ from tracegen.execution.operations import (
     TRUE_MASK,
     MicroOperation,
 )
+from tracegen.execution.paths import MOST_PATH
 from tracegen.execution.state import (
     DONE,
     ENDLESS,
@@ -41,27 +35,20 @@ from tracegen.execution.state import (
     FULL,
     MOST_CHUNKS,
     MOST_LOADS,
-    MOST_PATTERN,
     N_BARRIERS,
     N_COUNTERS,
     N_FACTS,
     N_WARP,
     Chunk,
     Counter,
-    Recording,
     Size,
-    Stage,
     State,
     listed,
 )
 
-BATCH = 4
+BATCH = 8
 """Sub-groups that run together, so that an operation is decoded once for them; the rows of more do not stay in the first cache."""
-FIRST_ACCESSES, FIRST_GRANULES, FIRST_ROWS = 1 << 20, 1 << 22, 1 << 12
-"""Of buffers that are not touched before they are written, so that memory is taken page by page."""
 MEMORY_BYTES = 1 << 30
-_LARGEST_COLUMNS = 4
-"""All columns together are at most as large as so many of the largest, one of them while it is moved."""
 STEPS_BETWEEN = 1 << 24
 """Blocks until the interpreter returns: a second or less, so that a run can be interrupted and tell how far it is."""
 EVERYTHING = 1 << 62
@@ -222,8 +209,7 @@ class Execution:
         if slots is None:
             slots = np.zeros(len(groups), np.int64)
         everything = np.tile(np.array([0, EVERYTHING], np.int64), (len(groups), 1))
-        out = _recording(n_subgroup, record, memory_bytes)._replace(
-            progress=np.zeros(n_subgroup, np.int64),
+        out = recording(n_subgroup, record, memory_bytes)._replace(
             runs=np.zeros(max(len(self.places), 1), np.int64),
             windows=everything if windows is None else np.ascontiguousarray(windows, np.int64),
         )
@@ -259,7 +245,7 @@ class Execution:
             if status == FAULT:
                 raise self._fault(state)
             if status == FULL:
-                state = _grown(state, memory_bytes)
+                state = grown(state, memory_bytes)
                 self.state = self.state._replace(stage=state.stage)
                 continue
             state.counters[Counter.STEPS_LEFT] = steps
@@ -399,11 +385,7 @@ class Execution:
             who=np.zeros(MOST_CHUNKS, np.int64),
             chunks=np.zeros((len(Chunk), MOST_CHUNKS), np.int64),
             facts=np.zeros((n_place, N_FACTS), np.int64),
-            pattern=np.zeros((n_place, 64), np.int64),
-            pattern_granule=np.zeros(n_place * MOST_PATTERN, np.int64),
-            pattern_mask=np.zeros(n_place * MOST_PATTERN, np.uint32),
-            pattern_groups=np.zeros(n_place * MOST_PATTERN, np.uint8),
-            pattern_hits=np.zeros(n_place * MOST_PATTERN, np.uint8),
+            pattern=np.zeros((n_place, 64), np.int32),
             row_keys=np.zeros(1, np.int64),
             row_values=np.zeros(1, np.int32),
             scratch=np.zeros(64, np.int64),
@@ -414,9 +396,9 @@ class Execution:
             word=np.zeros(32, np.int64),
             in_bank=np.zeros(32, np.int64),
             keys=np.zeros(64, np.int32),
-            ranks=np.zeros(64, np.int32),
+            spread=np.zeros(3, np.int64),
             sizes=sizes,
-            stage=_staging(),
+            stage=staging(),
             out=None,
         )
 
@@ -505,129 +487,11 @@ def _is_ordered(code: Code) -> bool:
     return bool(np.any((flags & NO_RESULT == 0) | (flags & FLOATING != 0)))
 
 
-def _staging() -> Stage:
-    n_access, n_granule = 1 << 10, 1 << 14
-    return Stage(
-        access=np.empty(n_access, np.int32),
-        waits=np.empty(n_access, np.int32),
-        lanes=np.empty(n_access, np.uint8),
-        granule_end=np.empty(n_access, np.int64),
-        work=np.empty(n_access, np.int32),
-        whose=np.empty(n_access, np.int32),
-        granule=np.empty(n_granule, np.int64),
-        byte_mask=np.empty(n_granule, np.uint32),
-        lane_groups=np.empty(n_granule, np.uint8),
-        lane_hits=np.empty(n_granule, np.uint8),
-    )
-
-
-def _recording(n_subgroup: int, record: bool, memory_bytes: int) -> Recording:
-    n_access, n_granule = (FIRST_ACCESSES, FIRST_GRANULES) if record else (16, 1024)
-    return Recording(
-        access=_room(n_access, np.int32, memory_bytes),
-        waits=_room(n_access, np.int32, memory_bytes),
-        lanes=_room(n_access, np.uint8, memory_bytes),
-        granule_end=_room(n_access, np.int64, memory_bytes),
-        work=_room(n_access, np.int32, memory_bytes),
-        granule=_room(n_granule, np.int64, memory_bytes),
-        byte_mask=_room(n_granule, np.uint32, memory_bytes),
-        lane_groups=_room(n_granule, np.uint8, memory_bytes),
-        lane_hits=_room(n_granule, np.uint8, memory_bytes),
-        row_end=np.zeros(FIRST_ROWS, np.int64),
-        row_segment=np.zeros(1 << 14, np.int32),
-        row_count=np.zeros(1 << 14, np.int32),
-        subgroup_accesses=np.zeros(n_subgroup, np.int64),
-        tail=np.zeros(n_subgroup, np.int32),
-        progress=np.zeros(0, np.int64),
-        runs=np.zeros(0, np.int64),
-        windows=np.zeros((0, 2), np.int64),
-    )
-
-
-def _room(length: int, dtype: Any, memory_bytes: int) -> npt.NDArray[Any]:
-    """An empty column: in memory, or, where the columns together would need more, in a file that ends with it."""
-    size = length * np.dtype(dtype).itemsize
-    if _LARGEST_COLUMNS * size <= memory_bytes:
-        return np.empty(length, dtype)
-    # A map stays valid when its file is closed.
-    with tempfile.TemporaryFile(prefix="memsim-trace-") as file:
-        os.ftruncate(file.fileno(), size)
-        return np.asarray(np.memmap(file, dtype, "r+", shape=(length,)))
-
-
-def _grown(state: State, memory_bytes: int) -> State:
-    """The state with larger buffers, four times as long where they are half full, in files beyond memory_bytes."""
-    counters = state.counters
-    staged, granules = int(counters[Counter.STAGED]), int(counters[Counter.STAGED_GRANULES])
-    done, done_granules = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
-    ends = 2 * (int(state.sizes[Size.BATCH]) + 2)
-    stage = _longer(
-        state.stage,
-        memory_bytes,
-        access=(staged, staged + ends),
-        granule=(granules, granules + ends * GRANULES_AN_ACCESS),
-    )
-    out = _longer(
-        state.out,
-        memory_bytes,
-        access=(done, done + staged),
-        granule=(done_granules, done_granules + granules),
-        row_end=(int(counters[Counter.N_ROW]), 0),
-        row_segment=(int(counters[Counter.N_ROW_ENTRY]), 2 * ends * len(state.segment_count)),
-    )
-    state = state._replace(stage=stage, out=out)
-    if 2 * len(out.row_end) > len(state.row_keys):
-        n = 2 * len(out.row_end)
-        keys, values = np.zeros(n, np.int64), np.zeros(n, np.int32)
-        _rehash(state.row_keys, state.row_values, keys, values)
-        state = state._replace(row_keys=keys, row_values=values)
-    return state
-
-
-_ALIKE = {
-    "access": ("access", "waits", "lanes", "granule_end", "work", "whose"),
-    "granule": ("granule", "byte_mask", "lane_groups", "lane_hits"),
-    "row_end": ("row_end",),
-    "row_segment": ("row_segment", "row_count"),
-}
-
-
-def _longer(columns: Any, memory_bytes: int, **filled: tuple[int, int]) -> Any:
-    """Columns with room. filled : by the first of columns that grow together, what is used, and what must fit at least"""
-    changed = {}
-    for first, (used, least) in filled.items():
-        length = len(getattr(columns, first))
-        if 2 * used < length and 2 * least < length:
-            continue
-        for name in _ALIKE[first]:
-            if hasattr(columns, name):
-                column = getattr(columns, name)
-                changed[name] = _room(max(4 * length, 4 * least), column.dtype, memory_bytes)
-                changed[name][:used] = column[:used]
-    return columns._replace(**changed)
-
-
-@compiled
-def _rehash(old_keys, old_values, keys, values):  # type: ignore[no-untyped-def]
-    for k in range(len(old_keys)):
-        if old_keys[k] != 0:
-            slot = np.int64(np.uint64(old_keys[k]) >> np.uint64(40)) & len(keys) - 1
-            while keys[slot] != 0:
-                slot = slot + 1 & len(keys) - 1
-            keys[slot], values[slot] = old_keys[k], old_values[k]
-
-
 def _recorded(state: State, seconds: float) -> Recorded:
     out, counters = state.out, state.counters
     n_access, n_granule = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
-    rows = {
-        name: getattr(out, name)[:n_access]
-        for name in ("access", "waits", "lanes", "granule_end", "work")
-    }
-    rows |= {
-        name: getattr(out, name)[:n_granule]
-        for name in ("granule", "byte_mask", "lane_groups", "lane_hits")
-    }
+    rows = {name: getattr(out, name)[:n_access] for name in OF_ACCESSES}
+    rows |= {name: getattr(out, name)[:n_granule] for name in OF_GRANULES}
     n_row = int(counters[Counter.N_ROW])
     n_entry = int(counters[Counter.N_ROW_ENTRY])
     return Recorded(

@@ -312,9 +312,11 @@ def _lane(which, a, b, c, a2, b2, c2, m, x, y):
     if which == DIVISION_STEP_F32:
         return _rounded_step(a, b, c, m)
     if which == DIVISION_STEP_F64:
-        value = fused(double_of(a2), double_of(b2), double_of(c2))
-        back = 2.0**128 if c2 >> 52 & 2047 > 1023 else 2.0**-128
-        return bits_of_double(value * back if m else value)
+        if not m:
+            return bits_of_double(fused(double_of(a2), double_of(b2), double_of(c2)))
+        return bits_of_double(
+            _scaled_step(double_of(a2), double_of(b2), double_of(c2), c2 >> 52 & 2047 > 1023)
+        )
     if which == DIVISION_FIX_F32:
         value = _fixed_up(
             np.float64(float_of(a)), np.float64(float_of(b)), np.float64(float_of(c)), False
@@ -343,9 +345,29 @@ def _rounded_step(a, b, c, m):
     product = np.float64(float_of(a)) * np.float64(float_of(b))
     third = np.float64(float_of(c))
     total = product + third
-    value = np.float32(_sticky(total, _exact_error(product, third, total)))
-    back = np.float32(2.0**64) if c >> 23 & 255 > 127 else np.float32(2.0**-64)
-    return bits_of_float(value * back if m else value)
+    value = _sticky(total, _exact_error(product, third, total))
+    if m:
+        value *= 2.0**64 if c >> 23 & 255 > 127 else 2.0**-64
+    return bits_of_float(np.float32(value))
+
+
+@inner
+def _scaled_step(a, b, c, up):
+    """a * b + c times 2^128 or 2^-128, rounded once."""
+    value, half = fused(a, b, c), 2.0**-947
+    if up:
+        return value * 2.0**128
+    if (
+        math.isinf(value) and math.isfinite(a) and math.isfinite(b)
+    ):  # c is too small to matter but for its sign
+        large, small = (a, b) if abs(a) > abs(b) else (b, a)
+        return fused(large * 2.0**-128, small, c)
+    result = value * 2.0**-128
+    if abs(value - result * 2.0**128) == half:  # between two numbers, if the sum is exact
+        below = fused_towards(a, b, c, 1)
+        if below != fused_towards(a, b, c, 2):
+            result = (value + (half if value == below else -half)) * 2.0**-128
+    return result
 
 
 @inner

@@ -7,12 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba.core import types
 
 from memsim.compile import inner
-from tracegen.execution.words import i32, i32_rows, i64, i64_rows, u8, u32, u32_rows
+from tracegen.execution.listed import Listed, opening
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
+U32 = npt.NDArray[np.uint32]
+U8 = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
+I64Rows = npt.NDArray[np.int64]
+I32Rows = npt.NDArray[np.int32]
+U32Rows = npt.NDArray[np.uint32]
+"""Names tell compiled code how many axes an array has."""
 
 
 class Counter(IntEnum):
@@ -37,10 +45,11 @@ class Counter(IntEnum):
     """Micro-operations."""
     LANE_ACCESSES = 11
     STAGED_GRANULES = 12
-    RUNNING_SUBGROUPS = 13
-    """Of the batch, those that execute the same micro-operation."""
+    """Granules of the stage; those of remembered accesses stay there when the group has ended."""
+    GROUP_GRANULES = 13
+    """That the accesses of the group that runs have."""
     PC = 14
-    """The next one of these, and the lowest at which others of the batch, or other lanes of these, wait."""
+    """The next micro-operation of the sub-groups that run, and the lowest at which others of the batch, or other lanes, wait."""
     LIMIT = 20
     FAULT = 15
     FAULT_INSTRUCTION = 16
@@ -88,14 +97,13 @@ class Warp(IntEnum):
     PATH_LENGTH = 14
     PATH_HASH = 15
     N_TOUCHED = 16
-    N_GRANULE = 17
-    ALL_WAIT = 18
+    ALL_WAIT = 17
     """Whether all its lanes wait at a barrier."""
-    PROGRESS = 19
+    PROGRESS = 18
     """Accesses, or barriers (Size.BY_BARRIERS), so far; known where there are windows."""
-    RECORDS = 20
+    RECORDS = 19
     """Whether it is recorded."""
-    EDGE = 21
+    EDGE = 20
     """The progress at which that changes, -1 where it has passed the end of its window."""
 
 
@@ -117,16 +125,17 @@ class Chunk(IntEnum):
 
 
 class Fact(IntEnum):
-    """Places in a row of State.facts: the access that an instruction made last, if its lanes' addresses were those of State.pattern
-    plus the address of the first active one; see memory."""
+    """Places in a row of State.facts: an access that an instruction made, whose lanes' addresses are those of State.pattern plus
+    the address of the first active one; see repeats."""
 
     ACTIVE = 0
+    """The active lanes, 0 where nothing is remembered."""
     PHASE = 1
-    """The first address modulo 32."""
+    """The first address modulo 32, or a smaller power of two."""
     LOW = 2
     """Bounds of all bytes, from the first address on."""
     HIGH = 3
-    GRANULES = 4
+    REGION = 4
     FORM = 5
     """1 for neighbouring elements, 2 for the same one."""
     MISSES = 6
@@ -134,18 +143,36 @@ class Fact(IntEnum):
     """The hash of the path before, and its row of work."""
     ROW = 8
     CONFLICTS = 9
+    FIRST = 10
+    """The first address, and the places of its granules in the stage, BEGIN -1 where they are not there."""
+    BEGIN = 11
+    END = 12
 
 
-N_FACTS = 10
-MOST_PATTERN = 64
-"""Granules of a pattern that is remembered."""
+class Staged(IntEnum):
+    """Columns of Stage.rows: an access. Its granules are those of the stage from BEGIN to END, plus SHIFT; WHOSE sub-group of the group
+    it is."""
+
+    ACCESS = 0
+    WAITS = 1
+    LANES = 2
+    WORK = 3
+    WHOSE = 4
+    BEGIN = 5
+    END = 6
+    SHIFT = 7
+
+
+N_FACTS, N_STAGED = 16, len(Staged)
+MOST_STAGED = 1 << 13
+"""Granules that a group leaves in the stage for the next ones."""
 MOST_LOADS = 64
 """Loads that AMD's counters can tell apart."""
 N_BARRIERS = 16
 
 (
-    DONE, FULL, PAUSED, FAULT,
-) = range(4)  # fmt: skip
+    DONE, FULL, PAUSED, FAULT, GO_ON,
+) = range(5)  # fmt: skip
 """Why the interpreter returned: all groups have ended; a buffer must grow; STEPS_LEFT have passed; see Counter.FAULT."""
 (
     OUT_OF_BOUNDS, MISALIGNED, OUT_OF_LOCAL, OUT_OF_PRIVATE, TRAPPED, ASSERTED, UNKNOWN, NO_PLACE, STUCK_LANES, STUCK_BARRIER,
@@ -155,18 +182,17 @@ N_BARRIERS = 16
 
 
 class Stage(NamedTuple):
-    """Growing columns of what the group that runs accessed, in the order in which it did. whose : sub-group of the group"""
+    """Growing columns of what the group that runs accessed, in the order in which it did, see Staged, and of granules.
 
-    access: I32
-    waits: I32
-    lanes: npt.NDArray[np.uint8]
-    granule_end: I64
-    work: I32
-    whose: I32
+    order : room for the accesses' numbers, one sub-group after another
+    """
+
+    rows: I64
+    order: I32
     granule: I64
-    byte_mask: npt.NDArray[np.uint32]
-    lane_groups: npt.NDArray[np.uint8]
-    lane_hits: npt.NDArray[np.uint8]
+    byte_mask: U32
+    lane_groups: U8
+    lane_hits: U8
 
 
 class Recording(NamedTuple):
@@ -174,13 +200,13 @@ class Recording(NamedTuple):
 
     access: I32
     waits: I32
-    lanes: npt.NDArray[np.uint8]
+    lanes: U8
     granule_end: I64
     work: I32
     granule: I64
-    byte_mask: npt.NDArray[np.uint32]
-    lane_groups: npt.NDArray[np.uint8]
-    lane_hits: npt.NDArray[np.uint8]
+    byte_mask: U32
+    lane_groups: U8
+    lane_hits: U8
     row_end: I64
     row_segment: I32
     row_count: I32
@@ -188,7 +214,7 @@ class Recording(NamedTuple):
     tail: I32
     progress: I64
     runs: I64
-    windows: I64
+    windows: I64Rows
 
 
 class State(NamedTuple):
@@ -206,30 +232,30 @@ class State(NamedTuple):
     segment_count : executions of each segment;  local_counts : (n_instruction, 3)
     path, touched, pending : (n_subgroup, ...) the latest segments since a sub-group's last access, and the counts of those before
     who : sub-groups that run together;  chunks : (see Chunk, MOST_CHUNKS)
-    facts, pattern : (n_place, ...), see Fact;  pattern_granule and so on : (n_place * MOST_PATTERN,)
+    facts, pattern : (n_place, ...), see Fact
     """
 
     counters: I64
-    table: I32
+    table: I32Rows
     rows: I64
-    masks: I64
-    subgroups: I64
-    lane_pc: I32
-    lane_waits: I64
-    slots: I32
-    loads: I32
-    copies: I32
+    masks: I64Rows
+    subgroups: I64Rows
+    lane_pc: I32Rows
+    lane_waits: I64Rows
+    slots: I32Rows
+    loads: I32Rows
+    copies: I32Rows
     places: I32
     region_base: I64
     region_end: I64
     region_host: I64
-    hidden: npt.NDArray[np.bool_]
-    region_use: npt.NDArray[np.uint8]
+    hidden: Flags
+    region_use: U8
     hints: I32
-    stays: npt.NDArray[np.bool_]
+    stays: Flags
     banks: I64
     bank_bytes: I64
-    local: npt.NDArray[np.uint8]
+    local: U8
     private_at: I64
     groups: I64
     group_slots: I64
@@ -238,31 +264,27 @@ class State(NamedTuple):
     initial: I64
     barrier_arrived: I64
     barrier_needed: I64
-    barrier_votes: I64
+    barrier_votes: I64Rows
     segment_count: I64
-    local_counts: I64
-    path: I32
-    touched: I32
-    pending: I64
+    local_counts: I64Rows
+    path: I32Rows
+    touched: I32Rows
+    pending: I64Rows
     who: I64
-    chunks: I64
-    facts: I64
-    pattern: I64
-    pattern_granule: I64
-    pattern_mask: npt.NDArray[np.uint32]
-    pattern_groups: npt.NDArray[np.uint8]
-    pattern_hits: npt.NDArray[np.uint8]
+    chunks: I64Rows
+    facts: I64Rows
+    pattern: I32Rows
     row_keys: I64
     row_values: I32
     scratch: I64
     requested: I64
-    lane_lists: I64
+    lane_lists: I64Rows
     listed_addresses: I64
-    noted: npt.NDArray[np.uint32]
+    noted: U32Rows
     word: I64
     in_bank: I64
     keys: I32
-    ranks: I32
+    spread: I64
     sizes: I64
     stage: Any
     out: Any
@@ -294,103 +316,53 @@ class Size(IntEnum):
     """Whether progress is barriers."""
 
 
-@inner
-def opened(table):  # type: ignore[no-untyped-def]
-    """The State whose arrays a table lists. What a function does not use of it costs nothing, and functions that
-    take the table alone are called in a nanosecond: to hand over sixty arrays took a hundred."""
-    stage = Stage(
-        i32(table, 55),  # access
-        i32(table, 56),  # waits
-        u8(table, 57),  # lanes
-        i64(table, 58),  # granule_end
-        i32(table, 59),  # work
-        i32(table, 60),  # whose
-        i64(table, 61),  # granule
-        u32(table, 62),  # byte_mask
-        u8(table, 63),  # lane_groups
-        u8(table, 64),  # lane_hits
+_KINDS = {
+    "I64": types.Array(types.int64, 1, "C"),
+    "I64Rows": types.Array(types.int64, 2, "C"),
+    "I32": types.Array(types.int32, 1, "C"),
+    "I32Rows": types.Array(types.int32, 2, "C"),
+    "U32": types.Array(types.uint32, 1, "C"),
+    "U32Rows": types.Array(types.uint32, 2, "C"),
+    "U8": types.Array(types.uint8, 1, "C"),
+    "Flags": types.Array(types.uint8, 1, "C"),
+}
+
+
+def _attributes(arrays: type, first: int) -> dict[str, tuple[int, Any]]:
+    kinds = {name: kind.__forward_arg__ for name, kind in arrays.__annotations__.items()}
+    kept = ((name, kind) for name, kind in kinds.items() if kind != "Any")
+    return {name: (first + k, _KINDS[kind]) for k, (name, kind) in enumerate(kept)}
+
+
+_ARRAYS = _attributes(State, 0)
+_STAGE = len(_ARRAYS)
+_OUT = _STAGE + len(Stage._fields)
+opened = opening(
+    Listed(
+        "State",
+        {
+            **_ARRAYS,
+            "stage": (_STAGE, Listed("Stage", _attributes(Stage, 0))),
+            "out": (_OUT, Listed("Recording", _attributes(Recording, 0))),
+        },
     )
-    out = Recording(
-        i32(table, 65),  # access
-        i32(table, 66),  # waits
-        u8(table, 67),  # lanes
-        i64(table, 68),  # granule_end
-        i32(table, 69),  # work
-        i64(table, 70),  # granule
-        u32(table, 71),  # byte_mask
-        u8(table, 72),  # lane_groups
-        u8(table, 73),  # lane_hits
-        i64(table, 74),  # row_end
-        i32(table, 75),  # row_segment
-        i32(table, 76),  # row_count
-        i64(table, 77),  # subgroup_accesses
-        i32(table, 78),  # tail
-        i64(table, 79),  # progress
-        i64(table, 80),  # runs
-        i64_rows(table, 81),  # windows
-    )
-    return State(
-        i64(table, 0),  # counters
-        i32_rows(table, 1),  # table
-        i64(table, 2),  # rows
-        i64_rows(table, 3),  # masks
-        i64_rows(table, 4),  # subgroups
-        i32_rows(table, 5),  # lane_pc
-        i64_rows(table, 6),  # lane_waits
-        i32_rows(table, 7),  # slots
-        i32_rows(table, 8),  # loads
-        i32_rows(table, 9),  # copies
-        i32(table, 10),  # places
-        i64(table, 11),  # region_base
-        i64(table, 12),  # region_end
-        i64(table, 13),  # region_host
-        u8(table, 14),  # hidden
-        u8(table, 15),  # region_use
-        i32(table, 16),  # hints
-        u8(table, 17),  # stays
-        i64(table, 18),  # banks
-        i64(table, 19),  # bank_bytes
-        u8(table, 20),  # local
-        i64(table, 21),  # private_at
-        i64(table, 22),  # groups
-        i64(table, 23),  # group_slots
-        i64(table, 24),  # grid
-        i64(table, 25),  # group_rows
-        i64(table, 26),  # initial
-        i64(table, 27),  # barrier_arrived
-        i64(table, 28),  # barrier_needed
-        i64_rows(table, 29),  # barrier_votes
-        i64(table, 30),  # segment_count
-        i64_rows(table, 31),  # local_counts
-        i32_rows(table, 32),  # path
-        i32_rows(table, 33),  # touched
-        i64_rows(table, 34),  # pending
-        i64(table, 35),  # who
-        i64_rows(table, 36),  # chunks
-        i64_rows(table, 37),  # facts
-        i64_rows(table, 38),  # pattern
-        i64(table, 39),  # pattern_granule
-        u32(table, 40),  # pattern_mask
-        u8(table, 41),  # pattern_groups
-        u8(table, 42),  # pattern_hits
-        i64(table, 43),  # row_keys
-        i32(table, 44),  # row_values
-        i64(table, 45),  # scratch
-        i64(table, 46),  # requested
-        i64_rows(table, 47),  # lane_lists
-        i64(table, 48),  # listed_addresses
-        u32_rows(table, 49),  # noted
-        i64(table, 50),  # word
-        i64(table, 51),  # in_bank
-        i32(table, 52),  # keys
-        i32(table, 53),  # ranks
-        i64(table, 54),  # sizes
-        stage,
-        out,
-    )
+)
+"""In compiled code the State whose arrays a table lists."""
 
 
 def listed(state: State) -> I64:
     """The table of a state's arrays: address, length and columns of each, in the order of the fields."""
     arrays = [*state[:-2], *state.stage, *state.out]
     return np.array([(one.ctypes.data, *one.shape, 1)[:3] for one in arrays], np.int64).reshape(-1)
+
+
+@inner
+def source_mask(masks, number):  # type: ignore[no-untyped-def]
+    """A source mask: its number twice, plus 1 where it is negated."""
+    value = masks[number >> 1]
+    return ~value if number & 1 else value
+
+
+@inner
+def put_mask(masks, number, active, value):  # type: ignore[no-untyped-def]
+    masks[number] = masks[number] & ~active | value & active

@@ -8,7 +8,6 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
-from numba.np import arrayobj
 
 _I64 = ir.IntType(64)
 
@@ -120,42 +119,3 @@ lowest: Any = _scalar(types.int64, types.int64, _counting("cttz", True))
 """The number of the lowest bit that is set, 64 where none is."""
 leading: Any = _scalar(types.int64, types.int64, _counting("ctlz", True))
 """Zeros above the highest bit of 64 that is set."""
-
-
-def _view(kind: Any, n_axes: int) -> Any:
-    """An array over memory that belongs to somebody else."""
-    array_type = types.Array(kind, n_axes, "C")
-
-    def view(typing_context: Any, table: Any, k: Any) -> Any:
-        def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            numbers = context.make_array(signature.args[0])(context, builder, values[0])
-            first = builder.mul(values[1], _I64(3))
-
-            def number(j: int) -> Any:
-                return builder.load(builder.gep(numbers.data, [builder.add(first, _I64(j))]))
-
-            array = context.make_array(array_type)(context, builder)
-            size = context.get_abi_sizeof(context.get_data_type(kind))
-            strides = [_I64(size)]
-            if n_axes == 2:
-                strides.insert(0, builder.mul(number(2), _I64(size)))
-            arrayobj.populate_array(
-                array,
-                data=builder.inttoptr(number(0), array.data.type),
-                shape=[number(j) for j in range(1, n_axes + 1)],
-                strides=strides,
-                itemsize=size,
-                meminfo=None,
-            )
-            return array._getvalue()
-
-        return array_type(types.Array(types.int64, 1, "C"), types.int64), emit
-
-    return intrinsic(view)
-
-
-i64, i64_rows = _view(types.int64, 1), _view(types.int64, 2)
-i32, i32_rows = _view(types.int32, 1), _view(types.int32, 2)
-u32, u32_rows = _view(types.uint32, 1), _view(types.uint32, 2)
-u8 = _view(types.uint8, 1)
-"""(table, k) -> the array, of one or two axes, whose address and extents are the k-th three numbers of a table."""

@@ -1,0 +1,105 @@
+"""Barriers of groups."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memsim.compile import hot, inner
+from tracegen.execution.granules import stage, staged
+from tracegen.execution.paths import close_path
+from tracegen.execution.state import (
+    N_BARRIERS,
+    Counter,
+    Size,
+    Staged,
+    Warp,
+    opened,
+    put_mask,
+    source_mask,
+)
+from tracegen.execution.words import lowest, ones, peek32, poke32, poke64
+
+D, E, A, B, C, M, N, X, Y = range(2, 11)
+"""Columns of the interpreter's table."""
+_ALL = np.int64(-1)
+BARRIER_ACCESS = -1
+
+
+@hot
+def arrive(listed, subgroup, active, at):
+    """Lanes come to a barrier, or only say that they do."""
+    state = opened(listed)
+    row = state.table[at]
+    warp, place = state.subgroups[subgroup], state.rows[subgroup]
+    number, needed = np.int64(0), np.int64(0)
+    if row[Y]:
+        lane = lowest(active)
+        number = peek32(place + row[B] + 4 * lane) & 15
+        needed = peek32(place + row[A] + 4 * lane)
+    state.barrier_arrived[number] += (ones(active) + 31) // 32 * 32 if needed else ones(active)
+    state.barrier_needed[number] = needed
+    votes = source_mask(state.masks[subgroup], row[M]) & active
+    state.barrier_votes[0, number] += ones(votes)
+    state.barrier_votes[1, number] += ones(active & ~votes)
+    if row[X] & 1:
+        return
+    warp[Warp.AT_BARRIER] |= active
+    warp[Warp.BARRIER] = number + 1
+    warp[Warp.RESULT] = at
+
+
+@hot
+def open_barriers(listed):
+    """Lets sub-groups go on whose barrier all have reached that it needs; whether any was."""
+    state = opened(listed)
+    some = False
+    n = state.sizes[Size.N_SUBGROUP]
+    for number in range(N_BARRIERS):
+        waiting, living = np.int64(0), np.int64(0)
+        for subgroup in range(n):
+            warp = state.subgroups[subgroup]
+            waiting += warp[Warp.BARRIER] == number + 1
+            living += warp[Warp.ENDED] == 0
+        needed = state.barrier_needed[number]
+        come = state.barrier_arrived[number] >= needed if needed else waiting == living
+        if waiting and come:
+            _open(state, number)
+            some = True
+    return some
+
+
+@inner
+def _open(state, number):
+    for subgroup in range(state.sizes[Size.N_SUBGROUP]):
+        warp = state.subgroups[subgroup]
+        if warp[Warp.BARRIER] != number + 1:
+            continue
+        row, lanes = state.table[warp[Warp.RESULT]], warp[Warp.AT_BARRIER]
+        how = row[X] >> 1 & 3
+        if how == 1:
+            left = lanes
+            while left != 0:
+                poke32(
+                    state.rows[subgroup] + row[D] + 4 * lowest(left), state.barrier_votes[0, number]
+                )
+                left &= left - 1
+        elif how:
+            holds = (
+                state.barrier_votes[1, number] == 0
+                if how == 2
+                else state.barrier_votes[0, number] > 0
+            )
+            put_mask(state.masks[subgroup], row[E], lanes, _ALL if holds else np.int64(0))
+        warp[Warp.AT_BARRIER] = warp[Warp.BARRIER] = warp[Warp.ALL_WAIT] = 0
+        warp[Warp.ACTIVE] = 0  # who goes on is to be chosen
+    state.barrier_arrived[number] = 0
+    state.barrier_votes[0, number] = state.barrier_votes[1, number] = 0
+
+
+@hot
+def record_barrier(listed, subgroup):
+    """A barrier is an access without lanes."""
+    state = opened(listed)
+    n, end = state.counters[Counter.STAGED], state.counters[Counter.STAGED_GRANULES]
+    stage(state, subgroup, BARRIER_ACCESS, np.int64(0), end, end, np.int64(0))
+    poke64(staged(state, n) + 8 * Staged.WORK, close_path(listed, subgroup))

@@ -1,0 +1,182 @@
+"""Groups begin and end; what they accessed is recorded when they have ended."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memsim.compile import hot, inner
+from tracegen.execution.address_lanes import copy_granules
+from tracegen.execution.barriers import open_barriers
+from tracegen.execution.granules import staged
+from tracegen.execution.paths import close_path
+from tracegen.execution.state import (
+    DONE,
+    FAULT,
+    FULL,
+    GO_ON,
+    MOST_STAGED,
+    STUCK_BARRIER,
+    Counter,
+    Fact,
+    Size,
+    Staged,
+    Warp,
+    opened,
+)
+from tracegen.execution.words import peek64, poke64
+
+_NEVER = 1 << 31
+_ALL = np.int64(-1)
+GRANULES_AN_ACCESS = 64 * 5
+"""More than any access has: 64 lanes of 16 bytes, or words of private memory."""
+
+
+@inner
+def has_room(state):
+    """Whether accesses of a batch, and the ends of its sub-groups behind them, can be recorded."""
+    counters, out, stage = state.counters, state.out, state.stage
+    ends = state.sizes[Size.BATCH] + 2
+    return (
+        counters[Counter.STAGED] + 2 * ends < len(stage.order)
+        and counters[Counter.STAGED_GRANULES] + ends * GRANULES_AN_ACCESS <= len(stage.granule)
+        and counters[Counter.N_ROW] + 2 * ends < len(out.row_end)
+        and counters[Counter.N_ROW_ENTRY] + 2 * ends * len(state.segment_count)
+        < len(out.row_segment)
+    )
+
+
+@hot
+def begin_group(listed):
+    """Gives every sub-group of the next group its first state."""
+    state = opened(listed)
+    sizes, counters = state.sizes, state.counters
+    group = state.groups[counters[Counter.POSITION]]
+    n, width = sizes[Size.N_SUBGROUP], sizes[Size.WIDTH]
+    x, y = group % state.grid[0], group // state.grid[0]
+    at = (x, y % state.grid[1], y // state.grid[1])
+    state.masks[:] = 0
+    state.local[:] = 0
+    state.slots[:] = -1
+    state.barrier_arrived[:] = 0
+    state.barrier_votes[:] = 0
+    whole = _ALL if width == 64 else (np.int64(1) << width) - 1
+    for subgroup in range(n):
+        warp = state.subgroups[subgroup]
+        warp[:] = 0
+        last = subgroup == n - 1 and sizes[Size.LAST_LANES] < width
+        own = (np.int64(1) << sizes[Size.LAST_LANES]) - 1 if last else whole
+        live = whole if sizes[Size.UNIFORM] else own
+        warp[Warp.ACTIVE] = warp[Warp.LIVE] = live
+        warp[Warp.SETTLED], warp[Warp.LIMIT] = -1, _NEVER
+        begin, end = state.out.windows[counters[Counter.POSITION]]
+        warp[Warp.RECORDS] = sizes[Size.RECORD] if begin <= 0 else 0
+        warp[Warp.EDGE] = end if begin <= 0 else begin
+        state.masks[subgroup, 0] = -1
+        for k in range(len(state.initial)):
+            state.masks[subgroup, state.initial[k]] = own
+        for axis in range(3):
+            if state.group_rows[axis] >= 0:
+                row = state.rows[subgroup] + state.group_rows[axis]
+                both = at[axis] | at[axis] << 32
+                for pair in range(sizes[Size.LANES] >> 1):
+                    poke64(row + 8 * pair, both)
+    counters[Counter.SUBGROUP] = counters[Counter.STAGED] = counters[Counter.GROUP_GRANULES] = 0
+    counters[Counter.RUNNING], counters[Counter.GO_ON] = 1, 0
+
+
+@inner
+def _has_room_for_group(state):
+    """Whether what the group accessed can be moved to the recording; three granules more are written, see copy_granules."""
+    counters, out = state.counters, state.out
+    return counters[Counter.N_ACCESS] + counters[Counter.STAGED] <= len(out.access) and counters[
+        Counter.N_GRANULE
+    ] + counters[Counter.GROUP_GRANULES] + 4 <= len(out.granule)
+
+
+@hot
+def end_group(listed):
+    """Moves what the group's sub-groups accessed to the recording, one sub-group after another."""
+    state = opened(listed)
+    counters, stage, out = state.counters, state.stage, state.out
+    n, count, at = counters[Counter.N_ACCESS], counters[Counter.STAGED], np.int64(0)
+    for subgroup in range(state.sizes[Size.N_SUBGROUP]):
+        warp = state.subgroups[subgroup]
+        out.subgroup_accesses[counters[Counter.N_SUBGROUP] + subgroup] = warp[Warp.N_ACCESS]
+        at, warp[Warp.N_ACCESS] = at + warp[Warp.N_ACCESS], at  # from here on the next one's place
+    for k in range(count):
+        warp = state.subgroups[peek64(staged(state, k) + 8 * Staged.WHOSE)]
+        stage.order[np.uint64(warp[Warp.N_ACCESS])] = k
+        warp[Warp.N_ACCESS] += 1
+    granule = counters[Counter.N_GRANULE]
+    for k in range(count):
+        row, to = staged(state, np.int64(stage.order[np.uint64(k)])), np.uint64(n + k)
+        out.access[to], out.waits[to] = (
+            peek64(row + 8 * Staged.ACCESS),
+            peek64(row + 8 * Staged.WAITS),
+        )
+        out.lanes[to], out.work[to] = peek64(row + 8 * Staged.LANES), peek64(row + 8 * Staged.WORK)
+        begin, end = peek64(row + 8 * Staged.BEGIN), peek64(row + 8 * Staged.END)
+        from_, into = _columns(stage, begin), _columns(out, granule)
+        copy_granules(
+            from_[0], from_[1], from_[2], from_[3], into[0], into[1], into[2], into[3], end - begin,
+            peek64(row + 8 * Staged.SHIFT),
+        )  # fmt: skip
+        granule += end - begin
+        out.granule_end[to] = granule
+    counters[Counter.N_ACCESS], counters[Counter.N_GRANULE] = n + count, granule
+    counters[Counter.STAGED] = counters[Counter.GROUP_GRANULES] = 0
+    if counters[Counter.STAGED_GRANULES] > MOST_STAGED:
+        counters[Counter.STAGED_GRANULES] = 0
+        state.facts[:, Fact.ACTIVE.value] = 0
+
+
+@inner
+def _columns(columns, n):
+    """The addresses of columns of granules, from the n-th on."""
+    return (
+        np.int64(columns.granule.ctypes.data) + 8 * n,
+        np.int64(columns.byte_mask.ctypes.data) + 4 * n,
+        np.int64(columns.lane_groups.ctypes.data) + n,
+        np.int64(columns.lane_hits.ctypes.data) + n,
+    )
+
+
+@hot
+def find_batch(listed):
+    """Finds sub-groups to run, in the group that runs or the next one: GO_ON, or why the interpreter must return."""
+    state = opened(listed)
+    counters, n = state.counters, state.sizes[Size.N_SUBGROUP]
+    while True:
+        if not counters[Counter.RUNNING]:
+            if counters[Counter.POSITION] == len(state.groups):
+                return DONE
+            begin_group(listed)
+        if counters[Counter.SUBGROUP] < n:
+            return GO_ON if has_room(state) else FULL
+        ended, passed = np.int64(0), np.int64(0)
+        for subgroup in range(n):
+            warp = state.subgroups[subgroup]
+            ended += warp[Warp.ENDED]
+            passed += warp[Warp.ENDED] == 0 and warp[Warp.EDGE] < 0
+        if ended + passed < n:
+            counters[Counter.SUBGROUP] = 0
+            if open_barriers(listed):
+                counters[Counter.GO_ON] = 0
+            elif passed and not counters[Counter.GO_ON]:
+                counters[Counter.GO_ON] = 1
+            else:
+                counters[Counter.FAULT] = STUCK_BARRIER
+                return FAULT
+            continue
+        if not _has_room_for_group(state):
+            return FULL
+        for subgroup in range(n):
+            warp, to = state.subgroups[subgroup], counters[Counter.N_SUBGROUP] + subgroup
+            state.out.progress[to] = warp[Warp.PROGRESS]
+            if not warp[Warp.ENDED]:
+                state.out.tail[to] = close_path(listed, subgroup)
+        if state.sizes[Size.RECORD]:
+            end_group(listed)
+        counters[Counter.N_SUBGROUP] += n
+        counters[Counter.RUNNING] = 0
+        counters[Counter.POSITION] += 1
