@@ -19,8 +19,11 @@ from tracegen.devices import choice as opencl
 from tracegen.devices import trial as opencl_trial
 from tracegen.tools import (
     COST,
+    CUDA_HEADERS,
+    INSTALL_NVRTC,
     CompilerMissing,
     amd_tools,
+    cuda_headers,
     nvidia_tools,
     nvrtc_tool,
     nvvm_tools,
@@ -164,6 +167,11 @@ def _compilers() -> Iterator[Check]:
         except CompilerMissing as error:
             found = f"{error.reason}: clang alone compiles {language}, with other registers and orders of loads"
             yield Check(name=name, status="note", found=found, mend=error.mend)
+    if len(cuda_headers()) < len(CUDA_HEADERS):
+        found = "missing: what includes cuda_fp16.h, cooperative_groups.h, <type_traits> and the like is compiled by clang"
+        yield Check(
+            name="CUDA's headers and libcu++", status="note", found=found, mend=INSTALL_NVRTC
+        )
 
 
 def _triton() -> Check:

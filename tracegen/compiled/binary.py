@@ -78,8 +78,8 @@ class _PtxRequest(Request):
     named: str
 
     @property
-    def source_name(self) -> str:
-        return self.named
+    def lines_before(self) -> Mapping[str, int]:
+        return {PurePath(self.named).name: 0}
 
 
 def read_file(
@@ -266,7 +266,7 @@ def _amdgcn(
 def amd_code(listing: str, kernel: str, target: str, file: str | None) -> MachineCode:
     """The machine code of a kernel in AMD's assembly, in which instructions have the lines of a file."""
     resources = read_resources(listing, kernel)
-    blocks, notes = read_gcn(listing, kernel, file)
+    blocks, notes = read_gcn(listing, kernel, {PurePath(file).name: 0} if file else None)
     return MachineCode(
         kernel=kernel,
         target=target,

@@ -9,12 +9,12 @@ from memsim.errors import KernelError
 from tracegen.compiled.amd import back_end as amd
 from tracegen.compiled.build_options import read_options
 from tracegen.compiled.cuda_request import CudaRequest
+from tracegen.compiled.cuda_signature import Described
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.nvidia import back_end as nvidia
 from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.compiled.request import CompileError, FrontEnd, LocalMemoryError, Request
 from tracegen.compiled.signature import required_shape
-from tracegen.cuda import CudaProgram
 from tracegen.options import Compiler
 from tracegen.tools.toolchain import find_library, find_typed_clang
 
@@ -77,64 +77,36 @@ def compile_kernel(
         return compiled("nvvm" if by == "nvvm" else "clang")
     if not (has_library and find_typed_clang() and find_library("libnvvm")):
         return compiled("clang")
-    return _by_library("nvvm", "libNVVM", compiled)
-
-
-def _by_library(
-    library: FrontEnd, name: str, compiled: Callable[[FrontEnd], MachineCode]
-) -> MachineCode:
-    """What NVIDIA's library makes of a kernel, or clang, where the library refuses it."""
     try:
-        return compiled(library)
+        return compiled("nvvm")
     except LocalMemoryError:
         raise
     except CompileError as error:
         code = compiled("clang")
-        note = f"clang compiled it, for {name} refuses it: {error}"
-        return dataclasses.replace(code, stand_ins=(*code.stand_ins, note))
+        note = f"clang compiled it, for libNVVM refuses it: {error}"
+        return dataclasses.replace(code, stand_ins=(note, *code.stand_ins))
 
 
-def compile_cuda(
-    program: CudaProgram,
-    symbol: str,
-    target: str,
-    registers_limit: int | None = None,
-    by: Compiler = "auto",
-) -> MachineCode:
-    """The machine code of a kernel in CUDA C++ or HIP.
-
-    symbol : the kernel in the compiled program
-    by : see TraceOptions.compiler, without `none`
-
-    Raises KernelError as `compile_kernel` does.
-    """
-    is_cuda = not program.is_hip and target.startswith("sm_")
-    if by == "nvvm":
-        raise KernelError("libNVVM compiles OpenCL C for NVIDIA's GPUs, not this kernel's language")
-    if by == "nvrtc" and not is_cuda:
-        what = "HIP" if program.is_hip else f"for {target}"
-        raise KernelError(f"NVRTC compiles CUDA C++ for NVIDIA's GPUs, not {what}")
-
-    def compiled(front_end: FrontEnd) -> MachineCode:
-        request = CudaRequest(
-            text=program.text,
-            kernel=symbol,
-            target=target,
-            options=read_options(_RELAXED if program.options.is_fast else _EXACT),
-            required_shape=None,
-            group_shape=None,
-            registers_limit=registers_limit,
-            program=program,
-            by=front_end,
-        )
-        return dataclasses.replace(_compiled(request), kernel=program.kernel)
-
-    if by != "auto":
-        return compiled("nvrtc" if by == "nvrtc" else "clang")
-    nvrtc = find_library("nvrtc") if is_cuda else None
-    if nvrtc is None or target not in nvrtc.targets:
-        return compiled("clang")
-    return _by_library("nvrtc", "NVRTC", compiled)
+def compile_cuda(found: Described, target: str, registers_limit: int | None = None) -> MachineCode:
+    """The machine code of a kernel in CUDA C++ or HIP. Raises KernelError as `compile_kernel` does."""
+    program = found.program
+    request = CudaRequest(
+        text=program.text,
+        kernel=found.symbol,
+        target=target,
+        options=read_options(_RELAXED if program.options.is_fast else _EXACT),
+        required_shape=None,
+        group_shape=None,
+        registers_limit=registers_limit,
+        program=program,
+        ptx=found.ptx,
+        by="nvrtc" if found.ptx else "clang",
+    )
+    code = _compiled(request)
+    why = f"clang compiled it, for NVRTC refuses it: {found.refused}"
+    return dataclasses.replace(
+        code, kernel=program.kernel, stand_ins=(*[why][: bool(found.refused)], *code.stand_ins)
+    )
 
 
 def _compiled(request: Request) -> MachineCode:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from tracegen.compiled.request import Request
 from tracegen.cuda import COMPILED, FIRST, CudaProgram
+from tracegen.cuda.includes import originals
 from tracegen.tools.headers import DEPENDENCIES
 from tracegen.tools.precompiled import run_with_header
 from tracegen.tools.process import Finished
@@ -34,17 +35,21 @@ def _without_main(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CudaRequest(Request):
-    """A kernel of a program, and how it is to be compiled; `kernel` is its symbol."""
+    """A kernel of a program, and how it is to be compiled; `kernel` is its symbol.
+
+    ptx : NVRTC's, where it translates the program
+    """
 
     program: CudaProgram
+    ptx: str = ""
 
     @property
     def file(self) -> str:
         return COMPILED
 
     @property
-    def source_name(self) -> str:
-        return PurePath(self.program.file).name
+    def lines_before(self) -> Mapping[str, int]:
+        return self.program.lines_before
 
     @property
     def source(self) -> str:
@@ -70,8 +75,10 @@ class CudaRequest(Request):
         return [
             *super().dependencies,
             *program.dialect,
-            *program.given,
+            *program.content,
+            *program.options.given,
             *program.options.arithmetic,
+            self.ptx,
             str(self.default_registers_limit),
         ]
 
@@ -80,30 +87,13 @@ class CudaRequest(Request):
         return self.program.searched
 
     def run_clang(
-        self,
-        clang: Tool,
-        language: Sequence[str],
-        output: str,
-        folder: Path,
-        *,
-        only_check: bool = False,
+        self, clang: Tool, language: Sequence[str], output: str, folder: Path
     ) -> Finished:
-        """Runs clang in a folder. language : see `nvidia_language` and `amd_language`
-
-        only_check : lists the headers that the program reads, and compiles nothing
-        """
-        files = ["-MMD", "-MF", DEPENDENCIES, self.file, "-o", output]
-        rest = [*(["-fsyntax-only"] if only_check else []), *self.program.given, *files]
-        return run_with_header(clang, FIRST, language, rest, folder)
-
-    @property
-    def nvrtc_options(self) -> list[str]:
-        """NVRTC's options for this program, without the target."""
-        options = self.program.options
-        return [
-            *("-lineinfo", "-w", "-D_print(...)=0", options.standard),
-            *(f"-I{self.program.folder}", *options.given, *options.arithmetic),
-        ]
+        """Runs clang in a folder. language : see `nvidia_language` and `amd_language`"""
+        given = self.program.write_headers(folder)
+        rest = [*given, "-MMD", "-MF", DEPENDENCIES, self.file, "-o", output]
+        finished = run_with_header(clang, FIRST, language, rest, folder)
+        return replace(finished, errors=originals(finished.errors, folder))
 
     def nvidia_language(self, target: str) -> list[str]:
         """clang's arguments for NVIDIA's targets."""

@@ -1,13 +1,14 @@
-"""The parameters and variables of a kernel in CUDA C++ or HIP, by name, as clang compiles it for the target.
+"""The parameters and variables of a kernel in CUDA C++ or HIP, by name, as NVRTC or clang compiles it for the target.
 
-Machine code has neither names nor types. clang translates the program to LLVM IR, without optimising it, with a table
-that describes the parameters: see `headers/memsim/signature.h`. NVIDIA's compiler gets the same text.
+Machine code has neither names nor types. A table behind the program describes the parameters: see
+`headers/nvrtc/signature.h`. Their names are those in the text; clang's LLVM IR, which is not optimised, has them, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,14 +19,34 @@ from tracegen.compiled.amd.back_end import is_wide
 from tracegen.compiled.build_options import read_options
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.nvidia.nvidia_ptx import known_target
+from tracegen.compiled.nvidia.nvrtc import translated
+from tracegen.compiled.request import CompileError
 from tracegen.cuda.arguments import Parameter
-from tracegen.cuda.host_code import LEFT_OUT, without
-from tracegen.cuda.program import COMPILED, FIRST, HEADERS, LAUNCH, CudaProgram, candidates
+from tracegen.cuda.host_code import LEFT_OUT, unknown_type, without
+from tracegen.cuda.includes import originals
+from tracegen.cuda.program import (
+    COMPILED,
+    FIRST,
+    HEADERS,
+    LAUNCH,
+    CudaProgram,
+    candidates,
+    parameter_names,
+)
+from tracegen.options import Compiler
 from tracegen.tools import cache
 from tracegen.tools.headers import DEPENDENCIES, included, unchanged
 from tracegen.tools.precompiled import run_with_header
 from tracegen.tools.process import Finished
-from tracegen.tools.toolchain import INSTALL_CLANG, Tool, find_clang, major
+from tracegen.tools.toolchain import (
+    INSTALL_CLANG,
+    Tool,
+    cuda_headers,
+    find_clang,
+    find_library,
+    major,
+    nvrtc_tool,
+)
 
 MOST_TRIES = 20
 """How often host code is left out: the compiler reports a few errors at a time."""
@@ -36,7 +57,17 @@ _TABLE = "-DMEMSIM_DESCRIBED"
 _ERROR = re.compile(
     r"^(?P<file>[^\n:]+):(?P<line>\d+):\d+: (?:fatal )?error: (?P<reason>.*)$", re.MULTILINE
 )
-_ROW = re.compile(r"\{ i64 (\d+), i8 (\d+), i8 (\d+), i8 (\d+), i64 (\d+) \}")
+_WORD = re.compile(r"i64 (\d+)")
+_IN_PTX = re.compile(
+    r"^(?:\.visible )?\.(?:global|const) (?:\.align \d+ )?\.([bfsu])(\d+) (\w+)(\[?)", re.MULTILINE
+)
+_ENTRY = r"^(?:\.(?:visible|weak) )?\.entry {}\(.*?^\}}[ \t]*\n(?!\s*// end inline asm)"
+_HEAP = re.compile(r"\bcall[^;]*?[\s,(](malloc|free)\b")
+_LINE = re.compile(r"^\s*\.loc\s+\d+ (\d+)", re.MULTILINE)
+_NOT_RUN = {"%envreg": "grid-wide synchronisation", "%reserved_smem": "a tile of more than a warp"}
+"""Special registers of PTX, and what they are for; cooperative groups need them."""
+_CHOSEN, _BARRIER = re.compile(r"\bredux\.sync\.[^;]*, %r\d+;"), re.compile(r"\bmbarrier\.")
+"""Reductions over lanes that the code chooses, and barriers in memory."""
 _VARIABLE = re.compile(
     r'^@"?([\w.$]+)"? = (?!extern)[^\n]*?addrspace\([14]\)[^\n]*? (?:global|constant) (\S+)',
     re.MULTILINE,
@@ -50,7 +81,7 @@ class DeviceVariable(NamedTuple):
     """A `__constant__` or `__device__` variable.
 
     name : in the source, without namespaces
-    number : of a single number, f or i and its bytes; p for a pointer; else empty
+    number : of a single number, f or i and its bytes; p for a pointer, which NVRTC's code shows as i8; else empty
     """
 
     name: str
@@ -64,16 +95,112 @@ class Described:
     program : without host code that does not compile here
     symbol : of the kernel in compiled code
     variables : symbol in compiled code -> variable
+    ptx : NVRTC's, "" where clang compiles the program;  refused : then why NVRTC does not, if it was tried
     """
 
     program: CudaProgram
     symbol: str
     parameters: tuple[Parameter, ...]
     variables: Mapping[str, DeviceVariable]
+    ptx: str = ""
+    refused: str = ""
 
 
-def described(program: CudaProgram, target: str) -> Described:
-    """Raises KernelError with the user's line where code for the device does not compile."""
+def described(program: CudaProgram, target: str, by: Compiler = "auto") -> Described:
+    """by : see TraceOptions.compiler, without `none`
+
+    Raises KernelError with the user's line where code for the device does not compile.
+    """
+    is_cuda = not program.is_hip and target.startswith("sm_")
+    if by == "nvvm":
+        raise KernelError("libNVVM compiles OpenCL C for NVIDIA's GPUs, not this kernel's language")
+    if by == "nvrtc" and not is_cuda:
+        what = "HIP" if program.is_hip else f"for {target}"
+        raise KernelError(f"NVRTC compiles CUDA C++ for NVIDIA's GPUs, not {what}")
+    if by == "nvrtc":
+        return _by_nvrtc(program, target)
+    nvrtc = find_library("nvrtc") if is_cuda and by == "auto" else None
+    if nvrtc is None or target not in nvrtc.targets:
+        return _by_clang(program, target)
+    try:
+        return _by_nvrtc(program, target)
+    except CompileError as error:
+        return replace(_by_clang(program, target), refused=str(error))
+
+
+def _by_nvrtc(program: CudaProgram, target: str) -> Described:
+    """Raises CompileError where NVRTC refuses code for the device."""
+    tool = nvrtc_tool()
+    headers = [*map(str, cuda_headers()), *(path.read_text() for path in HEADERS.glob("nvrtc/*"))]
+    key = cache.key(
+        *("nvrtc", tool.identity, target, program.kernel, program.file, *headers, *program.content),
+        *(program.options.standard, *program.options.given, *program.options.arithmetic),
+    )
+    kept = cache.load(key, "ptx")
+    if kept is None:
+        with temporary_folder() as folder:
+            kept = _translated(program, target, folder)
+        cache.save(key, kept)
+    if kept["refused"]:
+        raise CompileError(kept["refused"])
+    return _described(program, kept)
+
+
+def _translated(program: CudaProgram, target: str, folder: Path) -> dict[str, Any]:
+    """What is kept of NVRTC's result."""
+    try:
+        made = translated(program, target, folder)
+        own = re.search(_ENTRY.format(re.escape(made.symbol)), made.ptx, re.MULTILINE | re.DOTALL)
+        heap = _HEAP.search(own[0]) if own else None
+        in_groups = any("cooperative_groups" in name for name in program.missing)
+        if own and (_BARRIER.search(own[0]) or (in_groups and _CHOSEN.search(own[0]))):
+            what = "mbarrier" if _BARRIER.search(own[0]) else "redux.sync of some lanes"
+            raise CompileError(f"{program.file}: PTX's {what} is not run here")
+        for register, what in _NOT_RUN.items():
+            if own and register in own[0]:
+                raise KernelError(f"{program.file}: {what} cannot be traced")
+        if own is None or heap or LEFT_OUT in own[0]:
+            if own and heap:
+                lines = _LINE.findall(own[0], 0, heap.start())
+                what = "frees" if heap[1] == "free" else "allocates (malloc)"
+                raise KernelError(
+                    f"{program.file}:{lines[-1] if lines else '?'}: memory that a kernel {what} cannot be traced"
+                )
+            what = "is not there, or calls code of the host"
+            raise CompileError(f"{program.file}: kernel {program.kernel} {what}")
+    except CompileError as error:
+        return {"ptx": "", "refused": str(error)}
+    n_parameters = (len(made.table) - 1) // 6
+    names = parameter_names(made.program.texts.values(), program.kernel, n_parameters)
+    if names is None:
+        with contextlib.suppress(KernelError):
+            names = [one.name for one in _by_clang(program, target).parameters]
+    variables = {
+        symbol: [last_name(symbol), "" if bracket or kind == "b" else f"{'f' if kind == 'f' else 'i'}{int(bits) // 8}"]
+        for kind, bits, symbol, bracket in _IN_PTX.findall(made.ptx)
+    }  # fmt: skip
+    return {
+        "ptx": made.ptx,
+        "refused": "",
+        "symbol": made.symbol,
+        "parameters": list(_rows(made.table, names or [], program)),
+        "variables": variables,
+        "edited": dict(made.program.edited),
+        "unknown": list(made.program.unknown),
+    }
+
+
+def _described(program: CudaProgram, kept: Mapping[str, Any]) -> Described:
+    return Described(
+        program=replace(program, edited=kept["edited"], unknown=tuple(kept["unknown"])),
+        symbol=kept["symbol"],
+        parameters=tuple(Parameter(*row) for row in kept["parameters"]),
+        variables={name: DeviceVariable(*row) for name, row in kept["variables"].items()},
+        ptx=kept.get("ptx", ""),
+    )
+
+
+def _by_clang(program: CudaProgram, target: str) -> Described:
     clang = find_clang("nvptx64" if target.startswith("sm_") else "amdgcn")
     if clang is None or major(clang) < OLDEST:
         raise KernelError(
@@ -81,18 +208,14 @@ def described(program: CudaProgram, target: str) -> Described:
         )
     language = [*_language(program, target, clang), *_IR, _TABLE]
     text = program.compiled_text(_table(program))
-    key = cache.key("described", clang.identity, text, *language, *program.given)
+    content = [*program.content, *program.options.given]
+    key = cache.key("described", clang.identity, text, *language, *content)
     kept = cache.load(key, "symbol")
     if kept is None or not unchanged(kept.get("headers")):
         with temporary_folder() as folder:
             kept = _made(program, clang, language, folder)
         cache.save(key, kept)
-    return Described(
-        program=replace(program, compilable=kept["compilable"]),
-        symbol=kept["symbol"],
-        parameters=tuple(Parameter(*row) for row in kept["parameters"]),
-        variables={name: DeviceVariable(*row) for name, row in kept["variables"].items()},
-    )
+    return _described(program, kept)
 
 
 def _table(program: CudaProgram) -> str:
@@ -117,22 +240,31 @@ def _language(program: CudaProgram, target: str, clang: Tool) -> list[str]:
 
 def _made(program: CudaProgram, clang: Tool, language: list[str], folder: Path) -> dict[str, Any]:
     """What is kept of a program; host code that does not compile is left out."""
-    rest = [*program.given, "-MMD", "-MF", DEPENDENCIES, COMPILED, "-o", "kernel.ll"]
 
     def compiled(program: CudaProgram) -> Finished:
         text = program.compiled_text(_table(program))
         (folder / COMPILED).write_text(text, encoding="utf-8")
-        return run_with_header(clang, FIRST, language, rest, folder)
+        rest = [
+            *program.write_headers(folder),
+            "-MMD",
+            "-MF",
+            DEPENDENCIES,
+            COMPILED,
+            "-o",
+            "kernel.ll",
+        ]
+        finished = run_with_header(clang, FIRST, language, rest, folder)
+        return replace(finished, errors=originals(finished.errors, folder))
 
     finished = compiled(program)
     errors: dict[int, str] = {}
     for _ in range(MOST_TRIES):
         found = _errors_in(program, finished)
-        leaner = _without_host_code(program, found)
-        if not leaner:
+        leaner = _leaner(program, found)
+        if leaner is None:
             break
-        errors |= found
-        program = replace(program, compilable=leaner)
+        errors |= {line: reason for (path, line), reason in found.items() if path == program.path}
+        program = leaner
         finished = compiled(program)
     _check(finished, program)
     ir = (folder / "kernel.ll").read_text(encoding="utf-8", errors="replace")
@@ -144,7 +276,8 @@ def _made(program: CudaProgram, clang: Tool, language: list[str], folder: Path) 
         "parameters": list(_parameters(ir, symbol, program)),
         "variables": dict(_variables(ir)),
         "headers": included(folder, COMPILED, program.searched),
-        "compilable": program.compilable,
+        "edited": dict(program.edited),
+        "unknown": list(program.unknown),
     }
 
 
@@ -155,18 +288,36 @@ def _line(ir: str, start: str) -> str:
 
 def _parameters(ir: str, symbol: str, program: CudaProgram) -> Iterator[list[Any]]:
     """The fields of each Parameter."""
-    rows = _ROW.findall(_line(ir, "@memsim_parameters ="))
     header = re.search(rf'^define [^\n]*@"?{re.escape(symbol)}"?\((.*)$', ir, re.MULTILINE)
     if header is None:
         raise KernelError(
             f"{program.file} declares kernel {program.kernel}, but does not define it"
         )
     names = _declared(ir, header[1]) or _names(header[1])
-    for position, (size, kind, element, constant, element_bytes) in enumerate(rows):
-        name = names[position] if position < len(names) else ""
-        name = "" if name.isdigit() else name
-        letters = chr(int(kind)), chr(int(element)) if int(element) else ""
-        yield [name or f"#{position}", int(size), *letters, constant != "0", int(element_bytes)]
+    table = [int(word) for word in _WORD.findall(_line(ir, "@memsim_parameters ="))]
+    return _rows(table, ["" if name.isdigit() else name for name in names], program)
+
+
+def _rows(table: Sequence[int], names: Sequence[str], program: CudaProgram) -> Iterator[list[Any]]:
+    """The fields of each Parameter. table : see `headers/nvrtc/signature.h`"""
+    for position in range((len(table) - 1) // 6):
+        size, kind, element, constant, element_bytes, unknown = table[
+            6 * position : 6 * position + 6
+        ]
+        name = (names[position] if position < len(names) else "") or f"#{position}"
+        if unknown:
+            raise KernelError(
+                f"{program.file}: parameter {name} of kernel {program.kernel} has a type of the host, or a"
+                " member of one, whose layout is not known here"
+            )
+        yield [
+            name,
+            size,
+            chr(kind),
+            chr(element) if element else "",
+            bool(constant),
+            element_bytes,
+        ]
 
 
 def _names(listed: str) -> list[str]:
@@ -208,18 +359,31 @@ def last_name(symbol: str) -> str:
     return found or symbol
 
 
-def _errors_in(program: CudaProgram, finished: Finished) -> dict[int, str]:
-    """Line of the program's own file -> the first error there."""
+def _errors_in(program: CudaProgram, finished: Finished) -> dict[tuple[str, int], str]:
+    """File and line of the program's own files -> the first error there."""
     found = [*_ERROR.finditer(finished.errors)] if finished.status else []
-    return {int(m["line"]): m["reason"] for m in reversed(found) if m["file"] == program.file}
+    paths = {program.file: program.path} | {path: path for path in program.headers}
+    return {
+        (paths[m["file"]], int(m["line"])): m["reason"]
+        for m in reversed(found)
+        if m["file"] in paths
+    }
 
 
-def _without_host_code(program: CudaProgram, errors: Mapping[int, str]) -> str:
-    """The text without the host code that errors are about; empty where none is about such code."""
-    before = text = program.compilable or program.text
-    for line, reason in sorted(errors.items(), reverse=True):
-        text = without(text, line, reason) or text
-    return text if text != before else ""
+def _leaner(program: CudaProgram, errors: Mapping[tuple[str, int], str]) -> CudaProgram | None:
+    """The program without the host code that errors are about, or with types that are declared nowhere; None where none
+    is about such code."""
+    edited = dict(program.edited)
+    for (path, line), _ in sorted(errors.items(), reverse=True):
+        text = edited.get(path, program.texts[path])
+        edited[path] = without(text, line) or text
+    if any(text != program.texts[path] for path, text in edited.items()):
+        return replace(program, edited=edited)
+    for (path, line), reason in sorted(errors.items()):
+        name = unknown_type(program.texts[path], line, reason)
+        if name and name not in program.unknown:
+            return replace(program, unknown=(*program.unknown, name))
+    return None
 
 
 def _check_left_out(ir: str, errors: Mapping[int, str], program: CudaProgram) -> None:

@@ -49,7 +49,10 @@ Direction = Literal["load", "store", "atomic"]
 
 
 class Location(msgspec.Struct, frozen=True, order=True, gc=False, array_like=True):
-    """A position in the compiled text: 1-based line and column; column 0 if unknown."""
+    """A position in the compiled text: 1-based line and column; column 0 if unknown.
+
+    Lines of files that a CUDA or HIP program includes count on behind its own: `CudaProgram.place` says where they are.
+    """
 
     line: int
     column: int = 0

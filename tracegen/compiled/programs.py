@@ -71,8 +71,7 @@ class _InCuda(Program):
     program: CudaProgram
 
     def compiled(self, kernel: str, target: str, registers_limit: int | None = None) -> MachineCode:
-        found = described(self.program, target)
-        return compile_cuda(found.program, found.symbol, target, registers_limit)
+        return compile_cuda(described(self.program, target), target, registers_limit)
 
     def shape_of(self, kernel: str) -> tuple[int, ...] | None:
         return self.group_shape
@@ -164,6 +163,6 @@ def _of_cuda(workload: CudaWorkload) -> Program:
         kernels=(program.kernel,),
         group_shape=launch_shape(workload, program.kernel)[1],
         local_argument_bytes=workload.shared_bytes,
-        place=lambda line: f"{program.file}:{line}",
+        place=lambda line: ":".join(map(str, program.place(line))),
         program=program,
     )

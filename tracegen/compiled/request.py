@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -70,9 +71,9 @@ class Request:
         return "kernel.cl"
 
     @property
-    def source_name(self) -> str:
-        """The name of the text in positions."""
-        return self.file
+    def lines_before(self) -> Mapping[str, int]:
+        """Of the user's files by path, see `source_files.user_files`."""
+        return {self.file: 0}
 
     @property
     def notes(self) -> list[str]:
@@ -96,7 +97,7 @@ class Request:
     def dependencies(self) -> list[str]:
         """What decides the machine code, besides the versions of the compilers and the included files."""
         shape = f"{self.group_shape} {self.registers_limit}"
-        names = [self.kernel, self.source_name]
+        names = [self.kernel, self.file]
         return [self.source, *names, self.target, *self.options.arguments, shape, self.by]
 
     @property

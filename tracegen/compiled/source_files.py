@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os.path
 import re
-from pathlib import PurePath
+from collections.abc import Mapping
 
 from tracegen.compiled.model import Location
 
@@ -11,24 +12,35 @@ _FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d+)[ \t]+"([^"]*)"(?:[ \t]+"([^"]*)")?
 _POSITION = re.compile(r"(\d+)\s+(\d+)\s+(\d+)")
 
 
-def user_files(text: str, source: str | None) -> frozenset[str]:
-    """The numbers of the user's file, which may have several.
+def user_files(text: str, before: Mapping[str, int] | None) -> dict[str, int]:
+    """Number of each of the user's files -> number of the line before its first one.
 
-    source : its name; by default, it is the main file: number 0 in DWARF 5, number 1 before
+    before : the same by path, see `CudaProgram.lines_before`; by default, the main file is the user's: number 0 in DWARF 5,
+        number 1 before
     """
-    names = {number: PurePath(name or path).name for number, path, name in _FILE.findall(text)}
-    main = names.get("0") or names.get("1")
-    wanted = main if source is None else PurePath(source).name
-    return frozenset(number for number, name in names.items() if name == wanted) or frozenset("1")
+    names = {
+        number: os.path.normpath(os.path.join(path, name))
+        for number, path, name in _FILE.findall(text)
+    }
+    if before is None:
+        before = {os.path.basename(names.get("0") or names.get("1") or ""): 0}
+    found = {}
+    for number, name in names.items():
+        line = before.get(name, before.get(os.path.basename(name)))
+        if line is not None:
+            found[number] = line
+    return found or {"1": 0}
 
 
-def user_location(position: str, files: frozenset[str]) -> Location | None:
+def user_location(position: str, files: Mapping[str, int]) -> Location | None:
     """The innermost position of a `.loc` and of what it is inlined at that lies in the user's text.
 
+    files : see `user_files`
     None if there is none, or if the compiler gives line 0: the instruction belongs to no line.
     """
     for part in position.split("inlined_at"):
         match = _POSITION.search(part)
         if match and match[1] in files:
-            return Location(int(match[2]), int(match[3])) if match[2] != "0" else None
+            line = int(match[2])
+            return Location(files[match[1]] + line, int(match[3])) if line else None
     return None

@@ -6,7 +6,7 @@ It is left out: a kernel does not need it. The lines of the rest stay what they 
 from __future__ import annotations
 
 import re
-from pathlib import PurePath
+from collections.abc import Iterator
 from typing import NamedTuple
 
 LEFT_OUT = "memsim_left_out"
@@ -15,79 +15,75 @@ _MASKED = re.compile(
     r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:[^\n\\]|\\.|\\\n)*",
     re.DOTALL | re.MULTILINE,
 )
-_LIBRARIES = re.compile(
-    r"(?:thrust|cub|hipcub|rocprim|rocthrust|boost|opencv\d*|nccl|rccl|mpi|omp|cublas|cublasLt|cusparse|cusolver\w*"
-    r"|cufft\w*|curand|cudnn|hipblas\w*|rocblas\w*|hipsparse\w*|hipfft\w*|hiprand|nvToolsExt|nvtx3|GL|GLFW|GLES\d?"
-    r"|SDL\d?|cuda_gl_interop|cuda_profiler_api|cutil\w*|hdf5|png|zlib|tbb)(?:_v2)?(?:/.*|\.h(?:pp)?)$"
-)
 _ATTRIBUTES = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)")
-_NVRTC_ERROR = re.compile(
-    r"^(?P<file>[^\n]*)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<reason>[^\n]*)", re.MULTILINE
+_DEVICE = re.compile(r"\b__(?:device|global|constant|shared|managed)__\b")
+_INSTANCE = re.compile(
+    r"^[ \t]*template\s+(?:__launch_bounds__\s*\([^;{}]*?\)\s*)?__global__[^;{}]*;", re.MULTILINE
 )
-_BUILT_IN = re.compile(
-    r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:cuda_runtime(?:_api)?|device_launch_parameters|vector_types)\.h[>\"][^\n]*",
-    re.MULTILINE,
+_UNDEFINED = re.compile(
+    r"(?:identifier|unknown type name|use of undeclared identifier) [\"']([A-Za-z_]\w*)[\"'](?: is undefined)?"
 )
-_DEVICE = re.compile(r"\b__(?:device|global)__\b")
 
 
-class _Function(NamedTuple):
-    """Offsets: of its declaration, of the braces of its body."""
+class _Found(NamedTuple):
+    """What a line belongs to: a function, or a statement outside of all functions. Offsets: of its begin, of the braces of
+    its body (of a statement without: of its end)."""
 
     start: int
     opening: int
     closing: int
+    is_function: bool
+    is_in_class: bool
 
 
-def without(text: str, line: int, reason: str) -> str | None:
+def without(text: str, line: int, *, in_functions: bool = True) -> str | None:
     """The text without what an error on a line is about; None where that is not host code.
 
-    reason : the compiler's
+    in_functions : whether a function is left out, or else a declaration that is no member of a class
     """
-    lines = text.splitlines(keepends=True)
-    if not 1 <= line <= len(lines):
+    found = next((one for one in _found(text, line) if one.is_function == in_functions), None)
+    if found is None or (found.is_in_class and not in_functions):
         return None
-    start = sum(map(len, lines[: line - 1]))
-    header = re.fullmatch(r"'([^']+)' file not found.*", reason)
-    if header is not None:
-        is_library = _LIBRARIES.match(header[1]) is not None
-        return _blank(text, start, start + len(lines[line - 1])) if is_library else None
-    function = _around(_masked(text), start, start + len(lines[line - 1]))
-    if function is None:
-        return None
-    opening, closing = function.opening, function.closing
-    if start + len(lines[line - 1]) <= opening or LEFT_OUT in text[opening:closing]:
-        return _blank(text, function.start, closing + 1)  # its declaration does not compile
+    opening, closing = found.opening, found.closing
+    end = _offset(text, line + 1)
+    if not found.is_function or end <= opening or LEFT_OUT in text[opening:closing]:
+        return _blank(text, found.start, closing + 1)  # its declaration does not compile
     body = f"{LEFT_OUT}();" + "\n" * text.count("\n", opening, closing)
     return text[: opening + 1] + body + text[closing:]
 
 
-def without_built_in(text: str) -> str:
-    """The text without the headers whose contents NVRTC knows of itself, and which it therefore does not find."""
-    return _BUILT_IN.sub("", text)
-
-
-def device_code(text: str, file: str, log: str) -> str:
-    """The text without the headers that NVRTC does not find, and the host code that it refuses; the same text
-    where it refuses something else.
-
-    log : NVRTC's
-    """
-    found = {
-        (int(match["line"]), match["reason"])
-        for match in _NVRTC_ERROR.finditer(log)
-        if PurePath(match["file"]).name == PurePath(file).name
-    }
-    for line, reason in sorted(found, reverse=True):
-        if line > text.count("\n") + 1:
-            continue
-        if reason.startswith("cannot open source file"):
-            lines = text.splitlines(keepends=True)
-            lines[line - 1] = "\n" * lines[line - 1].endswith("\n")
-            text = "".join(lines)
-        else:
-            text = without(text, line, reason) or text
+def without_launches(text: str) -> str:
+    """The text without the host's functions that launch kernels, and without instances of kernels: all would be compiled."""
+    text = _INSTANCE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    at = -1
+    while (at := _masked(text).find("<<<", at + 1)) >= 0:
+        leaner = without(text, text.count("\n", 0, at) + 1)
+        text, at = (text, at) if leaner is None else (leaner, -1)
     return text
+
+
+def unknown_type(text: str, line: int, reason: str) -> str:
+    """The name that an error on a line says is declared nowhere, where it is that of a type outside of functions' bodies."""
+    name = _UNDEFINED.match(reason)
+    found = next(_found(text, line), None) if name else None
+    if name is None or found is None or (found.is_function and _offset(text, line) > found.opening):
+        return ""
+    return name[1]
+
+
+def _found(text: str, line: int) -> Iterator[_Found]:
+    """The host code that a line belongs to."""
+    if 1 <= line <= text.count("\n") + 1:
+        yield from _around(_masked(text), _offset(text, line), _offset(text, line + 1))
+
+
+def _offset(text: str, line: int) -> int:
+    at = 0
+    for _ in range(line - 1):
+        at = text.find("\n", at) + 1
+        if not at:
+            return len(text)
+    return at
 
 
 def _blank(text: str, start: int, end: int) -> str:
@@ -99,29 +95,36 @@ def _masked(text: str) -> str:
     return _MASKED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
-def _around(plain: str, start: int, end: int) -> _Function | None:
-    """The host function that a line from `start` to `end` belongs to."""
+def _around(plain: str, start: int, end: int) -> Iterator[_Found]:
+    """The host code that a line from `start` to `end` belongs to."""
     at = begin = 0
+    classes: list[int] = []  # the ends of those around
     while match := re.compile(r"[{};]").search(plain, at):
         at = match.end()
+        own = begin + len(plain[begin:]) - len(plain[begin:].lstrip())
+        if own >= end:
+            return
+        while classes and classes[-1] < match.start():
+            classes.pop()
+        head = _ATTRIBUTES.sub(" ", plain[begin : match.start()]).strip()
+        is_host, is_here = not _DEVICE.search(head), start < at
         if match[0] != "{":
+            if match[0] == ";" and is_here and head and is_host:
+                yield _Found(own, at, match.start(), False, bool(classes))
             begin = at
             continue
-        head = _ATTRIBUTES.sub(" ", plain[begin : match.start()]).strip()
         is_function = "(" in head
         if not is_function and re.search(r"\b(?:namespace|extern|class|struct|union)\b", head):
+            if "namespace" not in head and "extern" not in head:
+                classes.append(_closing(plain, match.start()))
             begin = at
             continue
         closing = _closing(plain, match.start())
         if closing < 0:
-            return None
-        own = begin + len(plain[begin:]) - len(plain[begin:].lstrip())
-        if is_function and own < end and start <= closing:
-            return None if _DEVICE.search(head) else _Function(own, match.start(), closing)
-        if closing >= end:
-            return None
+            return
+        if is_function and is_host and start <= closing:
+            yield _Found(own, match.start(), closing, True, bool(classes))
         at = begin = closing + 1
-    return None
 
 
 def _closing(plain: str, opening: int) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from memsim.errors import KernelError
+from tracegen.cuda import includes
 from tracegen.cuda.options import BuildOptions, read_options
 from tracegen.workloads.binary import BinaryWorkload
 from tracegen.workloads.cuda import CudaWorkload
@@ -27,12 +30,18 @@ COMPILED = "program.memsim.cu"
 """The name of the file that is compiled: one that no program includes."""
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|[1-9]\d*|0)")
+_DECLARED = re.compile(r"([A-Za-z_]\w*)\s*(?:\)\s*)?(?:\[[^\]]*\]\s*)*$")
+"""The name at the end of a parameter's declaration, of `float (*x)[64]`, too."""
 _KERNEL = re.compile(r"\b__global__\b")
 _WORD = re.compile(r"\s*(\w+)\s*(\()?")
 _SPACED = re.compile(r"<<[ \t]+<([^;{}]{1,300}?)>>[ \t]+>")
 _ALIGNED = re.compile(r"(\b__(?:shared|constant|device)__\s+)alignas(?=\s*\()")
+_SIZED = re.compile(r"(\bextern\s+__shared__\b[^;=(){}\[]*\[)([^\[\]]+)\](?=\s*;)")
+"""Memory whose size the launch gives, although the text has one."""
 _STATIC = re.compile(r"\b(?:static\s+__device__|__device__\s+static)\b(?=[^(){};=]*[;=])")
 """Of variables. clang takes one that only the host sets for a constant."""
+UNKNOWN = "struct alignas(4096) {0} {{ template <class... T> __host__ __device__ {0}(T &&...); }};"
+"""A type of a library of the host: `headers/memsim/signature.h` knows by its alignment what contains one."""
 _ATTRIBUTES = (
     "__launch_bounds__",
     "__maxnreg__",
@@ -50,7 +59,10 @@ class CudaProgram:
 
     file : the name that positions have
     kernel : as the user writes it
-    compilable : the text without host code that does not compile here; empty where all does
+    headers : absolute path -> text of the user's files that it includes
+    missing : names of included headers that are not among them
+    edited : absolute path -> text without host code that does not compile here, of the files that have such code
+    unknown : names of types that are declared nowhere, of the host's libraries
     """
 
     text: str
@@ -58,20 +70,73 @@ class CudaProgram:
     kernel: str
     options: BuildOptions
     folder: Path
-    compilable: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    edited: Mapping[str, str] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
 
     @property
     def is_hip(self) -> bool:
         return self.file.endswith(HIP_SUFFIXES) or "hip/hip_runtime.h" in self.text
 
+    @property
+    def path(self) -> str:
+        """Of the program's own file, also where there is none."""
+        return str(self.folder / (os.path.basename(self.file) or "kernel.cu"))
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Absolute path -> text that is compiled: of the program's own file, then of those that it includes."""
+        return {self.path: self.text, **self.headers, **self.edited}
+
+    @functools.cached_property
+    def lines_before(self) -> dict[str, int]:
+        """Path -> number of the line before its first one, where all files follow each other; the program's own is first."""
+        before, found = 0, {os.path.normpath(self.file): 0}
+        for path, text in {self.path: self.text, **self.headers}.items():
+            found[path] = before
+            before += text.count("\n") + 1
+        return found
+
+    def name_of(self, path: str) -> str:
+        """The name in positions of a file with an absolute path."""
+        if path == self.path:
+            return self.file
+        near = os.path.join(os.path.dirname(self.file), os.path.relpath(path, self.folder))
+        return os.path.normpath(near)
+
+    def place(self, line: int) -> tuple[str, int]:
+        """The name of a file, and the line there, of a line of all files."""
+        path, before = max(
+            (one for one in self.lines_before.items() if one[1] < line), key=lambda one: one[1]
+        )
+        return self.file if not before else self.name_of(path), line - before
+
+    @property
+    def included_text(self) -> str:
+        """The texts behind the program's own, with as many lines as `lines_before` counts."""
+        return "".join(f"{text}\n" for text in self.headers.values())
+
     def compiled_text(self, behind: str) -> str:
-        """The text as it is compiled, with a line behind it."""
-        text = _SPACED.sub(_unspaced, self.compilable or self.text)
-        text = _ALIGNED.sub(
-            r"\1memsim_", text
-        )  # which clang reads after a qualifier; nothing moves
-        text = _STATIC.sub(r"\g<0> __attribute__((used))", text)
-        return f'#line 1 "{self.file}"\n{text}\n#line 1 "{LAUNCH}"\n{behind}\n'
+        """The text as clang compiles it, with a line behind it."""
+        text = _for_clang(self.texts[self.path])
+        opaque = "".join(UNKNOWN.format(name) for name in self.unknown)
+        return f'{opaque}\n#line 1 "{self.file}"\n{text}\n#line 1 "{LAUNCH}"\n{behind}\n'
+
+    def write_headers(self, folder: Path) -> list[str]:
+        """Writes the included files where clang finds them; its arguments that say where that is."""
+        texts = {path: _for_clang(self.texts[path]) for path in self.headers}
+        includes.write(folder, texts, self.missing, lambda name: "")
+        return [
+            *("-iquote", includes.copy(folder, str(self.folder)), "-iquote", str(self.folder)),
+            *includes.options(folder, self.options.given),
+            *("-idirafter", str(folder / includes.EMPTY)),
+        ]
+
+    @property
+    def content(self) -> list[str]:
+        """What decides what is compiled, besides the kernel, the options and files that are not the user's."""
+        return [*self.texts, *self.texts.values(), *self.missing, "", *self.unknown]
 
     @property
     def template_integers(self) -> dict[str, int]:
@@ -108,11 +173,6 @@ class CudaProgram:
         ]
 
     @property
-    def given(self) -> list[str]:
-        """The compiler's arguments that this program adds."""
-        return ["-iquote", str(self.folder), *self.options.given]
-
-    @property
     def searched(self) -> list[str]:
         """The folders of headers, in the order of the search."""
         return [str(self.folder), str(HEADERS), *self.options.folders]
@@ -132,9 +192,9 @@ def read_program(workload: CudaWorkload) -> CudaProgram:
         if len(known) > 1:
             raise KernelError(f"{path} has several kernels: name one of {candidates(text)}")
         name = known[0]
-    return CudaProgram(
-        text, _plain(str(path)), name, read_options(workload.build_options), path.resolve().parent
-    )
+    options, folder = read_options(workload.build_options), path.resolve().parent
+    headers, missing = includes.included(str(folder / path.name), text, options.folders)
+    return CudaProgram(text, _plain(str(path)), name, options, folder, headers, missing)
 
 
 def launch_shape(
@@ -163,6 +223,13 @@ def _axes(size: Any) -> tuple[int, ...]:
 def _plain(name: str) -> str:
     """The name of a file as a #line directive may contain it."""
     return "".join(_NO_NAME.get(c, c) if c.isprintable() else "_" for c in name)
+
+
+def _for_clang(text: str) -> str:
+    """What nvcc takes, as clang takes it; nothing moves."""
+    text = _ALIGNED.sub(r"\1memsim_", _SPACED.sub(_unspaced, text))
+    text = _SIZED.sub(lambda match: f"{match[1]}{' ' * len(match[2])}]", text)
+    return _STATIC.sub(r"\g<0> __attribute__((used))", text)
 
 
 def _unspaced(launch: re.Match[str]) -> str:
@@ -197,6 +264,36 @@ def candidates(text: str) -> str:
     for name in dict.fromkeys(kernels(text)):
         names.append(name + (template_parameters(plain, name) or ""))
     return ", ".join(names) or "none"
+
+
+def parameter_names(texts: Iterable[str], kernel: str, n_parameters: int) -> list[str] | None:
+    """The names of a kernel's parameters, where a text has its definition, and so many; None otherwise."""
+    name = kernel.partition("<")[0].rpartition("::")[2].strip()
+    for text in texts:
+        plain = _COMMENT.sub(" ", text)
+        for match in re.finditer(rf"\b{re.escape(name)}\s*\(", plain):
+            listed, end = _in_parentheses(plain, match.end())
+            names = [_DECLARED.search(one.partition("=")[0]) for one in listed]
+            if len(names) == n_parameters and plain[end : end + 200].lstrip().startswith("{"):
+                found = [one[1] if one else "" for one in names]
+                if all(found) and len(set(found)) == n_parameters:
+                    return found
+    return None
+
+
+def _in_parentheses(text: str, position: int) -> tuple[list[str], int]:
+    """What commas separate behind an opening parenthesis, and the offset behind the closing one."""
+    depth, parts, begin = 1, [], position
+    for at in range(position, len(text)):
+        depth += {"(": 1, "<": 1, "[": 1, "{": 1, ")": -1, ">": -1, "]": -1, "}": -1}.get(
+            text[at], 0
+        )
+        if depth == 0 or (depth == 1 and text[at] == ","):
+            parts.append(text[begin:at].strip())
+            begin = at + 1
+        if depth == 0:
+            return [part for part in parts if part and part != "void"], at + 1
+    return [], len(text)
 
 
 def template_parameters(text: str, name: str) -> str | None:

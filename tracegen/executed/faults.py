@@ -89,7 +89,7 @@ def _access(bound: BoundKernel, code: Code, fault: Fault) -> str:
 
 def _name(bound: BoundKernel, number: int, array: str, direction: str) -> str:
     one = [one for block in bound.code.blocks for one in block.instructions][number]
-    lines = bound.text.splitlines()
+    lines = bound.lines
     if one.location is None or not 1 <= one.location.line <= len(lines):
         return one.text.split(";")[0]
     return access_text(lines[one.location.line - 1], one.location.column, array, direction)

@@ -156,7 +156,7 @@ class Sites:
 
     @functools.cached_property
     def _lines(self) -> list[str]:
-        return self.bound.text.splitlines()
+        return self.bound.lines
 
     @functools.cached_property
     def _address_loads(self) -> list[frozenset[int]]:

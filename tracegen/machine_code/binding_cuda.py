@@ -17,7 +17,7 @@ from tracegen.compiled.cuda_signature import Described, DeviceVariable, describe
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.request import CompileError
 from tracegen.cuda.arguments import Arguments, bound
-from tracegen.cuda.program import launch_shape, read_program
+from tracegen.cuda.program import CudaProgram, launch_shape, read_program
 from tracegen.machine_code.binding_makers import code_of
 from tracegen.machine_code.binding_memory import Bytes, Memory, content
 from tracegen.machine_code.bound import BoundKernel
@@ -44,12 +44,12 @@ def bind_cuda(
 ) -> BoundKernel:
     program = read_program(workload)
     grid, block = launch_shape(workload, program.kernel)
-    found = described(program, target)
+    found = described(program, target, compiler)
     program = found.program
     arguments = bound(program.kernel, found.parameters, workload.arguments)
     symbols = _as_pointers(workload.symbols, found.variables.values())
     arguments.add_pointers(symbols)
-    code = _compiled(found, target, compiler, registers)
+    code = _compiled(found, target, registers)
     made = code_of(code)
     _check_threads(program.kernel, block, made.most_threads)
     names = {symbol: _unused(_name(symbol, found), arguments.arrays) for symbol in made.variables}
@@ -79,24 +79,22 @@ def bind_cuda(
         local_memory_bytes=code.local_memory_bytes + workload.shared_bytes,
         settings=program.template_integers | _integers(arguments),
         text=program.text,
-        source=lambda line: SourceLocation(
-            generated_line=line, user_file=program.file, user_line=line
-        ),
+        included=program.included_text,
+        source=lambda line: _source(program, line),
         named_outputs=_outputs(arguments) | {k: k for k in names.values() if k in declared},
     )
 
 
-def _compiled(
-    found: Described, target: str, compiler: Compiler, registers: int | None
-) -> MachineCode:
+def _compiled(found: Described, target: str, registers: int | None) -> MachineCode:
     """The machine code, under the kernel's symbol; errors have the user's lines."""
     program = found.program
     try:
-        code = compile_cuda(program, found.symbol, target, registers, by=compiler)
+        code = compile_cuda(found, target, registers)
     except CompileError as error:
         if error.line is None:
             raise
-        raise KernelError(f"{program.file}:{error.line}: {error.reason}") from None
+        where = ":".join(map(str, program.place(error.line)))
+        raise KernelError(f"{where}: {error.reason}") from None
     text = code.intermediate or code.listing
     _, _, own = text.partition(f"\n{found.symbol}:")  # of AMD's assembly, which has all kernels
     if ".callprototype" in text:
@@ -105,6 +103,11 @@ def _compiled(
     if mark is not None and mark[1] in _REFUSED:
         raise KernelError(f"{program.file}: {_REFUSED[mark[1]]} cannot be traced")
     return dataclasses.replace(code, kernel=found.symbol)
+
+
+def _source(program: CudaProgram, line: int) -> SourceLocation:
+    file, line_there = program.place(line)
+    return SourceLocation(generated_line=line, user_file=file, user_line=line_there)
 
 
 def _check_threads(kernel: str, block: tuple[int, ...], most: int | None) -> None:
@@ -116,11 +119,14 @@ def _check_threads(kernel: str, block: tuple[int, ...], most: int | None) -> Non
 
 def _as_pointers(symbols: Mapping[str, Any], variables: Any) -> dict[str, Any]:
     """The values of variables; an array of numbers, or None, for a pointer is what it points to."""
-    pointers = {variable.name for variable in variables if variable.number == "p"}
+    pointers = {one.name: one.number for one in variables if one.number in ("p", "i8")}
     made = dict(symbols)
-    for name in pointers & set(made):
+    for name in set(pointers) & set(made):
         value = made[name]
-        if value is None or (isinstance(value, np.ndarray) and not value.dtype.hasobject):
+        is_array = isinstance(value, np.ndarray) and not value.dtype.hasobject
+        if is_array and pointers[name] == "i8" and value.dtype.kind in "iu" and value.nbytes == 8:
+            continue  # a number
+        if value is None or is_array:
             made[name] = np.empty((), object)
             made[name][()] = value
     return made

@@ -42,7 +42,7 @@ class BoundKernel:
     writable : names of arrays that the kernel may write
     local_memory_bytes : that the launch and the kernel ask for, of a group
     settings : integers among the arguments, by name
-    text : of the program, as it is compiled;  source : 1-based line of it -> where the user wrote it
+    text : of the program, as it is compiled;  included : of its files behind, whose lines count on;  source : 1-based line of it -> where the user wrote it
     accesses : those in the text that are known, where a program generated it
     named_outputs : what `outputs` returns: name -> array of `memory`
     """
@@ -60,10 +60,16 @@ class BoundKernel:
     local_memory_bytes: int
     settings: Mapping[str, int] = field(default_factory=dict)
     text: str
+    included: str = ""
     source: Callable[[int], SourceLocation]
     accesses: tuple[KnownAccess, ...] = ()
     named_outputs: Mapping[str, str] = field(default_factory=dict)
     _before: dict[str, Bytes] | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """Of the program, and of its files behind."""
+        return f"{self.text}\n{self.included}".split("\n")[:-1]
 
     def place(self, line: int) -> str:
         """Where the user wrote a 1-based line of the text, in words: `file:line`."""

@@ -196,10 +196,17 @@ def _barrier_result(e: Emitter, s: Sass) -> None:
 
 @lowers("WARPSYNC", "ALL COLLECTIVE EXCLUSIVE")
 def _synchronize(e: Emitter, s: Sass) -> None:
+    """Behind `EXCLUSIVE` the lanes of each mask go on alone, one mask after the other: here only where all have the same."""
     lanes = s.operands[-1] if s.operands and not s.has("COLLECTIVE") else None
     if s.has("COLLECTIVE"):
         lanes = s.operands[0]
-    e.emit("SYNC_LANES", a=e.whole(lanes) if lanes is not None else e.constant(-1))
+    row = e.whole(lanes) if lanes is not None else e.constant(-1)
+    e.emit("SYNC_LANES", a=row)
+    if s.has("EXCLUSIVE"):
+        first, others = e.temporary(), e.temporary_mask()
+        e.emit("READ_FIRST_LANE", d=first, a=row)
+        e.emit("COMPARE_U", d=others, a=row, b=first, x=RELATIONS["NE"])
+        e.emit("TRAP", guard=e.both(2 * others), y=2)
 
 
 # --- divergence -------------------------------------------------------------------------------------

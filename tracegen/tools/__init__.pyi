@@ -1,7 +1,10 @@
 from .toolchain import COST as COST
+from .toolchain import CUDA_HEADERS as CUDA_HEADERS
 from .toolchain import INSTALL_CLANG as INSTALL_CLANG
+from .toolchain import INSTALL_NVRTC as INSTALL_NVRTC
 from .toolchain import CompilerMissing as CompilerMissing
 from .toolchain import amd_tools as amd_tools
+from .toolchain import cuda_headers as cuda_headers
 from .toolchain import nvidia_tools as nvidia_tools
 from .toolchain import nvrtc_tool as nvrtc_tool
 from .toolchain import nvvm_tools as nvvm_tools

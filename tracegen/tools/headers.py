@@ -12,7 +12,7 @@ DEPENDENCIES = "kernel.d"
 
 
 def included(folder: Path, source: str, searched: Sequence[str] = ()) -> dict[str, str]:
-    """Path -> identity of every file but the source that clang read in a folder.
+    """Path -> identity of every file outside of a folder that clang read in it.
 
     searched : folders of headers in the order of the search. Files that do not exist, but would be read
         instead, have an empty identity. A file that changed after the source was written has none that it
@@ -22,7 +22,8 @@ def included(folder: Path, source: str, searched: Sequence[str] = ()) -> dict[st
     if not file.is_file():
         return {}
     rule = file.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ")
-    paths = [path for path in shlex.split(rule.partition(":")[2]) if path != source]
+    listed = shlex.split(rule.partition(":")[2])
+    paths = [path for path in listed if path != source and not path.startswith(f"{folder}{os.sep}")]
     latest = (folder / source).stat().st_ctime_ns
     missing = {path: "" for path in _sooner(paths, searched) if not os.path.exists(path)}
     return missing | {path: _identity(path, latest) for path in paths}

@@ -29,7 +29,7 @@ COST = "registers and the order of loads are unknown"
 INSTALL_CLANG = "apt-get install clang-19"
 INSTALL_TYPED_CLANG = "apt-get install clang-15"
 INSTALL_NVIDIA = "pip install nvidia-cuda-nvcc-cu12==12.9.86 nvidia-cuda-nvdisasm==13.2.51"
-INSTALL_NVRTC = "pip install nvidia-cuda-nvrtc-cu12==12.9.86"
+INSTALL_NVRTC = "pip install nvidia-cuda-nvrtc-cu12==12.9.86 nvidia-cuda-runtime-cu12==12.9.79 nvidia-cuda-cccl-cu12==12.9.27"
 INSTALL_LLVM = "apt-get install llvm-19"
 INSTALL_DEVICE_LIBRARIES = "apt-get install rocm-device-libs"
 _VARIABLES = (
@@ -41,7 +41,12 @@ _DISTRIBUTIONS = {
     "nvdisasm": ("nvidia-cuda-nvdisasm",),
     "nvrtc": ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc"),
     "libnvvm": ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc"),
+    "runtime": ("nvidia-cuda-runtime-cu12",),
+    "libcu++": ("nvidia-cuda-cccl-cu12",),
+    "crt": ("nvidia-cuda-nvcc-cu12",),
 }
+CUDA_HEADERS = {"runtime": "cuda_fp16.h", "libcu++": "cuda/std/array", "crt": "crt/mma.h"}
+"""A file of each of CUDA's folders of headers."""
 _LIBRARIES = {
     "nvrtc": ("lib/libnvrtc.so.[0-9]*", "lib64/libnvrtc.so.[0-9]*"),
     "libnvvm": ("nvvm/lib64/libnvvm.so*",),
@@ -278,6 +283,31 @@ def _library(name: str, _: tuple[str | None, ...]) -> Tool | None:
         if words and (version := re.match(r"version (\S+)", words)):
             return Tool(name, path, _identity(path), version[1], tuple(words.split()[2:]))
     return None
+
+
+def cuda_headers() -> tuple[Path, ...]:
+    """The folders of CUDA's headers and of libcu++: of NVIDIA's wheels, else of CUDA_HOME."""
+    return _cuda_headers(_environment())
+
+
+@functools.lru_cache(maxsize=8)
+def _cuda_headers(_: tuple[str | None, ...]) -> tuple[Path, ...]:
+    found: dict[str, Path] = {}
+    for name, file in CUDA_HEADERS.items():
+        for place in (
+            *(one for one in _wheel_files(name) if one.match(f"include/{file}")),
+            *_in_toolkit(file),
+        ):
+            found.setdefault(name, Path(str(place)[: -len(file)]))
+    return tuple(dict.fromkeys(found.values()))
+
+
+def _in_toolkit(header: str) -> Iterator[Path]:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            place = Path(os.environ[variable]) / "include" / header
+            if place.is_file():
+                yield place
 
 
 def library_command(name: str, library: Path) -> list[str]:

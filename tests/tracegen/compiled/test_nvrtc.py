@@ -18,9 +18,7 @@ from tests.support.cuda_kernels import floats, needs_clang, workload
 from tests.support.cuda_twins import twin
 from tracegen import CudaWorkload
 from tracegen.compiled import program_of
-from tracegen.cuda.host_code import device_code, without_built_in
 from tracegen.options import TraceOptions
-from tracegen.tools import precompiled, process
 from tracegen.tools.toolchain import find_library
 from tracegen.workloads.load import load_kernel
 
@@ -76,40 +74,15 @@ class TestOnItsOwn:
         program = program_of(stencil())
         assert "nvrtc" in program.compiled(program.kernels[0], "sm_90").tools
 
-    def test_headers_are_listed_with_those_that_are_compiled_already(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        runs: list[str] = []
-
-        def counted(command: Any, folder: Path) -> process.Finished:
-            runs.append("pch" if "-emit-pch" in command else "list")
-            return process.run(command, folder)
-
-        monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path / "cache"))
-        (tmp_path / "factor.h").write_text("#define FACTOR 2\n")
-        for kernel in ("k<3>", "k<4>"):
-            source = '#include "factor.h"\n' + STENCIL.replace("N *", "FACTOR * N *")
-            options = [f"-I{tmp_path}"]
-            program = program_of(stencil(source, kernel=kernel, build_options=options))
-            with monkeypatch.context() as patch:
-                patch.setattr(precompiled, "run", counted)
-                assert "nvrtc" in program.compiled(program.kernels[0], "sm_80").tools
-        # Once to read the parameters and once to list the headers, each with our own header compiled before.
-        assert runs == [*["pch", "list"] * 2, *["list"] * 2]
-
     def test_clang_compiles_what_it_refuses(self) -> None:
-        source = "#include <cuda_fp16.h>\n" + STENCIL.replace(
-            "N * x[i]", "__half2float(__float2half(x[i]))"
+        source = "typedef float F4 __attribute__((ext_vector_type(4)));\n" + STENCIL.replace(
+            "N * x[i]", "F4(x[i]).x"
         )
         found = compiler_of(traced(stencil(source), "auto"))
         assert "clang" in found
-        (note,) = (note for note in found["stand_ins"] if "NVRTC" in note)
-        assert re.match(
-            r"clang compiled it, for NVRTC refuses it: .*kernel\.cu\(\d+\): error: ", note
-        )
-        with pytest.raises(
-            KernelError, match=r"__float2half.*\(nvrtc 12\.\d+ for sm_80\)"
-        ) as refused:
+        first = "clang compiled it, for NVRTC refuses it: kernel.cu:"
+        assert re.match(rf"{re.escape(first)}\d: \S", found["stand_ins"][0])
+        with pytest.raises(KernelError, match=r"^kernel.cu:\d: \S") as refused:
             traced(stencil(source), "nvrtc")
         assert "\n" not in str(refused.value)
 
@@ -161,24 +134,3 @@ class TestOnItsOwn:
         loopy = load_kernel(f"{KERNELS / 'stream.py'}:copy", {"n": "4096"})
         with pytest.raises(KernelError, match=r"not this kernel's language$"):
             tracegen.trace(loopy, "a100", groups=2, options=TraceOptions(compiler="nvrtc"))
-
-
-def test_only_host_code_is_taken_out() -> None:
-    text = "#include <x.h>\n__device__ void f() { g(); }\nint main() { h(); }\n"
-    log = (
-        'a/k.cu(1): catastrophic error: cannot open source file "x.h"\n'
-        "a/k.cu(2): error: g is undefined\n\nother.h(3): error: no\n"
-    )
-    assert device_code(text, "b/k.cu", log) == text.replace("#include <x.h>", "")
-    without = device_code(text, "k.cu", "k.cu(3): error: h is undefined\n")
-    assert without.splitlines()[:2] == text.splitlines()[:2]
-    assert "h()" not in without
-    assert device_code(text, "k.cu", "k.cu(9): error: beyond the end\n") == text
-
-
-@pytest.mark.parametrize(
-    "line", ["#include <cuda_runtime.h>", '  # include "device_launch_parameters.h" // as usual']
-)
-def test_headers_that_nvrtc_has_built_in(line: str) -> None:
-    others = '#include <cuda_runtime.hpp>\n#include "my/cuda_runtime.h"\nint4 f();\n'
-    assert without_built_in(f"{line}\n{others}") == f"\n{others}"

@@ -85,7 +85,7 @@ def test_positions_outside_the_users_file_are_unknown_unless_inlined_into_it() -
     assert [origin.location for origin in origins] == [
         None, Location(10, 7), Location(4, 2), Location(4, 2)
     ]  # fmt: skip
-    _, origins = number_instructions(kernel + files, source="header.h")
+    _, origins = number_instructions(kernel + files, {"header.h": 0})
     assert [origin.location for origin in origins[:3]] == [Location(5, 3), Location(6, 3), None]
 
 

@@ -58,8 +58,8 @@ def test_values_that_an_option_does_not_take_are_refused(given: str) -> None:
 def compiled(options: str, by: str = "auto", text: str = SOURCE) -> tuple[Counter[str], int]:
     """How often each opcode occurs, and the registers."""
     arrays = np.zeros(4096, np.float32), np.ones(4096, np.float32)
-    found = described(read_program(workload(text, *arrays, build_options=options)), "sm_80")
-    code = compile_cuda(found.program, found.symbol, "sm_80", by=by)  # type: ignore[arg-type]
+    program = read_program(workload(text, *arrays, build_options=options))
+    code = compile_cuda(described(program, "sm_80", by), "sm_80")  # type: ignore[arg-type]
     assert code.registers_per_item is not None
     names = (i.opcode.partition(".")[0] for block in code.blocks for i in block.instructions)
     return Counter(names), code.registers_per_item

@@ -41,21 +41,18 @@ HEAP = "__global__ void k(int *y) {{\n  int *p = {};\n  p[y[0]] = 2; y[0] = p[y[
     [
         ("__global__ void k(int *y) {\n  y[0] = tex2D<float>(1, 1, 2);\n}", r"t.cu:1: kernel k: instruction 'TEX.* is not known"),
         ("__global__ void k(int *y) {\n  y[0] = surf2Dread<float>(1, 1, 2);\n}", "kernel k: instruction 'SULD.* is not known"),
-        ("#include <mma.h>\n__global__ void k(int *y) {\n  nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> f;\n"
-         "  nvcuda::wmma::fill_fragment(f, 0.0f);\n}", r"t.cu: a matrix instruction \(wmma\) cannot be traced"),
         ("__global__ void f(int *y);\n__global__ void k(int *y) {\n  f<<<1, 32>>>(y);\n}", "t.cu:3: reference to __global__ function 'f' in __global__ function"),
         (GROUPS + "__global__ void k(int *y) {\n  cooperative_groups::this_grid().sync();\n}", "t.cu: grid-wide synchronisation cannot be traced"),
         (GROUPS + "__global__ void k(int *y) {\n  cooperative_groups::this_cluster().sync();\n}", "t.cu: a cluster of thread blocks cannot be traced"),
-        (GROUPS + "__global__ void k(int *y) {\n" + TILE, "t.cu:3: static assertion failed .*a tile is a power of two of at most a warp"),
+        (GROUPS + "__global__ void k(int *y) {\n" + TILE, "t.cu: a tile of more than a warp cannot be traced"),
         (BARRIER.format(32, "b.arrive();"), "t.cu: a barrier at which threads arrive without waiting cannot be traced"),
         (BARRIER.format(16, ""), "t.cu:4: __trap was called in work-item 0 of group 0"),
         (BARRIER.format(32, BULK), r"t.cu: a bulk copy \(TMA\) cannot be traced"),
         (ROLES, "t.cu: a pipeline whose threads have roles, or are not a block, cannot be traced"),
         (HEAP.format("(int *)malloc(16)"), r"t.cu:2: memory that a kernel allocates \(malloc\) cannot be traced"),
-        (HEAP.format("new int[4]"), "t.cu:2: kernel k: instruction 'CALL.ABS.* is not known"),
+        (HEAP.format("new int[4]"), r"t.cu:2: memory that a kernel allocates \(malloc\) cannot be traced"),
         ("__global__ void k(int *y) {\n  free(y);\n}", "t.cu:2: memory that a kernel frees cannot be traced"),
         (POINTER, "t.cu: a call through a pointer cannot be traced"),
-        ("#include <cub/cub.cuh>\n__global__ void k(int *y) {\n  typedef cub::BlockReduce<int, 32> R;\n}", "t.cu:3: code of cub cannot be traced: its headers are not read"),
         ("__global__ void k(int *y) {\n  y[0] = z;\n}", "t.cu:2: use of undeclared identifier 'z'"),
         ("__global__ void k(int *y) {\n  y[0] = __builtin_amdgcn_mov_dpp(y[1], 0, 15, 15, 0);\n}", "t.cu:2: use of undeclared identifier '__builtin_amdgcn_mov_dpp'"),
         ("__global__ void k(int *y, int n) {}\n__global__ void k(int *y, float n) {}", "t.cu has several functions k: an overloaded kernel cannot be chosen"),
@@ -212,7 +209,7 @@ def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_signature, "find_clang", lambda _: None)
     given = workload(PLAIN, floats(4), kernel="other")
     with pytest.raises(KernelError, match=r"need clang, version 15 or later \(apt-get install"):
-        tracegen.trace(given)
+        tracegen.trace(given, "mi250x")
 
 
 def test_other_tracers_refuse_it() -> None:

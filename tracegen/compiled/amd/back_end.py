@@ -16,6 +16,7 @@ from tracegen.compiled.amd.gcn_metadata import read_resources
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.request import CompileError, Request, check, linked
+from tracegen.cuda.includes import originals
 from tracegen.tools import cache
 from tracegen.tools.headers import included
 from tracegen.tools.process import run
@@ -71,7 +72,7 @@ def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
             ]
             finished = run([str(tools.clang.path), *libraries, *_INLINED, *own], folder)
         check(finished, tools.clang, request)
-        listing = (folder / "kernel.s").read_text(encoding="utf-8")
+        listing = originals((folder / "kernel.s").read_text(encoding="utf-8"), folder)
         _check_symbols(listing, request)
         return {"listing": listing, "headers": included(folder, request.file, request.searched)}
 
@@ -142,7 +143,7 @@ def _architecture(target: str, folder: Path) -> str:
 
 def _read(request: Request, tools: AmdTools, listing: str) -> MachineCode:
     resources = read_resources(listing, request.kernel)
-    blocks, notes = read_gcn(listing, request.kernel, request.source_name)
+    blocks, notes = read_gcn(listing, request.kernel, request.lines_before)
     return MachineCode(
         kernel=request.kernel,
         target=request.target,

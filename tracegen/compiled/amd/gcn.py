@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memsim.errors import KernelError
@@ -22,17 +22,17 @@ _ENDS = frozenset(["s_branch", "s_endpgm", "s_endpgm_saved", "s_setpc_b64"])
 
 
 def read_gcn(
-    text: str, kernel: str, source: str | None = None
+    text: str, kernel: str, before: Mapping[str, int] | None = None
 ) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
     """The blocks of a kernel and the functions that it calls, and notes on what is approximate.
 
     Scalar loads count as constant: most of them bring arguments.
 
-    source : name of the user's file, see `user_files`
+    before : of the user's files, see `user_files`
 
     Raises KernelError if the assembly has no such kernel.
     """
-    reader = _GcnReader(user_files(text, source))
+    reader = _GcnReader(user_files(text, before))
     reader.read_function(text, kernel)
     if not reader.lines:
         raise KernelError(f"the assembly contains no kernel {kernel!r}")
@@ -55,7 +55,7 @@ class _GcnReader:
     pointers : scalar register -> the function whose address it was given last
     """
 
-    files: frozenset[str]
+    files: Mapping[str, int]
     function: str = ""
     lines: list[Line] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)

@@ -133,7 +133,7 @@ def _readable(target: str, tools: NvidiaTools) -> str:
 
 def _assemble(request: Request, tools: NvidiaTools, ptx: str, folder: Path) -> str:
     """Writes `kernel.cubin`, in which line N is the N-th PTX instruction; returns the log."""
-    text, _ = number_instructions(ptx, request.source_name)
+    text, _ = number_instructions(ptx, request.lines_before)
     if request.registers_limit is not None:
         # ptxas ignores a limit on registers where the text names the shape of the groups.
         text = _SHAPES.sub("", text)
@@ -149,7 +149,7 @@ def _assemble(request: Request, tools: NvidiaTools, ptx: str, folder: Path) -> s
 
 def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> MachineCode:
     usage = read_usage(texts["log"])
-    _, origins = number_instructions(texts["ptx"], request.source_name)
+    _, origins = number_instructions(texts["ptx"], request.lines_before)
     blocks, notes = read_sass(texts["encoded"], request.kernel, number(request.target))
     return MachineCode(
         kernel=request.kernel,

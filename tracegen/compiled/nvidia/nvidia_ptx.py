@@ -10,23 +10,21 @@ from __future__ import annotations
 
 import functools
 import re
-from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
 
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.kernel_bodies import inlined_bodies
 from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
-from tracegen.compiled.request import PRINTF, CompileError, Request, check, linked
-from tracegen.cuda import device_code, without_built_in
+from tracegen.compiled.request import CompileError, Request, check, linked
+from tracegen.cuda.includes import originals
 from tracegen.tools import cache
-from tracegen.tools.process import Finished, run
+from tracegen.tools.process import run
 from tracegen.tools.toolchain import (
     NvidiaTools,
     Tool,
     library_command,
     major,
-    nvrtc_tool,
     nvvm_tools,
 )
 
@@ -45,7 +43,6 @@ takes 252 registers, and 32 with NVIDIA's. And it calls long functions, for whic
 generic; NVIDIA's inline what is not marked `__noinline__`."""
 _TYPED = ("-Xclang", "-no-opaque-pointers", "-fno-discard-value-names")
 """For libNVVM, to whose LLVM IR pointers without types, and parameters without names, are unknown."""
-_FOR_NVRTC = "nvrtc.memsim.cu"
 _DEBUG_TARGET = re.compile(r"^(\.target [^\n]*?), debug$", re.MULTILINE)
 _DEBUG_SECTION = re.compile(r"^\s*\.section\s[^{]*\{.*?\}[ \t]*$", re.MULTILINE | re.DOTALL)
 # Labels that only the debug sections refer to. clang puts them, and positions, even inside calls.
@@ -55,8 +52,10 @@ _POSITION = re.compile(r"^\s*\.loc\b[^\n]*\n", re.MULTILINE)
 _ENTRY = re.compile(r"^\.(?:(?:visible|weak) \.)?entry (\w+)\(", re.MULTILINE)
 _HEADER = re.compile(r"^\.(?:(?:visible|weak) \.)?entry [^{]*(?=\{)", re.MULTILINE)
 _WHOLE_ENTRY = re.compile(
-    r"^\.(?:(?:visible|weak) \.)?entry (\w+)\(.*?^\}[ \t]*\n", re.MULTILINE | re.DOTALL
+    r"^\.(?:(?:visible|weak) \.)?entry (\w+)\(.*?^\}[ \t]*\n(?!\s*// end inline asm)",
+    re.MULTILINE | re.DOTALL,
 )
+"""Inline assembly may end with a brace at the begin of a line, too."""
 _DEFINED = re.compile(r"^(?:\.\w+ )?\.func [^;{]*?(\w+)\s*\([^;{]*\{", re.MULTILINE)
 _CALL = re.compile(r"^\s*call(?:\.uni)?\b[^;]*?\b(_Z(\d+)(\w+))[^;]*;", re.MULTILINE)
 _LINE = re.compile(r"^\s*\.loc\s+\d+ (\d+)", re.MULTILINE)
@@ -69,16 +68,16 @@ def number(target: str) -> int:
 
 def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
     """The PTX of a kernel and of the functions that it calls; it states the group shape."""
-    (folder / request.file).write_text(request.source, encoding="utf-8")
-    if isinstance(request, CudaRequest) and request.by == "nvrtc":
-        _run_nvrtc(request, tools, folder)
-    elif request.by == "nvvm":
-        _run_nvvm(request, tools, folder)
+    if isinstance(request, CudaRequest) and request.ptx:
+        ptx = _without_debug(request.ptx)
     elif request.by == "ptx":
-        (folder / "kernel.ptx").write_text(request.source, encoding="utf-8")
+        ptx = _without_debug(request.source)
     else:
-        _run_clang(request, tools, folder)
-    ptx = _without_debug((folder / "kernel.ptx").read_text(encoding="utf-8"))
+        (folder / request.file).write_text(request.source, encoding="utf-8")
+        _run_nvvm(request, tools, folder) if request.by == "nvvm" else _run_clang(
+            request, tools, folder
+        )
+        ptx = _without_debug(originals((folder / "kernel.ptx").read_text(encoding="utf-8"), folder))
     kernels = _ENTRY.findall(ptx)
     if request.kernel not in kernels:
         raise CompileError(
@@ -87,51 +86,6 @@ def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
     ptx = _WHOLE_ENTRY.sub(lambda match: match[0] if match[1] == request.kernel else "", ptx)
     _check_functions(ptx, request.target)
     return _with_group_shape(ptx, request.group_shape)
-
-
-def _run_nvrtc(request: CudaRequest, tools: NvidiaTools, folder: Path) -> None:
-    """Writes `kernel.ptx`, in which the kernel has the symbol of the request.
-
-    NVRTC has neither the host's interface nor headers, which kernels hardly need. clang lists the headers
-    that it reads, meanwhile.
-    """
-    with ThreadPoolExecutor(1) as beside:
-        listed = beside.submit(_list_headers, request, tools, folder)
-        finished = _tried_by_nvrtc(request, folder)
-    listed.result()
-    symbol = check(finished, nvrtc_tool(), request).output.strip()
-    if symbol != request.kernel:
-        file = folder / "kernel.ptx"
-        ptx = file.read_text(encoding="utf-8")
-        file.write_text(re.sub(rf"\b{re.escape(symbol)}\b", request.kernel, ptx), encoding="utf-8")
-
-
-def _list_headers(request: CudaRequest, tools: NvidiaTools, folder: Path) -> None:
-    if "#include" in request.text:
-        language = request.nvidia_language(known_target(request.target, tools.clang))
-        finished = request.run_clang(tools.clang, language, "listed.ptx", folder, only_check=True)
-        check(finished, tools.clang, request)
-
-
-def _tried_by_nvrtc(request: CudaRequest, folder: Path) -> Finished:
-    """The last of NVRTC's runs, each of which has less of the program than the one before."""
-    program = request.program
-    text = without_built_in(PRINTF.sub("_print", program.compilable or program.text))
-    target = f"--gpu-architecture=compute_{request.target[3:]}"
-    names = [_FOR_NVRTC, program.file, program.kernel, "kernel.ptx"]
-    command = [
-        *library_command("nvrtc", nvrtc_tool().path),
-        *names,
-        target,
-        *request.nvrtc_options,
-    ]
-    while True:
-        (folder / _FOR_NVRTC).write_text(text, encoding="utf-8")
-        finished = run(command, folder)
-        shorter = device_code(text, program.file, finished.errors) if finished.status else text
-        if shorter == text:
-            return finished
-        text = shorter
 
 
 def _run_nvvm(request: Request, tools: NvidiaTools, folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tracegen.compiled.model import Location
@@ -48,19 +49,21 @@ class Origin:
     location: Location | None
 
 
-def number_instructions(ptx: str, source: str | None = None) -> tuple[str, list[Origin]]:
+def number_instructions(
+    ptx: str, before: Mapping[str, int] | None = None
+) -> tuple[str, list[Origin]]:
     """The text with `.loc 1 N 1` before its N-th instruction, and the N-th origin at index N - 1.
 
-    source : name of the user's file, see `user_files`.
+    before : of the user's files, see `user_files`
     """
-    reader = _reader(ptx, source)
+    reader = _reader(ptx, tuple(before.items()) if before is not None else None)
     return "\n".join(reader.lines) + "\n", reader.origins
 
 
 @functools.lru_cache(maxsize=1)
-def _reader(ptx: str, source: str | None) -> _PtxReader:
+def _reader(ptx: str, before: tuple[tuple[str, int], ...] | None) -> _PtxReader:
     text = _DEBUG.sub(r"\1", _SECTION.sub("", _FILE.sub("", _COMMENT.sub("", ptx))))
-    reader = _PtxReader(user_files(ptx, source))
+    reader = _PtxReader(user_files(ptx, dict(before) if before is not None else None))
     position = 0
     while header := _FUNCTION.search(text, position):
         reader.lines.append(text[position : header.end()])
@@ -74,7 +77,7 @@ def _reader(ptx: str, source: str | None) -> _PtxReader:
 class _PtxReader:
     """Collects lines and instructions, from the first to the last."""
 
-    def __init__(self, files: frozenset[str]) -> None:
+    def __init__(self, files: Mapping[str, int]) -> None:
         self.files = files
         self.lines: list[str] = []
         self.origins: list[Origin] = []

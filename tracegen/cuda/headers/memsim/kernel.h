@@ -22,5 +22,5 @@
 #include "refused.h"
 #include "host.h"
 #ifdef MEMSIM_DESCRIBED
-#include "signature.h"
+#include "../nvrtc/signature.h"
 #endif

@@ -19,6 +19,10 @@
 #endif
 #include <cstdio>
 #include <ctime>
+#ifdef __HIPCC__ // which HIP's own header brings along
+#include <cassert>
+#include <string>
+#endif
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,206 @@
+"""What strangers' CUDA C++ uses of CUDA's headers and of the libraries of C and C++: NVRTC compiles it at the first try."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegen
+from memsim.errors import KernelError
+from memsim.machine import load_machine
+from tests.support.cuda_kernels import floats, needs_clang, run, workload
+from tests.tracegen.compiled.test_nvrtc import needs_nvrtc
+from tracegen import CudaWorkload
+from tracegen.options import TraceOptions
+from tracegen.tools.toolchain import cuda_headers
+
+pytestmark = [
+    *needs_nvrtc,
+    pytest.mark.skipif(len(cuda_headers()) < 3, reason="CUDA's headers are not installed"),
+]
+
+I = np.arange(32, dtype=np.int32)  # noqa: E741
+X = np.linspace(0.25, 8, 32, dtype=np.float32)
+_MANTISSA = X.astype(np.float16).astype(np.float32)
+# headers, body of a kernel of int *p (0 to 31) and float *x (X), what is left in one of them
+IDIOMS: dict[str, tuple[str, str, Any]] = {
+    "stdint.h": ("#include <stdint.h>", "uint32_t a = p[i]; int8_t b = (int8_t)a; uint64_t c = a * 3ull; p[i] = (int)(a + b + c);", 5 * I),
+    "cstdint": ("#include <cstdint>", "std::uint32_t a = p[i]; std::int64_t b = a; p[i] = (int)(b * 3);", 3 * I),
+    "inttypes.h": ("#include <inttypes.h>", "int64_t a = (int64_t)p[i] << 33; p[i] = (int)(a >> 32);", 2 * I),
+    "uint": ("", "uint a = p[i]; ulong b = a; ushort c = a; p[i] = a + b + c;", 3 * I),
+    "float.h": ("#include <float.h>", "x[i] = fminf(x[i], FLT_MAX) + FLT_EPSILON; p[i] = x[i] < DBL_MAX;", I * 0 + 1),
+    "climits": ("#include <climits>", "p[i] = p[i] == INT_MAX ? INT_MIN : p[i] + CHAR_BIT;", I + 8),
+    "INFINITY": ("#include <math.h>", "float m = -INFINITY; m = fmaxf(m, x[i]); x[i] = isnan(m) ? NAN : m;", X),
+    "M_PI": ("#define _USE_MATH_DEFINES\n#include <cmath>", "x[i] = std::sqrt(x[i]) + std::abs(-x[i]) + (float)M_PI;", np.sqrt(X) + X + np.float32(np.pi)),
+    "algorithm": ("#include <algorithm>", "p[i] = std::min(std::max(p[i], 3), 7); int a = 1, b = 2; std::swap(a, b); p[i] += a;", np.clip(I, 3, 7) + 2),
+    "limits": ("#include <limits>", "x[i] = std::min(x[i], std::numeric_limits<float>::max()); p[i] = std::numeric_limits<int>::lowest();", np.full(32, -(2**31))),
+    "type_traits": ("#include <type_traits>", "if constexpr (std::is_same<decltype(p[0] + 0), int>::value && std::is_integral_v<int>) p[i] = 3; std::conditional_t<true, int, float> a = 1; p[i] += a;", I * 0 + 4),
+    "array": ("#include <array>", "std::array<int, 4> a = {1, 2, 3, 4}; p[i] = a[p[i] & 3] + (int)a.size();", I % 4 + 5),
+    "tuple": ("#include <utility>\n#include <tuple>", "std::pair<int, float> a(p[i], x[i]); auto t = std::make_tuple(a.first, 2); p[i] = std::get<1>(t) + std::move(a.first);", I + 2),
+    "cooperative_groups.h": ("#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;", "auto b = cg::this_thread_block(); auto t = cg::tiled_partition<8>(b); int s = p[i]; for (int k = t.size() / 2; k > 0; k /= 2) s += t.shfl_xor(s, k); b.sync(); p[i] = s + t.thread_rank();", I // 8 * 64 + 28 + I % 8),
+    "cub": ("#include <cub/cub.cuh>", "typedef cub::BlockReduce<int, 32> R; __shared__ typename R::TempStorage held; int s = R(held).Sum(p[i]); if (i == 0) p[0] = s;", np.where(I == 0, 496, I)),
+    "cuComplex.h": ("#include <cuComplex.h>", "cuFloatComplex a = make_cuFloatComplex(x[i], 1.0f); a = cuCmulf(a, a); x[i] = cuCrealf(a);", X * X - 1),
+    "cuda_fp16.h": ("#include <cuda_fp16.h>", "__half h = __float2half(x[i]); __half2 v = __halves2half2(h, h); v = __hadd2(v, __shfl_xor_sync(0xffffffff, v, 1)); x[i] = __low2float(v);", _MANTISSA + _MANTISSA[I ^ 1]),
+    "cuda_bf16.h": ("#include <cuda_bf16.h>", "__nv_bfloat16 h = __float2bfloat16(x[i]); h = h * __float2bfloat16(2); x[i] = __bfloat162float(h);", 2 * X),
+    "cuda_fp8.h": ("#include <cuda_fp8.h>", "__nv_fp8_e4m3 h(float(1 << (p[i] & 7))); x[i] = float(h);", 2.0 ** (I & 7)),
+    "mma.h": ("#include <mma.h>\nusing namespace nvcuda;", """__shared__ half s[256]; __shared__ float r[256];
+      for (int k = i; k < 256; k += 32) s[k] = __float2half(k % 17 == 0 ? 2.0f : k == 1 ? 1.0f : 0.0f);
+      wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a; wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
+      wmma::fragment<wmma::accumulator, 16, 16, 16, float> c; wmma::fill_fragment(c, 1.0f); __syncthreads();
+      wmma::load_matrix_sync(a, s, 16); wmma::load_matrix_sync(b, s, 16); wmma::mma_sync(c, a, b, c);
+      wmma::store_matrix_sync(r, c, 16, wmma::mem_row_major); __syncthreads(); x[i] = r[i];""", (1 + (2 * np.eye(16) + np.eye(16, k=1) * (np.arange(16)[:, None] == 0)) @ (2 * np.eye(16) + np.eye(16, k=1) * (np.arange(16)[:, None] == 0))).ravel()[:32]),
+    "types of the host": ("""#include <vector>
+#include <string>
+#include <iostream>
+#include <cublas_v2.h>
+#include <mpi.h>
+struct Config {
+  std::vector<float> weights;
+  std::string name = "a";
+  cublasHandle_t handle;
+  MPI_Comm world;
+  explicit Config(int n) : weights(n) {}
+  float sum() const { float s = 0; for (auto w : weights) s += w; std::cout << s << std::endl; return s; }
+};
+std::vector<int> sizes(3);
+void fail(cublasStatus_t status) { if (status != CUBLAS_STATUS_SUCCESS) throw std::runtime_error("no"); }
+void start() { cudaLaunchAttribute a[1]; a[0].id = cudaLaunchAttributeClusterDimension; }""", "p[i] = 3;", I * 0 + 3),
+    "assert, printf": ("#include <cassert>\n#include <cstdio>", 'assert(p[i] > -5); printf("%d", p[i]); p[i] = 3;', I * 0 + 3),
+    "string.h": ("#include <string.h>\n#include <stddef.h>\n#include <stdbool.h>", "float v; int b = p[i]; memcpy(&v, &b, sizeof v); bool t = v > 0; p[i] = t + (int)offsetof(uint4, z);", (I > 0) + 8),
+    "shared memory with a size": ("extern __shared__ int s[32];", "s[i ^ 1] = p[i]; __syncthreads(); p[i] = s[i];", I ^ 1),
+    "instructions of PTX": ("", """unsigned lane, all, bits; float v; asm("mov.u32 %0, %laneid;" : "=r"(lane)); asm("prmt.b32 %0, %1, %1, 0x0123;" : "=r"(all) : "r"(p[i]));
+      asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(bits) : "r"(lane), "r"(1), "r"(2)); asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(x + i));
+      asm("bfe.u32 %0, %1, 24, 8;" : "=r"(all) : "r"(all)); p[i] = bits + 100 * all + (v > 1 ? 10000 : 0);""", (I ^ 3) + 100 * I + 10000 * (X > 1)),
+}  # fmt: skip
+HOST = """
+int main() {
+  int *d; cudaMalloc(&d, 4); std::vector<int> v(3); k<<<1, 32>>>(d, nullptr);
+  cudaDeviceSynchronize(); std::cout << v.size(); return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("name", IDIOMS)
+def test_an_idiom(name: str) -> None:
+    before, body, expected = IDIOMS[name]
+    text = f"#include <cuda_runtime.h>\n{before}\n__global__ void k(int *p, float *x) {{\n  int i = threadIdx.x;\n  {body}\n}}\n{HOST}"
+    given = workload(text, I.copy(), X.copy(), shared_bytes=128 if "s[32]" in before else 0)
+    out = run(given, compiler="nvrtc")
+    found = out["p" if np.asarray(expected).dtype.kind == "i" else "x"]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+COLUMNS = """{}
+__global__ void k(const {} *x, {} *y, int rows, int cols) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows) return;
+  {} s = 0;
+  for (int c = 0; c < cols; ++c) s += x[c * rows + i] * 3u + (s >> 7);
+  y[i] = s;
+}}"""
+
+
+def test_a_standard_header_changes_nothing() -> None:
+    code = []
+    for before, kind in (("#include <stdint.h>", "uint32_t"), ("", "unsigned")):
+        source = COLUMNS.format(before, *[kind] * 3)
+        given = workload(source, np.ones(64 * 64, np.uint32), np.zeros(64, np.uint32), 64, 64, grid=2)  # fmt: skip
+        compiler = tracegen.trace(given, "a100").provenance["compiler"]
+        assert "nvrtc" in compiler
+        code.append((compiler["registers_per_item"], compiler["code"]["text"]))
+    assert code[0] == code[1]
+    assert code[0][0] == 32
+
+
+@pytest.mark.parametrize(
+    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
+)
+class TestIncludedFiles:
+    def made(self, folder: Path, inner: str = "return x[i] + 1;", host: str = "") -> CudaWorkload:
+        (folder / "inc").mkdir()
+        (folder / "inc" / "load.h").write_text(
+            f"#pragma once\n{host}\n__device__ inline float load(const float *x, int i) {{\n  {inner}\n}}\n"
+        )
+        (folder / "k.cu").write_text(
+            '#include "inc/load.h"\n__global__ void k(const float *x, float *y) {\n'
+            "  y[threadIdx.x] = load(x, threadIdx.x);\n}\n"
+        )
+        x = floats(32)
+        return CudaWorkload(
+            path=folder / "k.cu", arguments={"x": x, "y": np.zeros_like(x)}, grid=1, block=32
+        )
+
+    def test_an_access_in_one_has_its_file_and_line(
+        self, tmp_path: Path, machine: str, compiler: Any
+    ) -> None:
+        trace = tracegen.trace(self.made(tmp_path), machine, options=TraceOptions(compiler=compiler))  # fmt: skip
+        places = {site.array: site.source for site in trace.sites}
+        assert (places["x"].user_file, places["x"].user_line) == (str(tmp_path / "inc" / "load.h"), 4)  # fmt: skip
+        assert (places["y"].user_file, places["y"].user_line) == (str(tmp_path / "k.cu"), 3)
+        assert {site.name for site in trace.sites} == {"x[i]", "store y[threadIdx.x]"} or compiler == "nvrtc"  # fmt: skip
+
+    def test_a_fault_in_one_has_its_file_and_line(
+        self, tmp_path: Path, machine: str, compiler: Any
+    ) -> None:
+        given = self.made(tmp_path, "return x[i + 40];")
+        with pytest.raises(KernelError, match=r"^\S*inc/load.h:4: access x\[.*\] is out of bounds"):
+            run(given, machine, compiler=compiler)
+
+    def test_host_code_of_one_is_left_out(
+        self, tmp_path: Path, machine: str, compiler: Any
+    ) -> None:
+        host = (
+            "#include <mpi.h>\n#include <string>\nstruct Handle { MPI_Comm c; std::string s; };\n"
+            "inline void send(cublasHandle_t h) { h.nothing(); MPI_Send(missing); }\n"
+        )
+        given = self.made(tmp_path, host=host)
+        out = run(given, machine, compiler=compiler)
+        np.testing.assert_array_equal(out["y"], given.arguments["x"] + 1)  # type: ignore[call-overload]
+
+
+VIEW = """
+struct View {
+  const float *data; int n;
+  __host__ __device__ View(const View &o) : data(o.data), n(o.n) {}
+  __host__ __device__ ~View() {}
+};
+__global__ void k(View v, float *y) { y[threadIdx.x] = v.data[threadIdx.x % v.n]; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
+)
+def test_a_class_with_its_own_copies_is_passed_as_its_bytes(machine: str, compiler: Any) -> None:
+    view = np.zeros(1, np.dtype([("data", "O"), ("n", "i4")], align=True))
+    view["data"][0], view["n"] = X[:8].copy(), 8
+    out = run(workload(VIEW, view[0], np.zeros(32, np.float32)), machine, compiler=compiler)
+    np.testing.assert_array_equal(out["y"], np.tile(X[:8], 4))
+
+
+def test_hip_brings_along_what_its_own_header_does() -> None:
+    source = """#include <hip/hip_runtime.h>
+extern __shared__ int s[32];
+std::string name(int n) { return std::to_string(n); }
+__global__ void k(int *y) {
+  s[threadIdx.x ^ 1] = y[threadIdx.x]; assert(y[0] == 0); __syncthreads(); y[threadIdx.x] = s[threadIdx.x];
+}"""
+    out = run(workload(source, I.copy(), shared_bytes=128), "mi250x")
+    np.testing.assert_array_equal(out["y"], I ^ 1)
+
+
+def test_an_argument_of_a_type_of_the_host_is_refused() -> None:
+    source = "#include <vector>\nstruct C { int n; std::vector<int> v; };\n__global__ void k(C c, int *y) { y[0] = c.n; }"
+    with pytest.raises(KernelError, match=r"parameter c of kernel k has a type of the host"):
+        run(workload(source, np.zeros(1, np.int32), np.zeros(4, np.int32)), compiler="nvrtc")
+
+
+@needs_clang
+def test_the_first_line_says_why_another_compiler_is_used() -> None:
+    source = "typedef float F __attribute__((ext_vector_type(4)));\n__global__ void k(float *y) { F f = y[0]; y[0] = f.x; }"
+    trace = tracegen.trace(workload(source, X.copy(), path="f.cu"), load_machine("a100"))
+    first = trace.provenance["compiler"]["stand_ins"][0]
+    assert first.startswith("clang compiled it, for NVRTC refuses it: f.cu:2: ")

@@ -1,0 +1,175 @@
+"""CUDA C++ to PTX by NVIDIA's compiler library NVRTC, with CUDA's own headers and libcu++, where they are installed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from tracegen.compiled.request import PRINTF, CompileError
+from tracegen.cuda import HEADERS, CudaProgram, host_code, includes
+from tracegen.cuda.options import STANDARD
+from tracegen.cuda.program import LAUNCH, UNKNOWN
+from tracegen.tools.process import Finished, run
+from tracegen.tools.toolchain import cuda_headers, library_command, nvrtc_tool
+
+MOST_TRIES, LONGEST_SECONDS = 30, 600
+_OWN = HEADERS / "nvrtc"
+_ERROR = re.compile(
+    r"^(?P<file>[^\n]*)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<reason>[^\n]*)", re.MULTILINE
+)
+_NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
+_FROM_TOOLKIT = re.compile(r"cub/(?!device/)|nv/|cuda/|thrust/complex|cuda\.h$")
+_CUB = "".join(
+    f"#include <cub/{room}/{room}_{part}.cuh>\n"
+    for room, parts in {
+        "block": "adjacent_difference discontinuity exchange histogram load merge_sort radix_rank radix_sort reduce scan store",
+        "warp": "exchange load merge_sort reduce scan store",
+    }.items()
+    for part in parts.split()
+)
+"""What of CUB kernels use: the rest is for the host."""
+_LIBRARY = re.compile(
+    "(?:algorithm|array|bit|complex|functional|initializer_list|iterator|limits|numeric|optional|span|tuple|type_traits"
+    "|utility|variant)$"
+)
+"""What of the C++ library kernels use, which libcu++ has; NVRTC takes seconds to read it."""
+_PLACES = {"algorithm": "cuda/std/detail/libcxx/include/algorithm"}
+_TABLE = re.compile(r"^\.[^\n]*\bmemsim_parameters\[[^\n]*?= \{([^}]*)\};", re.MULTILINE)
+_OF_TABLE = re.compile(
+    r"^\.[^\n]*\w*memsim_(?:parameters|type|plain|describe)[^\n]*\n", re.MULTILINE
+)
+
+
+class Translated(NamedTuple):
+    """A program in PTX.
+
+    program : without host code that does not compile here
+    symbol : of the kernel;  table : see `headers/nvrtc/signature.h`
+    """
+
+    program: CudaProgram
+    ptx: str
+    symbol: str
+    table: list[int]
+
+
+class _Error(NamedTuple):
+    path: str
+    line: int
+    reason: str
+
+
+def translated(program: CudaProgram, target: str, folder: Path) -> Translated:
+    """Raises CompileError with the user's line where code for the device does not compile.
+
+    libcu++ is read only where the program does not compile without.
+    """
+    edited = {path: host_code.without_launches(text) for path, text in program.texts.items()}
+    program, has_library = replace(program, edited=edited), False
+    errors: list[_Error] = []
+    log = ""
+    for _ in range(MOST_TRIES):
+        finished = _run(program, target, folder, has_library)
+        if not finished.status:
+            ptx = (folder / "kernel.ptx").read_text(encoding="utf-8")
+            return _translated(program, includes.originals(ptx, folder), finished.output.strip())
+        log = includes.originals(finished.errors, folder)
+        errors = [_Error(m["file"], int(m["line"]), m["reason"]) for m in _ERROR.finditer(log)]
+        leaner = _with_header(program, errors) or _edited(program, errors, in_functions=True)
+        if leaner is None and not has_library and any(map(_LIBRARY.match, program.missing)):
+            has_library, leaner = True, program
+        leaner = leaner or _with_unknown(program, errors)
+        leaner = leaner or _edited(program, errors, in_functions=False)
+        if (
+            leaner is None and program.options.standard == STANDARD
+        ):  # nvcc takes some of C++20 with it
+            leaner = replace(program, options=replace(program.options, standard="-std=c++20"))
+        if leaner is None:
+            break
+        program = leaner
+    raise _refusal(program, errors, log)
+
+
+def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> Finished:
+    def text_of(name: str) -> str | None:
+        if name == "cub/cub.cuh":
+            return _CUB
+        if _FROM_TOOLKIT.match(name):
+            return None
+        if not has_library or not _LIBRARY.match(name):
+            return ""
+        return f"#include <{_PLACES.get(name, f'cuda/std/{name}')}>\n"
+
+    main = includes.copy(folder, program.path)
+    texts = {path: PRINTF.sub("_print", text) for path, text in program.texts.items()}
+    before = "".join(UNKNOWN.format(name) for name in program.unknown)
+    behind = f'#line 1 "{LAUNCH}"\n#include "signature.h"\nMEMSIM_SIGNATURE({program.kernel})\n'
+    texts[program.path] = f'{before}\n#line 1 "{main}"\n{texts[program.path]}\n{behind}'
+    includes.write(folder, texts, program.missing, text_of)
+    options = program.options
+    places = (folder / includes.EMPTY, *cuda_headers(), _OWN)
+    command = [
+        *library_command("nvrtc", nvrtc_tool().path),
+        *(main, main, program.kernel, "kernel.ptx", f"--gpu-architecture=compute_{target[3:]}"),
+        *(f"--pre-include={_OWN / 'first.h'}", "-default-device", "-lineinfo", "-w"),
+        *("-D_print(...)=0", options.standard, *options.arithmetic),
+        *includes.options(folder, options.given),
+        *(f"-I{place}" for place in places),
+    ]
+    return run(command, folder, LONGEST_SECONDS)
+
+
+def _with_header(program: CudaProgram, errors: Sequence[_Error]) -> CudaProgram | None:
+    """The program with an empty header, which a header of a library includes."""
+    for error in errors:
+        found = _NO_FILE.match(error.reason)
+        if found and found[1] not in program.missing and includes.is_left_out(found[1]):
+            return replace(program, missing=(*program.missing, found[1]))
+    return None
+
+
+def _edited(
+    program: CudaProgram, errors: Sequence[_Error], *, in_functions: bool
+) -> CudaProgram | None:
+    """The program without the host code that errors are about: functions, or else other declarations."""
+    edited = dict(program.edited)
+    for path, line, reason in sorted(errors, key=lambda one: -one.line):
+        text = program.texts.get(path)
+        if text is not None and not _NO_FILE.match(reason) and not reason.startswith("#error"):
+            leaner = host_code.without(edited.get(path, text), line, in_functions=in_functions)
+            if leaner is not None:
+                edited[path] = leaner
+    return replace(program, edited=edited) if edited != program.edited else None
+
+
+def _with_unknown(program: CudaProgram, errors: Sequence[_Error]) -> CudaProgram | None:
+    """The program with the types that are declared nowhere."""
+    names = dict.fromkeys(program.unknown)
+    for path, line, reason in errors:
+        text = program.texts.get(path)
+        if text is not None and (name := host_code.unknown_type(text, line, reason)):
+            names[name] = None
+    return replace(program, unknown=tuple(names)) if len(names) > len(program.unknown) else None
+
+
+def _translated(program: CudaProgram, ptx: str, symbol: str) -> Translated:
+    table = _TABLE.search(ptx)
+    if table is None or host_code.LEFT_OUT in ptx:
+        raise CompileError("NVRTC's code has no table of parameters, or calls code of the host")
+    data = bytes(map(int, table[1].split(",")))
+    words = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
+    return Translated(program, _OF_TABLE.sub("", ptx), symbol, words)
+
+
+def _refusal(program: CudaProgram, errors: Sequence[_Error], log: str) -> CompileError:
+    """The first error in the user's files, which the others follow from; else the first one."""
+    own = [one for one in errors if one.path in program.texts] or errors
+    if not own:
+        lines = [line.strip() for line in log.splitlines() if line.strip()]
+        return CompileError(f"{program.file}: {lines[0] if lines else 'NVRTC failed'}")
+    path, line, reason = own[0]
+    name = program.name_of(path) if path in program.texts else path
+    return CompileError(f"{name}:{line}: {reason}")
