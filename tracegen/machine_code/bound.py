@@ -68,8 +68,8 @@ class BoundKernel:
 
     @property
     def lines(self) -> list[str]:
-        """Of the program, and of its files behind."""
-        return f"{self.text}\n{self.included}".split("\n")[:-1]
+        """Of the program, and of its files behind; none of code whose text is not there."""
+        return f"{self.text}\n{self.included}".split("\n")[:-1] if self.text else []
 
     def place(self, line: int) -> str:
         """Where the user wrote a 1-based line of the text, in words: `file:line`."""
