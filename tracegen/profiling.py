@@ -23,14 +23,16 @@ def profile(
     options: TraceOptions | None = None,
     context: Any = None,
     progress: Callable[[int, int], None] | None = None,
+    **changes: Any,
 ) -> Replay:
     """Trace one launch of a workload and replay the trace, as `memsim profile` does.
 
     machine : or its name
+    replaying, changes : a ReplayOptions, and keywords of it that differ
     Snapshots are traced at three places, and at more places, or longer ones, while their hit ratios differ
     and the budget of the replay lasts. With options.groups, there is one snapshot of these groups.
     """
-    tracing, replaying = options or TraceOptions(), replaying or ReplayOptions()
+    tracing, replaying = options or TraceOptions(), (replaying or ReplayOptions()).replace(**changes)
 
     def trace_at(chosen: TraceOptions, places: int) -> list[Trace]:
         return traces_of_one(workload, machine, chosen, context, places)
