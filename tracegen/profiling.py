@@ -32,7 +32,10 @@ def profile(
     Snapshots are traced at three places, and at more places, or longer ones, while their hit ratios differ
     and the budget of the replay lasts. With options.groups, there is one snapshot of these groups.
     """
-    tracing, replaying = options or TraceOptions(), (replaying or ReplayOptions()).replace(**changes)
+    tracing, replaying = (
+        options or TraceOptions(),
+        (replaying or ReplayOptions()).replace(**changes),
+    )
 
     def trace_at(chosen: TraceOptions, places: int) -> list[Trace]:
         return traces_of_one(workload, machine, chosen, context, places)

@@ -5,7 +5,11 @@ from pathlib import Path
 import memsim
 from memsim.formats import read_any
 
-rows = ["# kernel = shared", "# group_items = 32", "group,subgroup,site,direction,bytes,mask,addresses"]
+rows = [
+    "# kernel = shared",
+    "# group_items = 32",
+    "group,subgroup,site,direction,bytes,mask,addresses",
+]
 for group in range(16):
     rows += [f"{group},0,x[i],load,4,ffffffff,{128 * line}+4" for line in range(32)]
 Path("shared.csv").write_text("\n".join(rows) + "\n")
