@@ -1,6 +1,6 @@
 """One cache level in numba: lookup, replacement, fills, stores, write-backs, pending hits.
 
-Arrays and scalars in, arrays out; the readable twin is memsim/reference/cache.py.
+Arrays and scalars in, arrays out; the readable twin is tests/twins/replay/cache.py.
 
 Addresses are dense: the 256-byte chunks that a trace touches are numbered in address order, so a
 line is an index. A table holds the slot that each line was last put into. If that slot holds another
