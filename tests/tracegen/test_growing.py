@@ -142,10 +142,10 @@ def load_ratios(replay: Replay) -> list[memsim.Estimate]:
     ]
 
 
-def compared(seed: int) -> Compared:
+def compared(seed: int, **changes: Any) -> Compared:
     """A random launch as default snapshots tell it, and replayed whole with groups out of step."""
     workload, on = random_launches.workload(seed), random_launches.small_machine(seed)
-    replay = tracegen.profile(workload, on)
+    replay = tracegen.profile(workload, on, **changes)
     n_groups = int(replay.attrs["of_groups"])
     everything = tracegen.trace(workload, on, groups=n_groups)
     whole = memsim.replay(everything, on, trials=24, deviation=True, counts_start=True)
@@ -225,10 +225,11 @@ def test_even_rows_and_odd_ones_are_counted_alike(
     monkeypatch: pytest.MonkeyPatch, in_rows: bool
 ) -> None:
     """Rows of 1025 sectors, which L2 fetches in pairs. Three snapshots that count six waves, three quarters of a
-    row, all have more of the odd ones. What earlier groups have left is left out of the intervals."""
+    row, all have more of the odd ones. What earlier groups have left is left out of the intervals, and trials are so
+    many that the ordering is not what is open."""
     if not in_rows:
         monkeypatch.setattr(snapshot, "in_whole_rows", lambda grid, wave, count, **_: count)
-    found = compared(61)
+    found = compared(61, trials=64)
     inside = [
         abs(one.mean - ratio) <= one.half_width - one.parts.get(PAST, 0.0)
         for ratio, one in zip(found.whole, found.estimates, strict=True)

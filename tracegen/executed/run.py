@@ -84,8 +84,16 @@ class ExecutedRun(LaunchTraces):
         return window_traces(self, wave, n_snapshots)
 
     def counted(self, groups: snapshot.Groups, *, by_barriers: bool) -> Recorded:
-        """What groups do, counted and not recorded."""
-        return self._run(groups, windows=nothing(len(groups)), by_barriers=by_barriers)
+        """What groups do, counted and not recorded.
+
+        Loads that are passed over are not checked, so where something is wrong the groups are run whole, for what
+        is wrong first.
+        """
+        try:
+            return self._run(groups, windows=nothing(len(groups)), by_barriers=by_barriers)
+        except KernelError:
+            self._run(groups)
+            raise
 
     def recorded(
         self, groups: snapshot.Groups, steps: npt.NDArray[np.int64], by_barriers: bool

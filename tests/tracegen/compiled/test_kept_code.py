@@ -22,7 +22,7 @@ KEY = "0" * 64
 def read(name: str) -> MachineCode:
     text = (LISTINGS / name).read_text(encoding="utf-8")
     if name.endswith(".s"):
-        blocks, notes = read_gcn(text, "row_sums", "kernel.cl")
+        blocks, notes = read_gcn(text, "row_sums", None)
     else:
         blocks, notes = read_sass(text, name.partition(".")[0])
     return MachineCode(

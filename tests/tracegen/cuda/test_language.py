@@ -331,7 +331,8 @@ def test_functions_of_included_files(tmp_path: Any) -> None:
     )
     np.testing.assert_array_equal(run(given)["y"], x[::2] + 3)
     load = next(site for site in tracegen.trace(given, "a100").sites if site.direction == "load")
-    assert (load.name, load.source.user_line) == ("load of x", 3)  # where the function is called
+    assert (load.name, load.source.user_line) == ("x[i]", 2)
+    assert str(load.source.user_file).endswith("load.cuh")
 
 
 def test_a_file_may_include_one_of_any_name(tmp_path: Any) -> None:

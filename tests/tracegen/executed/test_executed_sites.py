@@ -71,6 +71,7 @@ def nothing_met(*known: KnownAccess) -> Sites:
         code=machine_code,
         launch_to_read=SimpleNamespace(regions=regions),
         text=TEXT,
+        lines=TEXT.splitlines(),
         accesses=known,
         source=lambda line: SourceLocation(user_file="k.cu", user_line=line),
     )
