@@ -139,10 +139,10 @@ def recorded_times() -> list[Case]:
 def test_times_as_recorded() -> None:
     cases = recorded_times()
     everything = errors(cases, "time")
-    assert everything.geometric_mean == pytest.approx(0.098, abs=0.001)
-    assert everything.spearman == pytest.approx(0.981, abs=0.001)
+    assert everything.geometric_mean == pytest.approx(0.102, abs=0.001)
+    assert everything.spearman == pytest.approx(0.980, abs=0.001)
     assert everything.worst_case == "softmax_row"
-    assert time_finding(cases) == f"time: {everything}; 30 within 20 %"
+    assert time_finding(cases) == f"time: {everything}; 29 within 20 %"
 
 
 @pytest.mark.parametrize(

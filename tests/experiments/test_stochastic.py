@@ -189,7 +189,7 @@ def test_latency_of_a_row_is_that_of_its_loads(block_diagonal: dict[str, Any]) -
         assert not values.is_edge
         # Rows of one length stream from memory: 3 of 4 bytes that a C2050 has go by.
         moved_s = kernel.dram_per_row.mean * 4096 / 144e9
-        assert moved_s < kernel.predicted_s.mean < 2 * moved_s
+        assert (1 - 1e-5) * moved_s < kernel.predicted_s.mean < 2 * moved_s  # the bound, rounded
         assert kernel.limit in ("DRAM", "latency")
 
 

@@ -90,7 +90,7 @@ def test_without_translation_nothing_is_said() -> None:
 def test_a_machine_keeps_its_translation() -> None:
     v100 = load_machine("v100")
     assert v100.translation == Translation(
-        entries=16, page_bytes=1 << 21, miss_cycles=32.0, placement="random"
+        entries=16, page_bytes=1 << 21, miss_cycles=32.0, placement="random", under_way=16
     )
     assert machine_from_json(machine_to_json(v100)) == v100
     assert v100.standing("translation.miss_cycles") == "fitted"
