@@ -220,4 +220,10 @@ def second_level(
         "assumed: one look-up a slice and cycle",
     )
     fields["pending_requests"] = (n_slices * cache.mshr_entries, sized)
+    fields["line_atomic_cycles"] = (
+        1.494,
+        "assumed: in cycles as the H200: atomic additions of integers to one word, "
+        "1.325 in a nanosecond",
+    )
+    fields["line_float_atomic_cycles"] = (3.595, "assumed: in cycles as the V100")
     return fields
