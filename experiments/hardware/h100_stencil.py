@@ -90,7 +90,7 @@ def h100_stencil(out: Path, quick: bool) -> Figure:
     cases = []
     results: list[dict[str, object]] = []
     for shape in each("h100-stencil", [s for s in QUICK_SHAPES if s in table] if quick else table):
-        run = volumes(compiled_star(shape, machine, points_workload()), machine, SNAPSHOT)
+        (run,) = volumes(compiled_star(shape, machine, points_workload()), machine, SNAPSHOT)
         ours = quantities(run)
         l2_load, dram_load = table[shape]["l2_load"], table[shape]["dram_load"]
         points = hit_ratio_errors([run], l2_load=l2_load, dram_load=dram_load)
@@ -129,7 +129,7 @@ def h100_points(out: Path, quick: bool) -> Figure:
         shape, points = group_shape(row), points_of(row)
         if points == ONE_POINT or (quick and (shape, points) not in QUICK_VARIANTS):
             continue
-        run = volumes(
+        (run,) = volumes(
             compiled_star(shape, machine, points_workload(points)),
             machine,
             POINTS_SNAPSHOT,

@@ -33,7 +33,7 @@ def v100_points(out: Path, quick: bool) -> Figure:
     machine = load_machine("v100")
     cases: list[Case] = []
     for row in rows(TABLE)[:: QUICK if quick else 1]:
-        run = volumes(
+        (run,) = volumes(
             compiled_star(group_shape(row), machine, functools.partial(_workload, row)),
             machine,
             SNAPSHOT,

@@ -72,14 +72,14 @@ def replayed_volumes(
     """Replay one group shape, with one snapshot for each position and some random orderings of each."""
     traced = compiled_star(shape, machine)
     return [
-        volumes(
+        one
+        for k, position in enumerate(positions)
+        for one in volumes(
             traced,
             machine,
             dataclasses.replace(snapshot, position=position),
-            seed=k * orderings + n,
+            seeds=range(k * orderings, (k + 1) * orderings),
         )
-        for k, position in enumerate(positions)
-        for n in range(orderings)
     ]
 
 

@@ -52,45 +52,53 @@ def volumes(
     machine: Machine,
     snapshot: Snapshot,
     *,
-    seed: int = 0,
-    groups_per_core: int | None = None,
+    seeds: Sequence[int] = (0,),
     dispatch: Dispatch = "first_free",
-) -> Volumes:
-    """Replay a snapshot in one random ordering. An update is the store of one work-item."""
+) -> list[Volumes]:
+    """Trace a snapshot and replay it in one random ordering for each seed. An update is the store of one
+    work-item."""
     launch = traced(np.zeros(1, np.int64)).launch
     n_groups = launch.n_groups
-    occupancy = resident_groups(machine, launch, groups_per_core=groups_per_core)
+    occupancy = resident_groups(machine, launch)
     wave = occupancy.groups_per_core * machine.n_cores
     waves = min(snapshot.waves, n_groups // wave)
     start = int((n_groups - waves * wave) * snapshot.position) // wave * wave
     warmup = min(snapshot.warmup, waves - 1)
     trace = traced(np.arange(start, start + waves * wave, dtype=np.int64))
-    plan, _ = make_plan(
-        trace,
-        machine,
-        warmup_waves=warmup,
-        groups_per_core=groups_per_core,
-        dispatch=dispatch,
-    )
-    result = run_trial(plan, seed, 0)
+    plan, _ = make_plan(trace, machine, warmup_waves=warmup, dispatch=dispatch)
     is_store = np.array([site.direction == "store" for site in trace.sites])
     subgroups = np.repeat(plan.counted(), np.diff(plan.requests.first_subgroup))
     accesses = np.repeat(subgroups, np.diff(trace.subgroup_offset))
     updates = int(trace.lanes[is_store[trace.site] & (accesses > 0)].sum(dtype=np.int64))
-    first_level, last_level = result.counts[0], result.counts[-1]
-    per_update = GRANULE_BYTES / updates
-    completed = result.counts[1][is_store, READ_GRANULES].sum()
     n_partial = np.diff(np.append(plan.requests.first_partial, len(plan.requests.partial)))
+    partly_stored = int(n_partial[subgroups > 0].sum())
+    return [
+        _volumes(run_trial(plan, seed, 0).counts, machine, is_store, updates, partly_stored)
+        for seed in seeds
+    ]
+
+
+def _volumes(
+    counts: npt.NDArray[np.int64],
+    machine: Machine,
+    is_store: npt.NDArray[np.bool_],
+    updates: int,
+    partly_stored: int,
+) -> Volumes:
+    """Of what a trial counts, (n_level, n_site, n_counter). partly_stored : sectors"""
+    first_level, last_level = counts[0], counts[-1]
+    per_update = GRANULE_BYTES / updates
+    completed = counts[1][is_store, READ_GRANULES].sum()
     ratios = {}
-    for level, counts in zip(machine.levels, result.counts, strict=True):
-        loads = counts[~is_store].sum(axis=0)
+    for level, counted in zip(machine.levels, counts, strict=True):
+        loads = counted[~is_store].sum(axis=0)
         ratios[level.name] = float((loads[HITS] + loads[PENDING]) / max(loads[ACCESSES], 1))
     return Volumes(
         l2_load=float(first_level[:, READ_GRANULES].sum() * per_update),
         dram_load=float(last_level[:, READ_GRANULES].sum() * per_update),
         l2_store=float((first_level[:, WRITE_GRANULES].sum() + completed) * per_update),
         dram_store=float(last_level[:, WRITE_GRANULES].sum() * per_update),
-        partly_stored=float(n_partial[subgroups > 0].sum() * per_update),
+        partly_stored=partly_stored * per_update,
         load_hit_ratio=ratios,
     )
 
