@@ -237,7 +237,7 @@ class Dram:
     bandwidth_bytes_per_cycle : of all channels together, in core clocks
     sustained_bandwidth_bytes_per_cycle : what a stream achieves of it, 0 if not measured
     read_bandwidth_bytes_per_cycle : what a kernel achieves that only reads; 0 where it follows from its row misses, or is
-        not measured
+        not measured. Where it misses more rows than the stream does, it loses as large a share as the stream would
     sustained_row_hits_percent : row-buffer hits of that stream in a replay; 0 if not known, and the
         bandwidth of all kernels is then that of the stream
     row_activations_per_cycle : rows that all channels together can open in a cycle, 0 if not known
@@ -286,7 +286,8 @@ class Dram:
         hits = self._bandwidth_of_rows(row_hit_ratio)
         if self.read_bandwidth_bytes_per_cycle:
             reads = max(1 - written / _STREAM_WRITES, 0.0)
-            hits += (self.read_bandwidth_bytes_per_cycle - hits) * reads
+            of_rows = min(hits / self.usable_bandwidth_bytes_per_cycle, 1.0)
+            hits += (self.read_bandwidth_bytes_per_cycle * of_rows - hits) * reads
         if not self.row_activations_per_cycle or math.isnan(bytes_per_row):
             return hits
         return min(hits, self.row_activations_per_cycle * bytes_per_row)

@@ -592,6 +592,11 @@ def test_a_kernel_loses_bandwidth_by_its_row_misses() -> None:
     assert unknown.bandwidth_at(0.2) == 50.0
     unmeasured = dataclasses.replace(dram, sustained_bandwidth_bytes_per_cycle=0.0)
     assert unmeasured.bandwidth_at(0.2) == 60.0
+    reading = dataclasses.replace(dram, read_bandwidth_bytes_per_cycle=55.0)
+    reads = [reading.bandwidth_at(ratio, written=0.0) for ratio in (0.6, 1.0, 0.2)]
+    assert reads == pytest.approx([55.0, 55.0, 55.0 * at[0.2] / 50.0])
+    assert reading.bandwidth_at(0.6, written=0.125) == 52.5
+    assert reading.bandwidth_at(0.6) == 50.0
 
 
 def test_rows_that_can_be_opened_limit_single_bursts() -> None:
