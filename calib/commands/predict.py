@@ -5,6 +5,7 @@ It imports nothing heavy at module level, because the help of the command group 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -162,7 +163,8 @@ def predict(
         from calib.commands.predict_variants import predict_variants
 
         def predicted(kernel: KernelSpec, machine: str) -> Prediction:
-            return predict_one(kernel, machine, options, (), tracing, limits)[0]
+            base = predict_one(kernel, machine, options, (), tracing, limits)[0]
+            return dataclasses.replace(base, traces=())  # which take memory
 
         return predict_variants(variants, predicted, files.json)
     base, changed = predict_one(kernels[0], machines[0], options, what_if, tracing, limits)

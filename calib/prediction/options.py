@@ -32,7 +32,13 @@ class PredictOptions(Options):
         " the largest of the expected latencies.",
         flags=(),
     )
-    trials: int = option(16, "Trials of the replay.", least=1, most=1_000_000)
+    trials: int | None = option(
+        None,
+        "Trials of the replay.",
+        least=1,
+        most=1_000_000,
+        default_text="as many as 'memsim profile' replays",
+    )
     seed: int = option(
         0, "Trial i of the replay depends on (seed, i) alone.", least=0, most=MOST_SEED
     )

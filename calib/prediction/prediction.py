@@ -6,8 +6,8 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from calib.prediction.basic_blocks import Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace, blocks_from_windows
@@ -16,13 +16,16 @@ from calib.prediction.inputs import Inputs, mean_of_trials, paper_inputs, simula
 from calib.prediction.options import Mode, PredictOptions
 from calib.prediction.residency import Residents, residents
 from calib.prediction.time_model import NOTABLE_PART, Timing, seconds_of, time_of
-from calib.prediction.what_if import Changes, without_barriers
+from calib.prediction.what_if import Changes, parse, without_barriers
 from memsim.bounds import is_open, places_of, with_open_hits
-from memsim.machine import Machine
+from memsim.machine import Machine, load_machine
 from memsim.montecarlo import Occupancy, Replay, resident_groups
 from memsim.report import TRANSLATION, first_lines, first_reads, percent
-from memsim.statistics import ONE_PLACE
+from memsim.statistics import ONE_PLACE, Estimate
 from memsim.trace import Trace, launch_work
+
+if TYPE_CHECKING:
+    from tracegen.workloads.load import AnyWorkload
 
 ASSUMED_SHARE = 0.1
 """A note names an assumed number that accounts for more than this fraction of the time."""
@@ -36,6 +39,7 @@ class Prediction:
     costs, replay : None in mode `paper`
     first_lines : what stands in for the machine's own code, one sentence each
     notes : assumptions and limits of the prediction, one sentence each
+    traces, options : from which it was predicted
     """
 
     kernel: str
@@ -47,6 +51,31 @@ class Prediction:
     replay: Replay | None = None
     first_lines: Sequence[str] = ()
     notes: Sequence[str] = ()
+    traces: Sequence[Trace] = ()
+    options: PredictOptions = field(default_factory=PredictOptions)
+
+    @property
+    def seconds(self) -> Estimate:
+        """The time of the launch: mean and 95 % interval."""
+        return self.timing.estimate
+
+    @property
+    def limited_by(self) -> str:
+        """What limits the time: `DRAM`, `latency`, ...; see calib.prediction.time_model.Timing.binds."""
+        return self.timing.binds
+
+    def what_if(self, changes: str = "", **named: str | int | bool) -> Prediction:
+        """The prediction with changes, as `memsim predict --what-if` takes them.
+
+        changes : `l2=12MiB,no-barriers`, for example
+        named : the same by name: l2="12 MiB", groups_per_core=4, barriers=False
+
+        Raises WhatIfError, which lists the possible changes.
+        """
+        parts = [changes] if changes else []
+        parts += [f"no-{k}" if value is False else f"{k}={value}" for k, value in named.items()]
+        parsed = parse(",".join(parts), self.machine)
+        return predict_changed(self, self.traces, self.options, parsed)
 
     def _repr_html_(self) -> str:
         from calib.prediction.notebook import fragment
@@ -55,25 +84,57 @@ class Prediction:
 
 
 def predict(
-    traces: Sequence[Trace],
-    machine: Machine,
+    kernel: AnyWorkload | Trace | Sequence[Trace],
+    machine: Machine | str,
     options: PredictOptions | None = None,
     *,
     replay: Replay | None = None,
     **changes: Any,
 ) -> Prediction:
-    """The predicted time of a traced kernel on a machine.
+    """The predicted time of a kernel on a machine.
 
-    traces : snapshots of the launch, as tracegen.trace_snapshots makes them; those of machine code have its
-        instructions, without which arithmetic is not counted
+    kernel : a workload, which is traced as `memsim predict` traces it; or snapshots of its launch, as
+        tracegen.trace_snapshots makes them. Those of machine code have its instructions, without which
+        arithmetic is not counted
+    machine : or its name
     options, changes : fields of PredictOptions; changes replace those of `options`
-    replay : of the traces with these options, where there is one already
+    replay : of the snapshots with these options, where there is one already
 
-    Raises BlockError, ThroughputError or ReplayError where traces, machine and options do not fit.
+    Raises TraceError where the kernel cannot be traced; BlockError, ThroughputError or ReplayError where traces, machine
+    and options do not fit.
     """
     options = (options or PredictOptions()).replace(**changes)
+    machine = load_machine(machine) if isinstance(machine, str) else machine
+    if isinstance(kernel, Trace):
+        traces: Sequence[Trace] = [kernel]
+    elif isinstance(kernel, Sequence):
+        traces = kernel
+    else:
+        traces, replay = _traced(kernel, machine, options)
     program, notes = program_of(traces, machine, options.mode)
     return _prediction(program, notes, traces, machine, options, replay=replay)
+
+
+def _traced(
+    workload: AnyWorkload, machine: Machine, options: PredictOptions
+) -> tuple[Sequence[Trace], Replay | None]:
+    """Snapshots of a workload's launch, and their replay; in mode `paper` one snapshot, and None."""
+    from tracegen.growing import replay_grown
+    from tracegen.options import TraceOptions
+    from tracegen.tracer import traces_of_one
+
+    traces: list[Trace] = []
+
+    def trace_at(tracing: TraceOptions, places: int) -> list[Trace]:
+        return traces_of_one(workload, machine, tracing, None, places)
+
+    def replay_all(traced: list[Trace]) -> Replay:
+        traces[:] = traced
+        return run_replay(traced, machine, options)
+
+    if options.mode == "paper":
+        return trace_at(TraceOptions(), 1), None
+    return traces, replay_grown(trace_at, replay_all, TraceOptions())
 
 
 def predict_replayed(traces: Sequence[Trace], replay: Replay, machine: Machine) -> Prediction:
@@ -187,6 +248,8 @@ def _prediction(
         replay=replay,
         first_lines=first_lines(traces[0].provenance),
         notes=[*notes, *_notes(machine, occupancy, timing)],
+        traces=traces,
+        options=options,
     )
 
 

@@ -115,7 +115,7 @@ def outcome_of(
     timing, estimate = prediction.timing, prediction.timing.estimate
     assert prediction.replay is not None  # only mode `paper` has none
     replay = prediction.replay.middle()
-    moved = replay.launch_totals().moved
+    moved = replay.launch.moved
     cold, warm = timing.past_s
     half_width = estimate.half_width - max(abs(cold), abs(warm)) if estimate.has_interval else 0.0
     return Outcome(

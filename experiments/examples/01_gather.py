@@ -13,5 +13,5 @@ workload = tracegen.Workload(kernel, {"table": np.ones(1 << 14, np.float32), "in
 
 replay = tracegen.profile(workload, "v100", trials=8, seed=1)
 replay.to_html("gather.html")
-hits = replay.estimate("table[index[i]]", "L1")
+hits = replay.sites["table[index[i]]"].hit_ratio("L1")
 print(f"table hits L1 in {hits.mean:.1%} ± {hits.half_width:.1%} of its sectors; see gather.html")

@@ -3,7 +3,6 @@
 import numpy as np
 
 import calib
-import memsim
 import tracegen
 
 TEXT = """
@@ -25,7 +24,10 @@ workload = tracegen.CudaWorkload(
     block=128,
 )
 for name in ("v100", "a100"):
-    machine = memsim.load_machine(name)
-    traces = tracegen.trace_snapshots(workload, machine, snapshots=2)
-    prediction = calib.predict(traces, machine)
-    print(f"{name}: {prediction.timing.mean(prediction.timing.seconds) * 1e6:.1f} us")
+    prediction = calib.predict(workload, name)
+    faster = prediction.what_if(dram="2x").seconds.mean
+    print(
+        f"{name}: {prediction.seconds.mean * 1e6:.1f} us, limited by {prediction.limited_by};",
+        end=" ",
+    )
+    print(f"with DRAM twice as fast {faster * 1e6:.1f} us")

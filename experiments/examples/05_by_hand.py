@@ -17,4 +17,4 @@ Path("shared.csv").write_text("\n".join(rows) + "\n")
 trace = read_any("shared.csv").launches[0]
 replay = memsim.replay(trace, "v100", trials=8, seed=1)
 print(f"{trace.n_access} accesses, {trace.n_granule} sectors requested")
-print(f"L2 serves {replay.estimate('x[i]', 'L2').mean:.0%} of what L1s miss")
+print(f"L2 serves {replay.sites['x[i]'].hit_ratio('L2').mean:.0%} of what L1s miss")

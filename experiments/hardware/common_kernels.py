@@ -122,7 +122,7 @@ def profiled(workload: CudaWorkload, machine: Machine, quick: bool = False) -> d
         replay = memsim.replay(traces, machine, options)
     else:
         replay = tracegen.profile(workload, machine, ReplayOptions(miss_kinds=False))
-    moved = replay.launch_totals().moved
+    moved = replay.launch.moved
     return {
         "l2_read": moved.read_bytes["L2"].mean,
         "dram_read": moved.read_bytes["DRAM"].mean,

@@ -81,7 +81,7 @@ def profiled(shape: Triple, machine: Machine) -> tuple[Mapping[str, Estimate], M
     """Bytes per update of the launch, as the counters show them (see stencil_volumes), and of what is read what the
     model's validated error leaves open."""
     replay = tracegen.profile(star_workload(shape), machine, ReplayOptions(miss_kinds=False))
-    totals, updates = replay.launch_totals(), int(np.prod(Grid().interior))
+    totals, updates = replay.launch, int(np.prod(Grid().interior))
     moved, partly_stored = totals.moved, _partly_stored(replay) * updates
     model = {
         "l2_load": totals.model_error_bytes["L2"] / updates,

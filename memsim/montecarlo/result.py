@@ -77,6 +77,7 @@ Attributes:
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,6 @@ import xarray as xr
 
 from memsim import latency
 from memsim.bounds import is_open, widened, with_open_hits
-from memsim.errors import ResultError
 from memsim.latency import LatencyMode
 from memsim.statistics import Estimate, estimate
 
@@ -97,6 +97,29 @@ if TYPE_CHECKING:
     from memsim.report.semantics import Semantics
 
 MISS_KINDS = ("cold_misses", "capacity_misses", "conflict_misses")
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load, store or atomic of a replay. Its numbers have 95 % intervals; each raises TooFewTrialsError, with
+    the estimate attached, below two trials."""
+
+    replay: Replay
+    name: str
+
+    def hit_ratio(self, level: str) -> Estimate:
+        """Of the sectors that it requests from `L1` or another level. Raises ResultError for any other name."""
+        return estimate(self.replay.hit_ratio(self.name, level).values)
+
+    @property
+    def latency_cycles(self) -> Estimate:
+        """That a sub-group waits for one execution."""
+        return estimate(self.replay.latency_cycles().sel(site=self.name).values)
+
+    @property
+    def share(self) -> Estimate:
+        """Its part of the kernel's load latency."""
+        return estimate(self.replay.latency_share().sel(site=self.name).values)
 
 
 @dataclass(frozen=True)
@@ -150,7 +173,8 @@ class Replay:
         """Each access's share of the kernel's load latency, (trial, site)."""
         return latency.latency_shares(self._middle, mode)
 
-    def launch_totals(self) -> LaunchTotals:
+    @property
+    def launch(self) -> LaunchTotals:
         """What the whole launch requests and moves, scaled from what was traced."""
         from memsim.report.launch_totals import launch_totals
 
@@ -159,22 +183,10 @@ class Replay:
         ends = [with_open_hits(self.dataset, hits) for hits in ("likely", "none", "every")]
         return widened(*(launch_totals(one) for one in ends))
 
-    def estimate(self, site: str, quantity: str = "latency_cycles") -> Estimate:
-        """Mean, 95 % interval and sigma of one access's `latency_cycles`, `share` or level.
-
-        The quantity `L1`, or another level's name, is the hit ratio at that level. Raises
-        ResultError for an unknown site or quantity, and TooFewTrialsError, with the estimate
-        attached, below two trials.
-        """
-        latency.check_name(self.dataset, "site", site)
-        if quantity == "latency_cycles":
-            return estimate(self.latency_cycles().sel(site=site).values)
-        if quantity == "share":
-            return estimate(self.latency_share().sel(site=site).values)
-        if quantity not in self.level_names:
-            names = ", ".join(("latency_cycles", "share", *self.level_names))
-            raise ResultError(f"quantity must be one of {names}, got {quantity}")
-        return estimate(self.hit_ratio(site, quantity).values)
+    @property
+    def sites(self) -> Mapping[str, Access]:
+        """Name -> access."""
+        return {name: Access(self, name) for name in self.site_names}
 
     def table(self) -> Table:
         """The accesses as a rich table for any console, largest share first."""

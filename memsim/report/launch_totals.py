@@ -70,6 +70,14 @@ class LaunchTotals:
     arrays: tuple[ArrayTotals, ...]
     model_error_bytes: Mapping[str, float] = field(default_factory=dict)
 
+    def read_bytes(self, level: str) -> Estimate:
+        """Read from a level below the first, or from `DRAM`."""
+        return self.moved.read_bytes[level]
+
+    def write_bytes(self, level: str) -> Estimate:
+        """Written to such a level."""
+        return self.moved.write_bytes[level]
+
     @property
     def is_scaled(self) -> bool:
         return self.factor.mean > 1.0005

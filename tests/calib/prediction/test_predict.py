@@ -16,7 +16,7 @@ import tracegen
 from calib.prediction.options import PredictOptions
 from calib.prediction.prediction import as_json, predict, predict_changed, program_of
 from calib.prediction.report import blocks_table
-from calib.prediction.what_if import parse
+from calib.prediction.what_if import WhatIfError, parse
 from experiments.kernels import matmul, stencil, stream
 from memsim.errors import ReplayError
 from memsim.machine.file import load_machine
@@ -49,6 +49,19 @@ def scale(n: int):
 def predicted(workload: Any, machine: Any = V100, **settings: Any) -> Any:
     traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
     return predict(traces, machine, PredictOptions(**{"trials": 4, "jobs": 1, **settings}))
+
+
+def test_a_kernel_is_traced_and_changed_by_name() -> None:
+    """The same numbers as from a trace, and as from the text of a what-if."""
+    workload = matmul.tiled(64)
+    ours = predict(workload, "v100", trials=4, jobs=1)
+    assert ours.seconds.mean == pytest.approx(predict(ours.traces, V100, ours.options).seconds.mean)
+    assert ours.limited_by == ours.timing.binds
+    expected = predict_changed(ours, ours.traces, ours.options, parse("l1=64KiB,no-barriers", V100))
+    assert ours.what_if(l1="64 KiB", barriers=False).seconds == expected.seconds
+    assert ours.what_if("l1=64KiB", barriers=False).seconds == expected.seconds
+    with pytest.raises(WhatIfError, match="no change"):
+        ours.what_if(l9="2x")
 
 
 @pytest.fixture(scope="module")

@@ -69,11 +69,11 @@ def test_the_totals_of_a_launch_contain_what_it_must_read(warm: bool) -> None:
         replay = memsim.replay(
             trace, "v100", trials=4, warmup_waves=0, groups_per_core=1, warm_l2=warm
         )
-    arrays = {one.name: one for one in replay.launch_totals().arrays}
+    arrays = {one.name: one for one in replay.launch.arrays}
     table = arrays["table"].moved.read_bytes["DRAM"]
     if warm:
         assert table.mean == 0
         return
     assert table.mean >= 32 * TABLE
-    read = replay.launch_totals().moved.read_bytes["DRAM"].mean
+    read = replay.launch.read_bytes("DRAM").mean
     assert read == pytest.approx(sum(one.moved.read_bytes["DRAM"].mean for one in arrays.values()))

@@ -36,9 +36,11 @@ def test_hit_ratios_are_those_of_the_counts(replay: Replay) -> None:
 
 def test_estimates_by_name(replay: Replay) -> None:
     expected = estimate(expected_latency_cycles(replay.dataset).sel(site="val[jj]").values)
-    assert replay.estimate("val[jj]") == expected
-    assert replay.estimate("val[jj]", "L2") == estimate(replay.hit_ratio("val[jj]", "L2").values)
-    shares = [replay.estimate(site, "share").mean for site in replay.site_names]
+    assert replay.sites["val[jj]"].latency_cycles == expected
+    assert replay.sites["val[jj]"].hit_ratio("L2") == estimate(
+        replay.hit_ratio("val[jj]", "L2").values
+    )
+    shares = [site.share.mean for site in replay.sites.values()]
     assert sum(shares) == pytest.approx(1)
 
 
@@ -47,13 +49,13 @@ def test_what_is_unknown_is_named_with_what_there_is(replay: Replay) -> None:
         replay.hit_ratio("nope", "L1")
     with pytest.raises(ResultError, match="level must be one of L1, L2, got L7"):
         replay.load_hit_ratio("L7")
-    with pytest.raises(ResultError, match="quantity must be one of latency_cycles, share, L1, L2"):
-        replay.estimate("val[jj]", "speed")
+    with pytest.raises(ResultError, match="level must be one of L1, L2, got L7"):
+        replay.sites["val[jj]"].hit_ratio("L7")
 
 
 def test_one_trial_is_no_estimate() -> None:
     with pytest.raises(TooFewTrialsError) as caught:
-        Replay(fake_dataset(n_trials=1)).estimate("val[jj]", "L1")
+        Replay(fake_dataset(n_trials=1)).sites["val[jj]"].hit_ratio("L1")
     assert 0.5 < caught.value.estimate.mean < 0.6
 
 
@@ -243,7 +245,7 @@ def test_plots_touch_no_global_state(n_trials: int) -> None:
 def test_latency_plot_stacks_to_the_expected_latency(replay: Replay) -> None:
     axis = replay.plot.latency().axes[0]
     ends = sorted(patch.get_x() + patch.get_width() for patch in axis.patches)
-    slowest = max(replay.estimate(name).mean for name in replay.site_names[:5])
+    slowest = max(site.latency_cycles.mean for site in list(replay.sites.values())[:5])
     assert ends[-1] == pytest.approx(slowest)
 
 

@@ -125,7 +125,7 @@ def test_the_table_as_csv(replay: Replay) -> None:
     rows = list(csv.DictReader(io.StringIO(site_csv(summarise(replay.dataset)))))
     assert {row["site"] for row in rows} == set(replay.site_names)
     by_name = {row["site"]: row for row in rows}
-    one = replay.estimate("val[jj]", "L1")
+    one = replay.sites["val[jj]"].hit_ratio("L1")
     row = by_name["val[jj]"]
     assert float(row["L1_hit_ratio"]) == one.mean
     assert float(row["L1_hit_ratio_low"]) == one.low

@@ -116,7 +116,7 @@ def test_json_equals_the_dataset(replay: Replay) -> None:
     shares = [site["share"] for site in data["sites"]]
     assert shares == sorted(shares, reverse=True)
     first, store = data["sites"][0], data["sites"][-1]
-    expected = replay.estimate("val[jj]", "L1")
+    expected = replay.sites["val[jj]"].hit_ratio("L1")
     assert first["levels"]["L1"]["hit_ratio"] == {
         "mean": expected.mean,
         "ci95": list(expected.ci95),

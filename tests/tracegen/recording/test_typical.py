@@ -190,7 +190,7 @@ def test_a_single_snapshot_is_not_of_the_edge() -> None:
 
 def moved_by(traces: Trace | list[Trace], on: memsim.Machine) -> memsim.Estimate:
     replay = memsim.replay(traces, on, trials=4)
-    return replay.launch_totals().moved.read_bytes["DRAM"]
+    return replay.launch.read_bytes("DRAM")
 
 
 def test_totals_are_those_of_the_launch() -> None:
