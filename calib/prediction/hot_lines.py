@@ -19,8 +19,8 @@ Floats = npt.NDArray[np.float64]
 def hot_line_cycles(trace: Trace, machine: Machine, n_access: int) -> Floats:
     """(n_site,) cycles that an execution of each site takes the machine's busiest line, from its first accesses.
 
-    The line is the one that half of the groups use most, and its use is that by the other half: the busiest of many
-    lines that are used alike is not busier than they are. Lanes that operate on one word are served one
+    The line is the one that half of the groups, drawn at random, use most, and its use is that by the other half: the
+    busiest of many lines that are used alike is not busier than they are. Lanes that operate on one word are served one
     after another; words of a line that one access operates on are served together.
     """
     per_execution = np.zeros(len(trace.sites))
@@ -52,13 +52,14 @@ def hot_line_cycles(trace: Trace, machine: Machine, n_access: int) -> Floats:
     cycles = together * each[trace.site[access]]
     subgroup = np.searchsorted(trace.subgroup_offset, access, side="right") - 1
     _, group = np.unique(trace.workgroup[subgroup], return_inverse=True)
-    is_even = group % 2 == 0
-    if not is_even.any() or is_even.all():
+    if not group.any():  # of one group, nothing else shows the line
         return per_execution
+    order = np.random.default_rng(0).permutation(group.max() + 1)
+    is_first = order[group] % 2 == 0
     lines, number = np.unique(line, return_inverse=True)
-    busiest = np.bincount(number[is_even], cycles[is_even], len(lines)).argmax()
-    of_busiest = ~is_even & (number == busiest)
+    busiest = np.bincount(number[is_first], cycles[is_first], len(lines)).argmax()
+    of_busiest = ~is_first & (number == busiest)
     counted = np.zeros(len(trace.sites))
     np.add.at(per_execution, trace.site[access[of_busiest]], cycles[of_busiest])
-    np.add.at(counted, trace.site[np.unique(access[~is_even])], 1.0)
+    np.add.at(counted, trace.site[np.unique(access[~is_first])], 1.0)
     return np.asarray(per_execution / np.maximum(counted, 1.0))

@@ -62,7 +62,8 @@ def _local_memory(summary: Summary) -> Advice | None:
         "Access local memory less",
         f"it takes {percent(time.local_share, 0)} of the time that {time.binds} needs."
         " Compute several results per work-item, so that a value that is read from local memory is used"
-        " more than once from a register, or read several neighbouring values at a time.",
+        " more than once from a register, or read several neighbouring values at a time. Where atomics contend for"
+        " its words, add up in registers first, or give sub-groups words of their own.",
         "" if saves is None else f"{time.binds} twice as fast would save {percent(saves, 0)}.",
         saves or 0.0,
     )

@@ -16,6 +16,10 @@ Lanes whose accesses of 8 bytes or more are not aligned to 8 bytes are served on
 GPUs refuse such accesses; on AMD's, LLVM ranks them slowest (`allowsMisalignedMemoryAccessesImpl` of
 SIISelLowering.cpp) and since version 15 makes none, but version 14 merged loads of neighbouring words into
 them. A 15 x 15 convolution on an MI250X then took 10.1 ms, for which 64 cycles each give 9.9.
+
+Atomic operations on one word are assumed to take a pass each, as accesses to different words of a bank do. NVIDIA's
+`ATOMS.POPC.INC` counts the lanes that increment a word and takes one pass for all of them. For floating-point numbers
+NVIDIA's compilers make loops that compare and exchange, which the executed code repeats for one lane after another.
 """
 
 from __future__ import annotations
@@ -28,10 +32,10 @@ BANKS = 32
 
 
 @hot
-def _passes(bytes_of, begin, end, words_a_lane, misaligned, word, in_bank):  # type: ignore[no-untyped-def]
+def _passes(bytes_of, begin, end, words_a_lane, misaligned, word, in_bank, in_turn):  # type: ignore[no-untyped-def]
     """Different words in the busiest bank, of the accesses of threads `begin` to `end`; 0 without any.
 
-    misaligned : their accesses are served one after another
+    misaligned : their accesses are served one after another;  in_turn : those to one word are
     """
     n, most = 0, 0
     in_bank[:] = 0
@@ -44,7 +48,7 @@ def _passes(bytes_of, begin, end, words_a_lane, misaligned, word, in_bank):  # t
         for k in range(words_a_lane):
             wanted = (np.int64(bytes_of[thread]) - 1) // 4 // words_a_lane * words_a_lane + k
             known = False
-            for j in range(n):
+            for j in range(0 if in_turn else n):
                 known |= word[j] == wanted
             if not known:
                 word[n] = wanted
@@ -80,16 +84,16 @@ def _are_paired(bytes_of, begin, end, distance):  # type: ignore[no-untyped-def]
 
 
 @hot
-def added_passes(noted, words_a_lane, lanes, word, in_bank):  # type: ignore[no-untyped-def]
+def added_passes(noted, words_a_lane, lanes, word, in_bank, in_turn):  # type: ignore[no-untyped-def]
     """(passes added, accesses of sub-groups). A pass serves as many lanes as need 128 bytes; fewer than none are
     added where lanes are paired.
 
     noted : (n_time, n_thread) uint32, 1 + the byte that a thread accesses, 0 where it accesses none
     words_a_lane : a power of two, at most 32
-    word, in_bank : (32,) buffers
+    word, in_bank : (32,) buffers;  in_turn : lanes that access one word are served one after another
     """
     added, accesses = 0, 0
-    may_pair = lanes == 32 and 1 < words_a_lane <= 4
+    may_pair = not in_turn and lanes == 32 and 1 < words_a_lane <= 4
     n_time, n_thread = noted.shape
     for time in range(n_time):
         for first in range(0, n_thread, lanes):
@@ -102,7 +106,9 @@ def added_passes(noted, words_a_lane, lanes, word, in_bank):  # type: ignore[no-
             together = (64 if paired else 32) // words_a_lane
             for begin in range(first, end, together):
                 last = min(begin + together, end)
-                most = _passes(noted[time], begin, last, words_a_lane, misaligned, word, in_bank)
+                most = _passes(
+                    noted[time], begin, last, words_a_lane, misaligned, word, in_bank, in_turn
+                )
                 if most > 0:
                     active = True
                     added += most - 1

@@ -256,7 +256,7 @@ def _local(listed, at, active):
                 return _fail(state, MISALIGNED, one, where)
     is_run = _is_run(state, active, first - lane * size, np.int64(size))
     form = np.int64(1 if is_run else 2 if least == most == 0 else 0)
-    passes = _passes(state, active, size, form)
+    passes = _passes(state, active, size, form, np.int64(row[_X]) & o.IN_TURN != 0)
     count_local(state, row, 1, passes)
     remember(state, active, row, np.int64(0), least, most, size, form)
     state.facts[np.int64(row[_PLACE]), Fact.CONFLICTS] = passes
@@ -264,10 +264,10 @@ def _local(listed, at, active):
 
 
 @inner
-def _passes(state, active, size, form):
-    """Passes that bank conflicts add to an access. form : see Fact"""
+def _passes(state, active, size, form, in_turn):
+    """Passes that bank conflicts add to an access. form : see Fact;  in_turn : see operations.IN_TURN"""
     lanes = state.sizes[_LANES]
-    if form == 1 or (form == 2 and size <= 4):
+    if form == 1 or (form == 2 and size <= 4 and not in_turn):
         return np.int64(0)
     noted, word, in_bank = state.noted, state.word, state.in_bank
     for k in range(lanes):
@@ -275,7 +275,7 @@ def _passes(state, active, size, form):
     words = 1
     while words * 4 < size:
         words *= 2
-    added, _ = added_passes(noted[:, :lanes], words, lanes, word, in_bank)
+    added, _ = added_passes(noted[:, :lanes], words, lanes, word, in_bank, in_turn)
     return np.int64(added)
 
 

@@ -151,6 +151,8 @@ NO_RESULT = 1 << 22
 """Of atomics: nobody gets the old value."""
 COUNTED = 1 << 23
 """Of stores and atomics without a result: WAIT_COUNT counts them among the loads (AMD's vmcnt before gfx10)."""
+IN_TURN = 1 << 28
+"""Of atomics in LOCAL memory: the lanes that operate on one word are served one after another."""
 ATOMIC_OPERATION = 24
 """Bit position of four bits."""
 (

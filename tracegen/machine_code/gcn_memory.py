@@ -148,7 +148,7 @@ def _atomic(
         operation = _OPERATIONS[name]
     if kind in ("f", "bf") or name in ("fmin", "fmax"):
         x |= o.FLOATING | o.BF16 * (kind == "bf") | o.PACKED * (name == "pk_add")
-    x |= operation << o.ATOMIC_OPERATION | o.NO_RESULT * (returned is None)
+    x |= operation << o.ATOMIC_OPERATION | o.NO_RESULT * (returned is None) | o.IN_TURN
     d = {} if returned is None else {"d": wave.read(returned)}
     e = {"e": compared} if operation == o.ATOMIC_COMPARE else {}
     wave.emit("ATOMIC", c=operand, x=x, **d, **e, **fields)

@@ -194,6 +194,8 @@ def _atomic(e: Emitter, s: Sass) -> None:
         fields["x"] |= o.BF16 if s.has("BF16_V2", "BF16x2") else 0
     if row == TRASH_ROW and not told:
         fields["x"] |= o.NO_RESULT
+    if not s.has("CAS", "CAST", "POPC"):
+        fields["x"] |= o.IN_TURN
     if name in ("CAS", "CAST"):
         fields["e"], fields["c"] = (_value(e, one, size) for one in values)
     else:

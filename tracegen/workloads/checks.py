@@ -169,6 +169,20 @@ def number(what: str, dtype: np.dtype[Any] | None, value: Any) -> Any:
 
 def record(what: str, size_bytes: int, value: Any, *, objects: bool = False) -> npt.NDArray[Any]:
     """The value of a struct or vector as an array of one. objects : whether it may contain pointers"""
+    if isinstance(value, Mapping):
+        value = _laid_out(what, value)
     if not isinstance(value, (np.generic, np.ndarray)) or value.nbytes != size_bytes:
         raise KernelError(f"{what} takes a numpy value of {size_bytes} bytes, got {short(value)}")
     return check_array(what, np.array(value, copy=True), objects=objects)
+
+
+def _laid_out(what: str, value: Mapping[str, Any]) -> npt.NDArray[Any]:
+    """A struct from its fields and their values, arranged as in C; arrays and None are pointers."""
+    kinds = []
+    for name, one in value.items():
+        if one is not None and not isinstance(one, (np.generic, np.ndarray)):
+            raise KernelError(
+                f"field {name} of {what} takes an array or None for a pointer, else a numpy scalar, got {short(one)}"
+            )
+        kinds.append((name, one.dtype if isinstance(one, np.generic) else np.dtype(object)))
+    return np.array(tuple(value.values()), np.dtype(kinds, align=True))

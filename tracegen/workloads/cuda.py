@@ -20,8 +20,8 @@ class CudaWorkload:
         not needed where the program has only one, and that is no template
     arguments : parameter name -> value, or the values in the order of the parameters. A pointer takes a
         numpy array (parameters that take the same array share its memory) or None; a struct takes a
-        numpy scalar of that layout, all else a number. In arrays and structs, a field of dtype object
-        is a pointer: it contains an array or None
+        numpy scalar of that layout, or a mapping from its fields to arrays (pointers) and numpy scalars, all
+        else a number. In arrays and structs, a field of dtype object is a pointer: it contains an array or None
     grid : blocks along each axis; block : threads along each axis of a block
     shared_bytes : dynamic shared memory of a block
     symbols : name of a `__constant__` or `__device__` variable -> its value, an array or a number

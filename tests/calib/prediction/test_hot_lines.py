@@ -78,6 +78,13 @@ def test_lines_of_their_own_are_no_hot_line() -> None:
     assert cycles(atomics([[[(0, [4 * g])]] for g in range(8)], 1)) == [0, 0]
 
 
+def test_lines_that_groups_take_in_turn() -> None:
+    """256 groups, each on one of 2 lines, or 4: the busiest has about its share, wherever its groups lie."""
+    for n_lines in (2, 4):
+        groups = [[[(0, [4 * (g % n_lines)])]] for g in range(256)]
+        assert cycles(atomics(groups, 1))[0] == pytest.approx(FLOATS / n_lines, rel=0.25)
+
+
 def test_nothing_is_known_without_rates_or_without_atomics() -> None:
     one_word = atomics([[[(0, [5])]]] * 8, 1)
     assert cycles(one_word, load_machine("cpu-pocl")) == [0, 0]

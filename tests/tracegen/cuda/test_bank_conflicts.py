@@ -110,7 +110,7 @@ def test_lanes_with_the_same_words_are_served_together(
     words: np.ndarray, size_bytes: int, expected: int
 ) -> None:
     """As many passes as a sub-group of 64 lanes has in 32, which are not paired, where none are."""
-    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64)
+    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), False
     noted = (1 + 4 * words.astype(np.uint32))[None]
     assert added_passes(noted, words_a_lane(size_bytes), 32, *buffers) == (expected, 1)
     unpaired, _ = added_passes(noted, words_a_lane(size_bytes), 64, *buffers)
@@ -135,8 +135,46 @@ def test_misaligned_lanes_are_served_one_after_another(
     stride_bytes: int, size_bytes: int, expected: int
 ) -> None:
     noted = (1 + 4 + stride_bytes * np.arange(64, dtype=np.uint32))[None]
-    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64)
+    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), False
     assert added_passes(noted, words_a_lane(size_bytes), 64, *buffers) == (expected, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [(0 * LANES, 31), (LANES % 4, 7), (LANES, 0), (LANES % 4 * 32, 31), (LANES // 2 * 32, 31)],
+)
+def test_atomics_on_one_word_wait_for_one_another(words: np.ndarray, expected: int) -> None:
+    """As many passes as lanes that one bank serves, whether their words differ or not."""
+    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), True
+    noted = (1 + 4 * words.astype(np.uint32))[None]
+    assert added_passes(noted, 1, 32, *buffers) == (expected, 1)
+
+
+COUNTED = """
+__global__ void k(int bins, const int *x, int *y) {
+  __shared__ int s[32];
+  int i = threadIdx.x;
+  s[i] = 0;
+  atomicAdd(&s[i % bins], STEP);
+  y[i] = s[i];
+}
+"""
+
+
+@needs_clang
+@pytest.mark.parametrize(
+    ("machine", "step", "bins", "added"),
+    [
+        *[("a100", "x[i]", bins, 32 // bins - 1) for bins in (1, 8, 32)],
+        ("a100", "1", 1, 0),  # ATOMS.POPC.INC
+        ("mi250x", "x[i]", 1, 31),
+    ],
+)
+def test_a_counter_in_shared_memory(machine: str, step: str, bins: int, added: int) -> None:
+    x = np.ones(32, np.int32)
+    options = [f"-DSTEP={step}"]
+    made = workload(COUNTED, np.int32(bins), x, x.copy(), build_options=options, block=32)
+    assert totals(tracegen.trace(made, memsim.load_machine(machine)))["conflict"] == added
 
 
 # A scan in a block of 256 threads: the first loop has fewer active threads in each turn, the second one more.

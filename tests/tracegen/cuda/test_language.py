@@ -271,8 +271,7 @@ def test_pointers_in_memory_and_in_structs() -> None:
     for k, part in enumerate(parts):
         table[k] = (part, len(part))
     results = [np.zeros(1, np.float32) for _ in range(4)]
-    extra = np.zeros((), layout)
-    extra[()] = (np.array([10, 20], np.float32), 2)
+    extra = {"values": np.array([10, 20], np.float32), "n": np.int32(2)}
     pointers = np.empty(4, object)
     pointers[:] = results
     given = workload(source, table, pointers, extra, block=4)
@@ -288,6 +287,9 @@ def test_pointers_in_memory_and_in_structs() -> None:
     first, last = trace.granule_offset[at : at + 2]
     bases = {one.name: one.base_bytes // 32 for one in trace.arrays}
     assert list(trace.granule[first:last]) == sorted(bases[f"out[{k}]"] for k in range(4))
+    given = workload(source, table, pointers, extra | {"n": 2}, block=4)
+    with pytest.raises(KernelError, match=r"field n of argument extra of kernel sums takes .*, got 2$"):
+        tracegen.trace(given, "a100")
 
 
 def test_variables_in_global_memory() -> None:
