@@ -165,6 +165,12 @@ class SlowLoad:
         return set() if hidden else {"latency"}
 
     @property
+    def dram_saves(self) -> bool:
+        """Whether a DRAM that is twice as fast would save any time; true where that is not known."""
+        saves = self.summary.time.saved_at_most({DRAM})
+        return saves is None or saves >= WORTH
+
+    @property
     def elements_per_sector(self) -> int:
         size = self.site.itemsize_bytes
         return GRANULE_BYTES // size if size else 0
@@ -345,12 +351,21 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "Move fewer bytes, or hide the wait",
-        lambda load: load.is_cold_in_dram and not load.is_read_again,
+        lambda load: load.is_cold_in_dram and not load.is_read_again and load.dram_saves,
         lambda load: {DRAM} | load.wait,
         lambda load: (
             "most of what it reads from DRAM is read for the first time, so a larger cache"
             " would not help. Use a narrower type or packed data, or keep more independent loads in"
             " flight."
+        ),
+    ),
+    Rule(
+        "Hide the wait",
+        lambda load: load.is_cold_in_dram and not load.is_read_again and not load.dram_saves,
+        lambda load: load.wait,
+        lambda load: (
+            "most of what it reads from DRAM is read for the first time, so a larger cache would not help, and a"
+            " DRAM that is twice as fast hardly. Keep more independent loads in flight."
         ),
     ),
 )

@@ -146,14 +146,18 @@ def _group_starts(summary: Summary) -> Advice | None:
 
 
 def _hot_line(summary: Summary) -> Advice | None:
-    if summary.time.binds != HOT_LINE:
-        return None
-    return _easing(
-        summary,
+    name, how = (
         "Have fewer atomics on one place",
         "one line of memory takes them one after another. Add up in registers and in local memory, and let each group"
         " add its sum once; or give groups places of their own, at least a line apart.",
     )
+    time = summary.time
+    if time.binds == HOT_LINE:
+        return _easing(summary, name, how)
+    if time.floor_name != HOT_LINE or time.seconds is None:
+        return None
+    part = percent(time.floor_s / time.seconds.mean, 0)
+    return Advice(name, how, f"The busiest line needs {part} of the time, whatever else is faster.")
 
 
 def _easing(summary: Summary, name: str, how: str) -> Advice | None:
@@ -260,6 +264,12 @@ def not_alone(time: LaunchTime) -> str:
     part = percent(saved[own], 0) if saved[own] >= LEAST_PART else "nothing"
     words = f"{own} twice as fast would save {part}"
     best = max(saved, key=lambda name: saved[name])
+    waits = (
+        {name: of / time.seconds.mean for name, of in time.saved_s.items()} if time.seconds else {}
+    )
+    wait = max(waits, key=lambda name: waits[name], default="")
+    if waits.get(wait, 0.0) >= max(WORTH, saved[best]):
+        return f"{words}, to do without {wait} {percent(waits[wait], 0)}"
     if saved[best] >= WORTH:
         return f"{words}, {best} {percent(saved[best], 0)}"
     other, floor = max(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tracegen.compiled.request import Request
+from tracegen.compiled.request import PRINTF, Request
 from tracegen.cuda import COMPILED, FIRST, CudaProgram
+from tracegen.cuda.host_code import on_device
 from tracegen.cuda.includes import originals
 from tracegen.tools.headers import DEPENDENCIES
 from tracegen.tools.precompiled import run_with_header
@@ -16,21 +16,8 @@ from tracegen.tools.process import Finished
 from tracegen.tools.toolchain import Tool
 
 _INSTANTIATED = "static void *memsim_kernel = (void *)&{kernel};"
-_PRINTS, _MAIN = re.compile(r"\bprintf\b"), re.compile(r"\bmain\s*\([^)]*\)\s*\{")
 _LIMITED = "__attribute__((global, amdgpu_num_vgpr({})))"
 _FAST = ("-ffast-math", "-fcuda-approx-transcendentals")
-
-
-def _without_main(text: str) -> str:
-    """A text up to its `main`, and from the end of that on."""
-    found = _MAIN.search(text)
-    if found is None:
-        return text
-    depth, end = 1, found.end()
-    while depth and end < len(text):
-        depth += (text[end] == "{") - (text[end] == "}")
-        end += 1
-    return text[: found.start()] + text[end:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +46,7 @@ class CudaRequest(Request):
     def notes(self) -> list[str]:
         ignored = self.program.options.ignored
         notes = [f"Build option {option} is ignored." for option in ignored]
-        return [
-            *notes,
-            *(["printf is left out."] if _PRINTS.search(_without_main(self.text)) else []),
-        ]
+        return [*notes, *["printf is left out."] * on_device(self.text, PRINTF)]
 
     @property
     def default_registers_limit(self) -> int | None:

@@ -62,6 +62,16 @@ def without_launches(text: str) -> str:
     return text
 
 
+def on_device(text: str, pattern: re.Pattern[str]) -> bool:
+    """Whether a pattern is found outside of host functions, comments, literals and directives."""
+    while match := pattern.search(_masked(text)):
+        leaner = without(text, text.count("\n", 0, match.start()) + 1)
+        if leaner is None:
+            return True
+        text = leaner
+    return False
+
+
 def unknown_type(text: str, line: int, reason: str) -> str:
     """The name that an error on a line says is declared nowhere, where it is that of a type outside of functions' bodies."""
     name = _UNDEFINED.match(reason)

@@ -89,6 +89,9 @@ def test_a_resource_that_does_not_bind_alone_says_what_takes_over() -> None:
     assert shared == (
         "Bound by several resources: 718 ± 18 us, at least 640 us for DRAM; DRAM twice as fast would save 1 %, arithmetic 9 %"
     )
+    wait = {"what_if": doubled(DRAM=0.03, L1=0.04), "saved_without_s": {"latency": 0.12 * 718e-6}}
+    waiting = headline(summarise(launched(8192, **wait)))
+    assert waiting.endswith("; DRAM twice as fast would save 3 %, to do without latency 12 %")
     neither = headline(summarise(launched(8192, what_if=doubled(DRAM=0.01, L2=0.02))))
     assert neither.endswith("; DRAM twice as fast would save 1 %")
     beside = {"DRAM": 640e-6, "L2": 600e-6}
@@ -145,6 +148,10 @@ def test_atomics_on_one_line_are_named() -> None:
     assert headline(summary).endswith(f"; y[i] is executed {n:,} times in this snapshot")
     stored = summarise(keep_time(fake_dataset(n_trials=4), {**PREDICTED, "binds": HOT_LINE}))
     assert "is executed" not in headline(stored)
+    # Where something else binds, but nothing needs as long as the line, the advice is given, too.
+    beside = {**PREDICTED, "binds": "latency", "floors_s": {HOT_LINE: 359e-6}}
+    *_, advice = advise_launch(summarise(keep_time(dataset, beside)))
+    assert advice.gain == "The busiest line needs 50 % of the time, whatever else is faster."
 
 
 def test_a_full_core_is_not_to_have_more_work_items() -> None:

@@ -288,7 +288,9 @@ def test_pointers_in_memory_and_in_structs() -> None:
     bases = {one.name: one.base_bytes // 32 for one in trace.arrays}
     assert list(trace.granule[first:last]) == sorted(bases[f"out[{k}]"] for k in range(4))
     given = workload(source, table, pointers, extra | {"n": 2}, block=4)
-    with pytest.raises(KernelError, match=r"field n of argument extra of kernel sums takes .*, got 2$"):
+    with pytest.raises(
+        KernelError, match=r"field n of argument extra of kernel sums takes .*, got 2$"
+    ):
         tracegen.trace(given, "a100")
 
 
