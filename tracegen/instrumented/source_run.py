@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import loopy as lp
 import numpy as np
 import numpy.typing as npt
 
@@ -59,7 +61,8 @@ class SourceRun(LaunchTraces):
         return any(site.direction == "atomic" for site in self.layout.sites)
 
     def content(self, ids: Groups) -> Content:
-        compiler = {"missing": self.missing} if self.missing else {}
+        compiler: dict[str, Any] = {"missing": self.missing} if self.missing else {}
+        compiler |= {"stand_ins": races} if (races := list(_races(self.prepared.kernel))) else {}
         layout, text = self.layout, self.launch.user.text
         return Content(layout.sites, layout.extents, self.columns(ids), text, compiler)
 
@@ -76,3 +79,23 @@ class SourceRun(LaunchTraces):
     def cost(self, groups: Groups) -> Cost:
         columns = self.columns(groups)
         return Cost(int(columns["lanes"].sum(dtype=np.int64)), len(columns["granule"]))
+
+
+def _races(kernel: lp.LoopKernel) -> Iterator[str]:
+    """A sentence for each array in local memory that lanes exchange without a barrier, as `nosync=...@local` permits."""
+    local = {
+        name
+        for name, variable in kernel.temporary_variables.items()
+        if variable.address_space == lp.AddressSpace.LOCAL
+    }
+    pairs = (
+        (kernel.id_to_insn[other].write_dependency_names(), reader.read_dependency_names())
+        for reader in kernel.instructions
+        for other, scope in sorted(reader.no_sync_with)
+        if scope == "local" and other in kernel.id_to_insn
+    )
+    for name in sorted(local & {name for written, read in pairs for name in written & read}):
+        yield (
+            f"{name} passes from lane to lane through local memory without a barrier, which is formally a race:"
+            " this tracer does not run lanes in lockstep, as the machine code does."
+        )

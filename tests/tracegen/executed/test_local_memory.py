@@ -41,6 +41,14 @@ WAIT;
 y[J * 32 + I] = t[I];
 """
 
+REVERSED = """
+__local int t[1024];
+int i = J * 32 + I;
+t[i] = i;
+mem_fence(CLK_LOCAL_MEM_FENCE);
+y[i] = x[t[i ^ 31]];
+"""
+
 
 def work(workload: tracegen.Workload | tracegen.OpenCLWorkload, machine: str) -> dict[str, float]:
     """Kind -> machine instructions of all sub-groups of one group, and `notes` beside them."""
@@ -99,3 +107,13 @@ def test_addresses_that_depend_on_data_are_known() -> None:
     assert counts(trace)["conflict"] == 32 * 31
     (note,) = trace.provenance["compiler"]["notes"]
     assert note == "Bank conflicts of shared memory add passes to each access: 31 on line 7."
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_lanes_run_in_lockstep(machine: str) -> None:
+    """A lane reads what another one of its sub-group has written, with no barrier between: each sub-group requests its own
+    words, and no others, which stale indices would."""
+    trace = tracegen.trace(opencl(REVERSED), machine)
+    (load,) = (k for k, site in enumerate(trace.sites) if site.array == "x")
+    sectors = np.diff(trace.granule_offset)[trace.site == load]
+    assert set(sectors.tolist()) == {memsim.load_machine(machine).subgroup_size // 8}

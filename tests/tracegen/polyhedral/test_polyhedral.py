@@ -456,3 +456,23 @@ def test_command(tmp_path: Path, run_memsim: RunMemsim) -> None:
     guessed = run_memsim("trace", "x.py:y", "--tracer", "guess", *common)
     assert guessed.code == 2
     assert "guess" in guessed.err
+
+
+def test_lanes_that_rely_on_lockstep_are_a_race_here() -> None:
+    """Loopy is told to leave out the barrier; the same kernel with one is no race."""
+    for sync, races in ((",nosync=w@local", 1), ("", 0)):
+        kernel = lp.make_kernel(
+            "{[i]: 0 <= i < 32}",
+            f"t[i] = x[i] {{id=w}}\ny[i] = t[31 - i] {{dep=w{sync}}}",
+            [
+                lp.GlobalArg("x", np.float32, shape="32"),
+                lp.GlobalArg("y", np.float32, shape="32", is_input=False),
+                lp.TemporaryVariable("t", np.float32, 32, address_space=lp.AddressSpace.LOCAL),
+            ],
+            lang_version=(2018, 2),
+        )
+        made = Workload(lp.tag_inames(kernel, "i:l.0"), {"x": np.ones(32, np.float32)})
+        trace = tracegen.trace(made, tracer="polyhedral")
+        said = trace.provenance.get("compiler", {}).get("stand_ins", [])
+        assert len(said) == races
+        assert all(one.startswith("t passes from lane to lane") for one in said)
