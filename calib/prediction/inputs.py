@@ -62,6 +62,7 @@ class Inputs:
     schedulers : of a core; a sub-group stays on one of them. 0 where only operations are known
     idle_cycles : (n_block,) in which DRAM delivers nothing, for L1 serves hits; 0 if empty
     once_s : channel -> seconds that it needs for what the launch moves once, beside what all groups move
+    launch_s : seconds that the launch takes beside its groups
     """
 
     program: Program
@@ -77,6 +78,7 @@ class Inputs:
     schedulers: int = 0
     idle_cycles: tuple[float, ...] = ()
     once_s: Mapping[str, float] = field(default_factory=dict)
+    launch_s: float = 0.0
     spread: Floats = field(default_factory=lambda: np.zeros(0))
     loads: tuple[bool, ...] = ()
     waits: tuple[bool, ...] = ()

@@ -214,7 +214,8 @@ def _prediction(
     def inputs_with(replay: Replay) -> tuple[AccessCosts, Inputs]:
         costs = access_costs(traces, replay, machine, of_trace)
         inputs = simulated_inputs(program, costs, machine, resident, latency=options.latency)
-        inputs = dataclasses.replace(inputs, once_s={DRAM: _first_read_s(replay, machine)})
+        once_s = {DRAM: _first_read_s(replay, machine)}
+        inputs = dataclasses.replace(inputs, once_s=once_s, launch_s=1e-6 * machine.launch_us)
         return costs, inputs if with_latency else inputs.without_latency()
 
     if options.mode == "paper":

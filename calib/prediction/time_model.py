@@ -30,7 +30,7 @@ from calib.prediction.machine_pipes import READS
 from calib.prediction.options import Mode, Solver
 from calib.prediction.residency import Residents
 from memsim.machine import Machine
-from memsim.report import DEPENDENT, IN_TURN
+from memsim.report import DEPENDENT, IN_TURN, LAUNCH
 from memsim.statistics import GROUPS, ONE_PLACE, PAST, Estimate, Places, describe
 
 Floats = npt.NDArray[np.float64]
@@ -57,7 +57,7 @@ class Timing:
     seconds : (n_trial,)
     floors_s : lower bounds, name -> (n_trial,) seconds: `arithmetic`, `L1` and each channel
     parts_s : name -> seconds that the launch would be faster without `latency`, `dependent instructions`,
-        `barriers`, `group start` or DRAM's wait for L1; with the mean costs of all trials
+        `barriers`, `group start`, DRAM's wait for L1 or the `launch`; with the mean costs of all trials
     exposed : (n_block,) fraction of each block's wait that nothing hides: with `events`, in which the core
         issues nothing; with `equation`, the mean LH
     places : those of the launch that the trials stand for in turn
@@ -142,6 +142,8 @@ def time_of(
         name: max(0.0, total_s - typical_s(changed))
         for name, changed in _without(typical, resident).items()
     }
+    if typical.launch_s:
+        parts[LAUNCH] = typical.launch_s
     return Timing(
         seconds=seconds,
         floors_s=floors,
@@ -175,6 +177,7 @@ def seconds_of(
         if inputs.idle_cycles and DRAM in floors:
             idle = resident.subgroups * float(occurrences(inputs) @ np.array(inputs.idle_cycles))
             seconds = np.maximum(seconds, floors[DRAM] + idle * scale)
+        seconds += inputs.launch_s
     return seconds, floors
 
 

@@ -36,6 +36,7 @@ class Machine:
         first instruction, plus the time from its last instruction to the release of its resources;
         0 if not measured
     group_starts_per_cycle : groups that the machine can start in a cycle, on all cores together; 0 if not measured
+    launch_us : of a launch, between events before and after it, beside what its groups take; 0 if not measured
     store_wait_cycles : from a group's last store to its end, on machines where a group waits for its
         stores (AMD's do)
     dram_idle_during_l1_percent : part of the cycles in which L1 serves hits of loads during which a core receives nothing
@@ -67,6 +68,7 @@ class Machine:
     compiler_target: str = ""
     group_start_cycles: float = 0.0
     group_starts_per_cycle: float = 0.0
+    launch_us: float = 0.0
     store_wait_cycles: float = 0.0
     dram_idle_during_l1_percent: float = 0.0
     translation: Translation | None = None

@@ -70,6 +70,7 @@ _MAY_BE_ZERO = frozenset(
         "line_float_atomic_cycles",
         "queue_cycles",
         "group_starts_per_cycle",
+        "launch_us",
         "model_error_points",
         "year",
     }

@@ -17,6 +17,7 @@ _UNITS = (
     ("row_activations_per_cycle", "rows/cycle"),
     ("group_starts_per_cycle", "groups/cycle"),
     ("_look_ups", "look-ups"),
+    ("launch_us", "us"),
     ("_bytes", "bytes"),
     ("_cycles", "cycles"),
     ("cycles_per_turn", "cycles"),

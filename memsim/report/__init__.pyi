@@ -8,6 +8,7 @@ from .launch_time import BARRIER as BARRIER
 from .launch_time import DEPENDENT as DEPENDENT
 from .launch_time import HOT_LINE as HOT_LINE
 from .launch_time import IN_TURN as IN_TURN
+from .launch_time import LAUNCH as LAUNCH
 from .launch_time import REQUESTS as REQUESTS
 from .launch_time import STARTS as STARTS
 from .launch_time import STORES as STORES

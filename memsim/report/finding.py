@@ -12,7 +12,15 @@ import math
 from memsim.latency import DRAM
 from memsim.report.advice import is_poorly_coalesced
 from memsim.report.launch_advice import UNITS, has_idle_cores, is_mostly_local, not_alone
-from memsim.report.launch_time import DEPENDENT, HOT_LINE, REQUESTS, STARTS, STORES, LaunchTime
+from memsim.report.launch_time import (
+    DEPENDENT,
+    HOT_LINE,
+    LAUNCH,
+    REQUESTS,
+    STARTS,
+    STORES,
+    LaunchTime,
+)
 from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.order_sensitivity import in_headline
@@ -63,7 +71,7 @@ def _cause(summary: Summary) -> str:
         return _most_from_dram(summary)
     if binds == "latency":
         return _longest_wait(summary)
-    if binds in ("barriers", "group start", DEPENDENT):
+    if binds in ("barriers", "group start", DEPENDENT, LAUNCH):
         return _without(summary.time)
     if binds == "issue" and summary.time.busiest_unit in UNITS:
         return f"the unit for {UNITS[summary.time.busiest_unit]} is busiest"
@@ -109,8 +117,8 @@ def _without(time: LaunchTime) -> str:
     saved = time.saved_s.get(time.binds)
     if time.seconds is None or saved is None:
         return ""
-    what = "the start of groups" if time.binds == "group start" else time.binds
-    return f"{seconds(time.seconds.mean - saved)} without {what}"
+    what = {"group start": "the start of groups", LAUNCH: "the launch itself"}
+    return f"{seconds(time.seconds.mean - saved)} without {what.get(time.binds, time.binds)}"
 
 
 def _longest_wait(summary: Summary) -> str:

@@ -47,6 +47,7 @@ STARTS = "starts of groups"
 """How many groups a machine starts in a time, as a resource."""
 DEPENDENT = "dependent instructions"
 IN_TURN = "DRAM's wait for L1"
+LAUNCH = "launch"
 """Names of what a launch can be without."""
 WAIT, BARRIER = -1, -2
 MOST_SPANS = 20_000

@@ -255,6 +255,18 @@ def test_a_stream_is_bound_by_dram_and_takes_its_bytes() -> None:
 TRIAD = "c[i] = a[i] + 2 * b[i];"
 
 
+def test_a_launch_takes_time_beside_its_groups() -> None:
+    """Three microseconds, which bind a copy of 4 KiB."""
+    without, launched = (
+        predicted(stream.copy(n=1024), V100.replace(launch_us=us)).timing for us in (0.0, 3.0)
+    )
+    assert launched.estimate.mean == pytest.approx(without.estimate.mean + 3e-6)
+    assert launched.floor_means_s == pytest.approx(without.floor_means_s)
+    assert launched.parts_s["launch"] == 3e-6
+    assert "launch" not in without.parts_s
+    assert (launched.binds, without.binds) == ("launch", "latency")
+
+
 @needs_nvidia
 def test_a_triad_takes_as_long_in_any_language() -> None:
     """Its bytes, its instructions but for a few, and what it would take without latency, are the same."""
