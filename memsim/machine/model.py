@@ -27,6 +27,7 @@ class Machine:
     cycles_per_turn : core clocks between two turns of a core's load/store unit; together with a
         level's latency it determines how long a sector stays pending. Where the order within a core
         is `gto` or `gty`, it is the time between two accesses of one scheduler
+    n_dies : to which groups are dealt in turn, whichever is free; cores are numbered die by die
     n_schedulers : sub-cores of a core; each has a scheduler, and an equal share of the sub-groups
     scheduler_turns : which scheduler issues the next access in round robin: each in its turn (`fixed`, as
         AMD's SIMD units do), or whichever comes first, at random (`free`)
@@ -63,6 +64,7 @@ class Machine:
     dram: Dram
     residency: Residency
     year: int = 0
+    n_dies: int = 1
     n_schedulers: int = 4
     scheduler_turns: Literal["fixed", "free"] = "fixed"
     compiler_target: str = ""
@@ -81,6 +83,7 @@ class Machine:
         lanes = rules.lane_rules(self.subgroup_size, self.coalesce_lanes)
         rules.check_rules(lanes, self, "", "")
         rules.check_rules(rules.target_rules(self.compiler_target), self, "", "")
+        rules.check_rules(rules.die_rules(self.n_dies, self.n_cores), self, "", "")
         overlap = rules.overlap_rules(self.dram_idle_during_l1_percent)
         rules.check_rules(overlap, self, "", "")
         rules.check_levels(self.levels, self.n_cores)

@@ -143,6 +143,11 @@ def lane_rules(subgroup_size: int, coalesce_lanes: int) -> Iterator[Rule]:
     )
 
 
+def die_rules(n_dies: int, n_cores: int) -> Iterator[Rule]:
+    """Every die has as many cores as the others."""
+    yield Rule(n_cores % n_dies == 0, "n_dies", f"divide n_cores ({n_cores})")
+
+
 def overlap_rules(dram_idle_during_l1_percent: float) -> Iterator[Rule]:
     """DRAM can idle during all of L1's cycles, and no longer."""
     key = "dram_idle_during_l1_percent"

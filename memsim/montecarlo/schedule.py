@@ -86,12 +86,14 @@ def schedule(
     *,
     dispatch: Dispatch = "first_free",
     inside: bool = False,
+    dies: int = 1,
     over: npt.NDArray[np.float64] | None = None,
 ) -> Schedule:
     """Draw where and when the groups of one trial run.
 
     resident : groups that a core holds
     inside : the first groups are in progress, as inside a launch, instead of at their beginning
+    dies : to which groups are dealt in turn, for good: the first cores are those of the first die
     over : (n_group,) how much of each is over where it is known
 
     Which core is free first is random among those that become free at nearly the same time, but no core
@@ -104,14 +106,18 @@ def schedule(
     n_groups, n_places = len(work.turns), n_cores * resident
     n_initial = min(n_groups, n_places)
     begun = generator.random(n_cores)
+    at = np.arange(max(n_groups, n_places), dtype=np.int64)
+    of_die = n_cores // dies
+    dealt = at % dies * of_die + at // dies % of_die
     if dispatch == "round_robin":
-        core = np.arange(n_groups, dtype=np.int64) % n_cores
+        core = dealt[:n_groups]
         fraction = begun[core[:n_initial]]
         start = end = None
     else:
-        places = np.arange(n_places, dtype=np.int64) % n_cores
+        places = dealt[:n_places]
         if inside:
-            places = generator.permutation(places)
+            for die in range(dies):
+                places[die::dies] = generator.permutation(places[die::dies])
         fraction = 1 - (np.arange(n_initial) + begun[0]) / n_initial
         if over is not None:
             fraction = over[:n_initial]
@@ -121,7 +127,10 @@ def schedule(
         late = variation * generator.standard_normal(n_groups) * work.cycles
         core = np.empty(n_groups, np.int64)
         core[:n_initial] = places[:n_initial]
-        dispatch_first_free(core, start, end, late, np.empty(n_initial, np.int64))
+        for die in range(dies):
+            mine = [np.ascontiguousarray(each[die::dies]) for each in (core, start, end, late)]
+            dispatch_first_free(*mine, np.empty(len(range(die, n_initial, dies)), np.int64))
+            core[die::dies], start[die::dies], end[die::dies] = mine[:3]
     if not inside:
         fraction = np.zeros(n_initial)
     order = np.argsort(core, kind="stable").astype(np.int32)

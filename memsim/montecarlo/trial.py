@@ -216,6 +216,7 @@ def run_launch(
         np.random.default_rng(start_seed),
         dispatch=ordering.dispatch,
         inside=ordering.deviation,
+        dies=plan.machine.n_dies,
         over=_warmed(plan),
     )
     n_rows = plan.n_sites + 1  # the last one: what earlier launches wrote

@@ -26,10 +26,11 @@ def drawn(
     *,
     dispatch: Dispatch = "first_free",
     inside: bool = False,
+    dies: int = 1,
 ) -> Schedule:
     work = Work(np.ones(len(cycles), np.int64), np.array(cycles, np.float64))
     generator = np.random.default_rng(seed)
-    return schedule(work, n_cores, resident, generator, dispatch=dispatch, inside=inside)
+    return schedule(work, n_cores, resident, generator, dispatch=dispatch, inside=inside, dies=dies)
 
 
 def core_of(found: Schedule) -> list[int]:
@@ -50,6 +51,15 @@ def test_equal_groups_fill_the_machine_wave_by_wave() -> None:
 
 def test_round_robin_deals_by_number() -> None:
     assert core_of(drawn([1.0] * 8, 3, 2, dispatch="round_robin")) == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
+def test_groups_are_dealt_to_dies_in_turn() -> None:
+    """Two dies of three cores: even groups run on the first three, however long those of the other die last."""
+    for inside in (False, True):
+        found = drawn([1.0, 9.0] * 40, n_cores=6, resident=2, inside=inside, dies=2)
+        assert [core // 3 for core in core_of(found)] == [0, 1] * 40
+    assert core_of(drawn([1.0] * 7, 6, 2, dispatch="round_robin", dies=2)) == [0, 3, 1, 4, 2, 5, 0]
+    assert core_of(drawn([1.0], n_cores=6, resident=2, dies=2)) == [0]
 
 
 def test_a_launch_smaller_than_the_machine_spreads_over_its_cores() -> None:
