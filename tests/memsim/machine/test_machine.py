@@ -34,6 +34,7 @@ SHIPPED = [
         "a6000",
         "arc_b580",
         "b200",
+        "b300",
         "c1060",
         "c2050",
         "cpu-pocl",
@@ -41,10 +42,22 @@ SHIPPED = [
         "h200",
         "k40c",
         "l4",
-        "l40s",
     ),
-    *("max1550", "mi210", "mi250x", "mi300x", "mi355x", "r9_fury", "rtx3090", "rtx4090", "rtx5090"),
-    *("rx7900xtx", "titan_v", "titan_x", "v100", "v100-accelsim"),
+    *(
+        "l40s",
+        "max1550",
+        "mi210",
+        "mi250x",
+        "mi300a",
+        "mi300x",
+        "mi355x",
+        "r9_fury",
+        "rtx2080ti",
+        "rtx3080",
+        "rtx3090",
+        "rtx4090",
+    ),
+    *("rtx5090", "rx7900xtx", "rx9070xt", "t4", "titan_v", "titan_x", "v100", "v100-accelsim"),
 ]
 FOLDER = Path(__file__).parents[3] / "memsim" / "machine" / "shipped"
 V100 = (FOLDER / "v100.toml").read_text()
