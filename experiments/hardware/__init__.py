@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from experiments.hardware.babelstream import babelstream
 from experiments.hardware.common_kernels import common_times, common_traffic
 from experiments.hardware.h100_stencil import h100_points, h100_stencil
 from experiments.hardware.l1_carveouts import l1_carveouts
@@ -34,6 +35,7 @@ FIGURES: Mapping[str, MakeFigure] = {
     "convolution": tuned_convolution,
     "dedispersion": tuned_dedispersion,
     "tuned-stencils": tuned_stencils,
+    "babelstream": babelstream,
     "matmul-steps": matmul_steps,
     "common-kernels": common_times,
     "common-traffic": common_traffic,
