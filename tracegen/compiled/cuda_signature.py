@@ -66,8 +66,8 @@ _HEAP = re.compile(r"\bcall[^;]*?[\s,(](malloc|free)\b")
 _LINE = re.compile(r"^\s*\.loc\s+\d+ (\d+)", re.MULTILINE)
 _NOT_RUN = {"%envreg": "grid-wide synchronisation", "%reserved_smem": "a tile of more than a warp"}
 """Special registers of PTX, and what they are for; cooperative groups need them."""
-_CHOSEN, _BARRIER = re.compile(r"\bredux\.sync\.[^;]*, %r\d+;"), re.compile(r"\bmbarrier\.")
-"""Reductions over lanes that the code chooses, and barriers in memory."""
+_BARRIER = re.compile(r"\bmbarrier\.")
+"""A barrier in memory."""
 _VARIABLE = re.compile(
     r'^@"?([\w.$]+)"? = (?!extern)[^\n]*?addrspace\([14]\)[^\n]*? (?:global|constant) (\S+)',
     re.MULTILINE,
@@ -152,10 +152,8 @@ def _translated(program: CudaProgram, target: str, folder: Path) -> dict[str, An
         made = translated(program, target, folder)
         own = re.search(_ENTRY.format(re.escape(made.symbol)), made.ptx, re.MULTILINE | re.DOTALL)
         heap = _HEAP.search(own[0]) if own else None
-        in_groups = any("cooperative_groups" in name for name in program.missing)
-        if own and (_BARRIER.search(own[0]) or (in_groups and _CHOSEN.search(own[0]))):
-            what = "mbarrier" if _BARRIER.search(own[0]) else "redux.sync of some lanes"
-            raise CompileError(f"{program.file}: PTX's {what} is not run here")
+        if own and _BARRIER.search(own[0]):
+            raise CompileError(f"{program.file}: PTX's mbarrier is not run here")
         for register, what in _NOT_RUN.items():
             if own and register in own[0]:
                 raise KernelError(f"{program.file}: {what} cannot be traced")

@@ -79,6 +79,8 @@ class Emitter:
     sizes : register file -> how many registers the code uses
     guard : of the instruction, as a source mask
     asserts : whether the function that a failed assertion calls is the only one outside the code
+    follows : what the instruction that follows in the block begins with, less `NOP`; empty at its end
+    chosen : the row whose bits choose the lanes of the next reduction; 0 where all are meant
     """
 
     assembler: Assembler
@@ -91,6 +93,8 @@ class Emitter:
     copy_slots: frozenset[int] = frozenset()
     """The scoreboards of groups of copies to local memory."""
     asserts: bool = False
+    follows: str = ""
+    chosen: int = 0
 
     def begin(self, instruction: Instruction, sass: Sass) -> None:
         self.instruction = instruction

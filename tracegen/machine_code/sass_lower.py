@@ -46,8 +46,11 @@ def lower(code: MachineCode, lanes: int = 32, note: Note | None = None) -> Code:
     number = 0
     for block in code.blocks:
         assembler.block([f"{block.instructions[0].address:x}"])
+        end = number + len(block.instructions)
         for instruction in block.instructions:
             assembler.instruction(number, instruction.address)
+            behind = (one.base for one in read_ones[number + 1 : min(number + 4, end)])
+            emitter.follows = next((base for base in behind if base != "NOP"), "")
             if note is not None:
                 emitter.begin(instruction, read_ones[number])
                 note(emitter, read_ones[number], number)

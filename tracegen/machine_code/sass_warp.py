@@ -67,20 +67,56 @@ def _reduce(e: Emitter, s: Sass) -> None:
     name = _REDUCTIONS[s.one_of(*_REDUCTIONS) or "AND"]
     if name in ("MIN", "MAX"):
         name += "_S" if s.has("S32") else "_U"
-    row = e.temporary()
-    e.emit("REDUCE", d=row, a=e.whole(a), y=getattr(o, f"REDUCE_{name}"))
+    row, chosen = e.temporary(), e.chosen
+    e.chosen = 0
+    if chosen:
+        _reduce_chosen(e, row, e.whole(a), chosen, name)
+    else:
+        e.emit("REDUCE", d=row, a=e.whole(a), y=getattr(o, f"REDUCE_{name}"))
     e.move(e.result(d), row)
+
+
+_STEPS: dict[str, tuple[int, str, dict[str, int]]] = {
+    "ADD": (0, "ADD3", {"c": ZERO_ROW}),
+    "AND": (-1, "LOGIC3", {"y": 0xC0}),
+    "OR": (0, "LOGIC3", {"y": 0xFC}),
+    "XOR": (0, "LOGIC3", {"y": 0x3C}),
+    "MIN_S": (0x7FFFFFFF, "MINIMUM_S", {}),
+    "MAX_S": (-0x80000000, "MAXIMUM_S", {}),
+    "MIN_U": (-1, "MINIMUM_U", {}),
+    "MAX_U": (0, "MAXIMUM_U", {}),
+}
+"""Reduction -> the value that changes nothing, and the micro-operation on two values."""
+
+
+def _reduce_chosen(e: Emitter, d: int, a: int, chosen: int, name: str) -> None:
+    """Each lane's reduction of row a over the lanes whose bits are set in its word of the row `chosen`."""
+    nothing, step, fields = _STEPS[name]
+    value, bit, mask = e.temporary(), e.temporary(), e.temporary_mask()
+    e.move(d, e.constant(nothing))
+    for lane in range(32):
+        e.emit("READ_LANE", d=value, a=a, b=e.constant(lane))
+        e.emit("BIT_FIELD_U", d=bit, a=chosen, b=e.constant(lane), c=e.constant(1))
+        e.emit("COMPARE_U", d=mask, a=bit, b=ZERO_ROW, x=RELATIONS["NE"])
+        e.emit("SELECT", d=value, a=value, b=e.constant(nothing), m=2 * mask)
+        e.emit(step, d=d, a=d, b=value, **fields)
 
 
 @lowers("R2UR", "BROADCAST FILL")
 def _to_uniform(e: Emitter, s: Sass) -> None:
     """The value of the first lane, and which lanes have it. Each lane has its own copy of uniform registers, so that lanes
-    that have parted do not disturb each other."""
+    that have parted do not disturb each other. Without a register for the value the predicate tells whether lanes differ: before
+    a reduction over chosen lanes, which then calls a function."""
     masks, d, (a, *_) = carries(s)
     row = e.temporary()
     e.emit("READ_FIRST_LANE", d=row, a=e.whole(a))
     for one in masks:
-        e.emit("COMPARE_U", d=e.result_mask(one), a=row, b=e.whole(a), x=RELATIONS["EQ"])
+        if e.result(d) == TRASH_ROW:
+            others = e.temporary_mask()
+            e.emit("COMPARE_U", d=others, a=row, b=e.whole(a), x=RELATIONS["NE"])
+            e.emit("VOTE", d=e.result_mask(one), m=2 * others, y=o.VOTE_ANY)
+        else:
+            e.emit("COMPARE_U", d=e.result_mask(one), a=row, b=e.whole(a), x=RELATIONS["EQ"])
     e.move(e.result(d), row)
 
 
@@ -196,13 +232,16 @@ def _barrier_result(e: Emitter, s: Sass) -> None:
 
 @lowers("WARPSYNC", "ALL COLLECTIVE EXCLUSIVE")
 def _synchronize(e: Emitter, s: Sass) -> None:
-    """Behind `EXCLUSIVE` the lanes of each mask go on alone, one mask after the other: here only where all have the same."""
+    """Behind `EXCLUSIVE` the lanes of each mask go on alone, one mask after the other: here only up to a reduction, or where
+    all have the same."""
     lanes = s.operands[-1] if s.operands and not s.has("COLLECTIVE") else None
     if s.has("COLLECTIVE"):
         lanes = s.operands[0]
     row = e.whole(lanes) if lanes is not None else e.constant(-1)
     e.emit("SYNC_LANES", a=row)
-    if s.has("EXCLUSIVE"):
+    if s.has("EXCLUSIVE") and e.follows == "REDUX":
+        e.chosen = row
+    elif s.has("EXCLUSIVE"):
         first, others = e.temporary(), e.temporary_mask()
         e.emit("READ_FIRST_LANE", d=first, a=row)
         e.emit("COMPARE_U", d=others, a=row, b=first, x=RELATIONS["NE"])

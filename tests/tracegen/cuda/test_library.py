@@ -200,6 +200,20 @@ def grouped() -> list[Any]:
     return [x, np.zeros(73, np.int32), np.zeros(64, np.int32), np.zeros(1, np.int32)]
 
 
+@pytest.mark.parametrize("machine", ["a100", "h200"])
+def test_nvrtc_reduces_over_chosen_lanes(machine: str) -> None:
+    """`REDUX` behind `WARPSYNC.EXCLUSIVE`; the expected values are of each lane's warp and of the lanes alike in it."""
+    x = np.random.default_rng(0).integers(-50, 50, 64).astype(np.int32)
+    given = workload(CHOSEN, x, np.zeros(192, np.int32), block=64)
+    least, sums, parts = run(given, machine, compiler="nvrtc")["y"].reshape(3, 64)
+    np.testing.assert_array_equal(least, x.reshape(4, 16).min(1).repeat(16))
+    for i in range(64):
+        warp = np.arange(i // 32 * 32, i // 32 * 32 + 32)
+        assert sums[i] == x[warp[warp % 3 == i % 3]].sum()
+        alike = x[warp[(x[warp] > 0) == (x[i] > 0)]]
+        assert parts[i] == (np.bitwise_and.reduce(alike) if x[i] > 0 else alike.max())
+
+
 @everywhere
 def test_tiles_and_coalesced_threads(machine: str, compiler: Any) -> None:
     x = grouped()[0]
@@ -272,6 +286,20 @@ __global__ void k(const int *x, int *y) {
   auto odd = cg::binary_partition(tile, i % 2);
   y[i + 256] = odd.size() * 10 + odd.thread_rank();
   cg::invoke_one(block, [&] { y[320] = block.size(); });
+}
+"""
+CHOSEN = """
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace cg = cooperative_groups;
+__global__ void k(const int *x, int *y) {
+  int i = threadIdx.x, v = x[i];
+  auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+  y[i] = cg::reduce(cg::tiled_partition<16>(warp), v, cg::less<int>());
+  y[i + 64] = cg::reduce(cg::labeled_partition(warp, i % 3), v, cg::plus<int>());
+  auto part = cg::binary_partition(warp, v > 0);
+  if (v > 0) y[i + 128] = cg::reduce(part, v, cg::bit_and<int>());
+  else y[i + 128] = cg::reduce(part, v, cg::greater<int>());
 }
 """
 ATOMICS = """
