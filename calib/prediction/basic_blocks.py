@@ -30,6 +30,8 @@ class Block:
     bytes_per_item : bytes that one work-item accesses in the block; the paper's DataSize_i is this number
         times the sub-group size
     barrier : whether the block ends with a work-group barrier
+    lag : 0, or how many blocks before it the latest of `waits_for` was loaded; below 0 where the block loads what is waited
+        for later
     """
 
     operations: Mapping[str, float] = field(default_factory=dict)
@@ -37,13 +39,14 @@ class Block:
     waits_for: tuple[str, ...] = ()
     bytes_per_item: float = 0.0
     barrier: bool = False
+    lag: int = 0
 
     @property
     def key(self) -> Any:
         """Blocks with equal keys are the same block."""
         return (
             tuple(sorted(self.operations.items())),
-            *(self.accesses, self.waits_for, self.bytes_per_item, self.barrier),
+            *(self.accesses, self.waits_for, self.bytes_per_item, self.barrier, self.lag),
         )
 
 

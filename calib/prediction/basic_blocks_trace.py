@@ -1,12 +1,16 @@
 """Basic blocks from a trace: a block is a bulk sequence with loads, and the stores before it.
 
-A trace records which loads are issued together (`starts_sequence`) and where barriers are. A trace of
+A trace records which loads are issued together (`starts_sequence`) and where barriers are. Of code with asynchronous copies or
+matrix instructions, a block ends where a sub-group waits for more than before, or at a barrier, and what is loaded may be waited
+for several blocks later: `waits` says for which loads, in software pipelines for all but the last ones. A trace of
 machine code also records the instructions before each access (`work`); they are operations
 of the block with the access. Of other traces the caller may specify what each loaded value is used in.
 """
 
 from __future__ import annotations
 
+import bisect
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +30,8 @@ from calib.prediction.basic_blocks import (
 from calib.prediction.machine_pipes import PREFIX
 from memsim.trace import BARRIER_SITE, AccessSite, Trace
 
+PIPELINED = re.compile("copies|tensor_.+|wgmma_.+")
+"""Kinds of work whose kernels load ahead of what they compute."""
 PerLoad = Callable[[AccessSite], Sequence[Mapping[str, float]]]
 """Site of a load -> for each of the next blocks, operation -> how many use a value that is loaded."""
 SUBGROUPS = 256
@@ -230,12 +236,16 @@ def _blocks_of(
     loads: list[str] = []
     work: list[int] = []
     uses: list[Counter[str]] = []  # of loaded values, in this block and those after it
-    first = 0  # index of the block's first access within the sub-group
+    first = k = 0  # index of the block's first access within the sub-group, and of the present one
+    pipelined = any(PIPELINED.fullmatch(kind) for kind in trace.work_kinds)
+    settled = -1  # what has been waited for
+    ends: list[int] = []  # index behind each block's last access
     sizes = {site.name: float(site.itemsize_bytes) for site in trace.sites}
     rows = None if trace.work is None else trace.work[begin:end].tolist()
 
-    def close(barrier: bool, *, end: bool = False) -> None:
+    def close(barrier: bool, *, end: bool = False, lag: int = 0) -> None:
         nonlocal accesses, loads, work
+        ends.append(k + barrier)
         operations: dict[str, float] = dict(uses.pop(0)) if uses else {}
         if barrier and rows is None and not end:  # no instruction ends a group
             operations["barrier"] = 1
@@ -246,13 +256,41 @@ def _blocks_of(
                 waits_for=tuple(loads),
                 bytes_per_item=sum(sizes[name] for name in accesses),
                 barrier=barrier,
+                lag=lag,
             )
         )
         accesses, loads, work = [], [], []
 
+    def close_under_way() -> None:
+        """Ends a block for whose loads a later one waits, if any."""
+        nonlocal loads
+        if accesses:
+            loads = []
+            close(barrier=False, lag=-1)
+
+    def close_waiting(latest: int, barrier: bool) -> None:
+        """Ends a block in which loads up to the latest one are waited for, which earlier blocks have."""
+        nonlocal loads
+        awaited = [
+            trace.sites[n] for n in trace.site[begin:end][settled + 1 : latest + 1] if n >= 0
+        ]
+        loads = [site.name for site in awaited if site.direction != "store"]
+        close(barrier, lag=len(ends) - bisect.bisect_right(ends, latest) if loads else 0)
+
     columns = (trace.site, trace.starts_sequence, trace.waits)
     listed = zip(*(column[begin:end].tolist() for column in columns), strict=True)
     for k, (number, starts, waits) in enumerate(listed):
+        if (pipelined and waits > settled and waits < first) or (
+            pipelined and number == BARRIER_SITE
+        ):
+            close_under_way()
+            if number == BARRIER_SITE:
+                work += [] if rows is None else [rows[k]]
+            close_waiting(waits, barrier=number == BARRIER_SITE)
+        settled = max(settled, waits)
+        if pipelined and number == BARRIER_SITE:
+            first = k + 1
+            continue
         if number == BARRIER_SITE:
             if loads:  # their values are used before the barrier
                 close(barrier=False)
@@ -261,7 +299,7 @@ def _blocks_of(
             continue
         if not (accesses or loads):
             first = k
-        if loads and (starts or waits >= first):
+        if loads and (waits >= first or (starts and not pipelined)):
             close(barrier=False)
             first = k
         site = trace.sites[number]

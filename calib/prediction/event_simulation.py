@@ -14,7 +14,7 @@ What a block moves is queued at channels (L2, DRAM, ...) when its last turn ends
 cores one after another, so n cores share n times the bandwidth of one core's share. Loads of a channel whose requests
 arrive at random wait longer, as in a queue with constant service time (M/D/1). A sub-group waits until its loads so
 far have been served, and then for the block's latency, which is drawn anew for each execution. It does not wait for
-stores. A barrier at the end of a block stops a group until the data of all its sub-groups have arrived. All cores
+stores. In a software pipeline it waits for what earlier blocks have loaded, while later loads are under way. A barrier at the end of a block stops a group until the data of all its sub-groups have arrived. All cores
 start at time 0.
 """
 
@@ -28,7 +28,7 @@ from typing import TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from calib.prediction.event_simulation_compiled import Simulated, run
+from calib.prediction.event_simulation_compiled import MOST_LAG, Simulated, run
 
 Floats = npt.NDArray[np.float64]
 MOST_TURNS_A_BLOCK = 64
@@ -68,6 +68,8 @@ class Options(TypedDict, total=False):
     alone_cycles : (n,) in which a sub-group issues a block if it has the core to itself; 0 if empty
     loads, waits : (n,) whether a block loads, and whether a sub-group waits after it for what it has loaded; all do if
         empty
+    lag : (n,) 0 where the latency after a block is waited for; k > 0 where instead all is waited for that was loaded up to
+        the block k before it, at most MOST_LAG; below 0 where nothing is; 0 if empty
     channel_used : (n, n_channel) probability that a block's loads use a channel at all; 1 if empty
     queue_cycles : (n_channel,) service time of a channel's many servers, for whose requests arrive at random: beside
         the channel's backlog a load waits queue_cycles r / (2 (1 - r)), where r is the part of its time so far for
@@ -80,6 +82,7 @@ class Options(TypedDict, total=False):
     alone_cycles: Sequence[float]
     loads: Sequence[bool]
     waits: Sequence[bool]
+    lag: Sequence[int]
     channel_used: npt.ArrayLike
     queue_cycles: Sequence[float]
     paths: Sequence[Sequence[int]]
@@ -139,6 +142,7 @@ def _simulated(
         used=used if used.size else np.ones_like(channels),
         loads=np.array(options.get("loads") or [True] * n, np.bool_),
         waits=np.array(options.get("waits") or [True] * n, np.bool_),
+        lag=np.minimum(np.array(options.get("lag") or [0] * n, np.int64), MOST_LAG),
         barrier=np.asarray(barrier, np.bool_),
         path=path,
         length=length,

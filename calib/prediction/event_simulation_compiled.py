@@ -15,6 +15,8 @@ from memsim.compile import hot, inner
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+MOST_LAG = 127
+"""Most blocks for which a wait lags behind its loads; one that lags more is taken to lag so much."""
 MOST_BUSY = 0.97
 """Part of a channel's time from which on its backlog alone is waited for."""
 
@@ -28,6 +30,8 @@ class Simulated(NamedTuple):
     latency : (n,);  channels : (n, n_channel) cycles of channels that all cores share
     queue : (n_channel,);  used : (n, n_channel) probability that a block's loads use a channel at all
     loads, waits : (n,) whether a block loads, and whether a sub-group waits after it for what it has loaded
+    lag : (n,) 0: the latency after a block is waited for; k > 0: instead, what was loaded up to the block k before it; below 0:
+        nothing
     path : (tlp, longest path) the blocks of a group's sub-groups in order;  length : (tlp,) how many
     """
 
@@ -41,6 +45,7 @@ class Simulated(NamedTuple):
     used: Floats
     loads: npt.NDArray[np.bool_]
     waits: npt.NDArray[np.bool_]
+    lag: Integers
     barrier: npt.NDArray[np.bool_]
     path: Integers
     length: Integers
@@ -52,7 +57,9 @@ class _State(NamedTuple):
     channel_free : (n_channel,) when a channel has served all requests so far;  served : for how many cycles
     unit_free : (n_core, n_unit) when a unit has served all blocks so far
     free : (n_core, n_subgroup) when a sub-group may continue;  at : blocks that it has issued
-    arrival : (n_core, n_subgroup) when all that it has loaded so far has arrived
+    arrival : (n_core, n_subgroup) when channels have served all that it has loaded so far
+    there : (n_core, n_subgroup, MOST_LAG + 1) when all has arrived that it had loaded up to each of its last blocks; one
+        column where no block lags
     following : (n_core, n_subgroup) the step of its path that it issues next;  taken : turns that it has had of it;
         event : the event that describes it
     order : (n_core, n_subgroup) runnable sub-groups, the longest without a turn first;  runnable : (n_core,) how many
@@ -67,6 +74,7 @@ class _State(NamedTuple):
     unit_free: Floats
     free: Floats
     arrival: Floats
+    there: Floats
     at: Integers
     following: Integers
     taken: Integers
@@ -110,6 +118,7 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
         used,
         loads,
         waits,
+        lag,
         barrier,
         path,
         length,
@@ -120,6 +129,7 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
         unit_free,
         free,
         arrival,
+        there,
         at,
         following,
         taken,
@@ -137,6 +147,7 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
     n_channel = channels.shape[1]
     n_core = len(free)
     n_unit = units.shape[1]
+    n_there = there.shape[2]
     begun = ended = 0
     while ended < issuers.shape[1]:
         c = 0
@@ -178,9 +189,16 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
                         queued = channel_free[k] - done
                         queued += queue[k] * busy_part / (2 * (1 - busy_part))
                         arrival[c, s] = max(arrival[c, s], done + used[b, k] * queued)
-            ready = (max(done, arrival[c, s]) if waits[b] else done) + latency[
-                b, _drawn(c, s, at[c, s], latency.shape[1])
-            ]
+            waited = latency[b, _drawn(c, s, at[c, s], latency.shape[1])]
+            if n_there > 1:
+                arrived_at = there[c, s, (at[c, s] - 1) % n_there]
+                if loads[b]:
+                    arrived_at = max(arrived_at, max(done, arrival[c, s]) + waited)
+                there[c, s, at[c, s] % n_there] = arrived_at
+            if lag[b] == 0:
+                ready = (max(done, arrival[c, s]) if waits[b] else done) + waited
+            elif 0 < lag[b] <= at[c, s]:
+                ready = max(done, there[c, s, (at[c, s] - lag[b]) % n_there])
             times[1, event[c, s]], times[2, event[c, s]] = done, ready
             ended += 1
             at[c, s] += 1
@@ -258,6 +276,7 @@ def run(
         unit_free=np.zeros((cores, n_unit)),
         free=np.zeros((cores, n_subgroup)),
         arrival=np.zeros((cores, n_subgroup)),
+        there=np.zeros((cores, n_subgroup, MOST_LAG + 1 if simulated.lag.any() else 1)),
         at=np.zeros((cores, n_subgroup), np.int64),
         following=np.zeros((cores, n_subgroup), np.int64),
         taken=np.zeros((cores, n_subgroup), np.int64),

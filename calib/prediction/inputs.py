@@ -56,6 +56,7 @@ class Inputs:
         empty
     loads, waits : (n_block,) whether the block loads, and whether a sub-group waits after it for what it has loaded;
         all do if empty
+    lag : (n_block,) see calib.prediction.basic_blocks.Block; latencies of those that lag are of what they load; 0 if empty
     channel_used : (n_trial, n_block, n_channel) probability that the block's loads use a channel at all; 1 if empty
     queue_cycles : (n_channel,) see calib.prediction.event_simulation.Options
     stalled_cycles : (n_block,) in which a sub-group's own instructions wait for each other, or () if unknown
@@ -82,6 +83,7 @@ class Inputs:
     spread: Floats = field(default_factory=lambda: np.zeros(0))
     loads: tuple[bool, ...] = ()
     waits: tuple[bool, ...] = ()
+    lag: tuple[int, ...] = ()
     channel_used: Floats = field(default_factory=lambda: np.zeros(0))
     queue_cycles: tuple[float, ...] = ()
 
@@ -117,7 +119,8 @@ class Inputs:
         """(n_trial, n_block) for which a sub-group waits after a block's turn: for data, and for its own
         results."""
         own = np.maximum(self.alone_cycles - self.issue_cycles, 0.0)
-        return np.asarray(self.latency_cycles + own)
+        waited = np.array([not lag for lag in self.lag]) if self.lag else 1.0
+        return np.asarray(self.latency_cycles * waited + own)
 
     def latencies_cycles(self, trial: int) -> Floats:
         """(n_block, n_quantile) of equally many executions each."""
@@ -173,6 +176,9 @@ def simulated_inputs(
     for number, block in enumerate(program.blocks, 1):
         accesses = [index[name] for name in block.accesses]
         waited = [index[name] for name in block.waits_for if costs.loads[index[name]]]
+        is_awaited.append(bool(waited) and not block.lag)
+        if block.lag:
+            waited = [number for number in accesses if costs.loads[number]]
         pipe.append(local[number] + float((scale * costs.pipe_cycles)[accesses].sum()))
         idle.append(float(idle_each[accesses].sum()))
         if tuple(waited) not in spreads:
@@ -185,7 +191,6 @@ def simulated_inputs(
         moved.append((scale * per_execution)[:, :, accesses].sum(2) * shares)
         loads.append(bool(costs.loads[accesses].any()))
         used.append(_used([n for n in accesses if costs.loads[n]], costs, channels))
-        is_awaited.append(bool(waited))
     for last in program.last_blocks if machine.store_wait_cycles else ():
         if any(not costs.loads[index[name]] for name in program.blocks[last].accesses):
             waits[last + 1] = np.maximum(waits[last + 1], machine.store_wait_cycles)
@@ -205,6 +210,7 @@ def simulated_inputs(
         queue_cycles=tuple(machine.dram.queue_cycles * (name == DRAM) for name in channels),
         loads=tuple(loads),
         waits=tuple(is_awaited),
+        lag=lags if any(lags := tuple(block.lag for block in started.blocks)) else (),
         barrier=_barriers(started),
         stalled_cycles=(0.0, *(stalled_cycles(machine, one.operations) for one in program.blocks)),
         schedulers=machine.n_schedulers if _is_compiled(program) else 0,

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 
 from calib.prediction.inputs import Inputs, mean_of_trials, occurrences
-from calib.prediction.machine_pipes import load_store_cycles
+from calib.prediction.machine_pipes import PREFIX, load_store_cycles
 from calib.prediction.prediction import Prediction, as_json, predict_replayed
+from calib.prediction.throughputs import MATRIX_RATES, cycles_of
 from calib.prediction.time_model import seconds_of
 from calib.prediction.timeline import timeline_data
 from memsim.bounds import places_of
 from memsim.machine import Machine
 from memsim.montecarlo import Replay
-from memsim.report import TWICE_AS_FAST
+from memsim.report import TENSOR, TWICE_AS_FAST
 from memsim.trace import Trace
 
 MOST_TRIALS = 8
@@ -70,6 +71,7 @@ def local_share(prediction: Prediction) -> float:
 def busiest_unit(inputs: Inputs) -> str:
     """The unit that arithmetic occupies longest; empty where nothing is known of it."""
     cycles = occurrences(inputs) @ inputs.unit_cycles
+    cycles *= np.array(inputs.units) != TENSOR  # which have a lower bound of their own
     return inputs.units[int(cycles.argmax())] if cycles.any() else ""
 
 
@@ -100,13 +102,17 @@ def _seconds(prediction: Prediction, inputs: Inputs) -> float:
 
 def _faster(inputs: Inputs, name: str) -> Inputs:
     if name == "arithmetic":
+        halves = np.where(np.array(inputs.units) == TENSOR, 1.0, 0.5)
         return dataclasses.replace(
             inputs,
-            unit_cycles=inputs.unit_cycles / 2,
+            unit_cycles=inputs.unit_cycles * halves,
             stalled_cycles=tuple(cycles / 2 for cycles in inputs.stalled_cycles),
         )
     if name == "L1":
         return inputs.with_l1_times(0.5)
+    if name == TENSOR:
+        halves = np.where(np.array(inputs.units) == TENSOR, 0.5, 1.0)
+        return dataclasses.replace(inputs, unit_cycles=inputs.unit_cycles * halves)
     divisor = np.where(np.array(inputs.channels) == name, 2.0, 1.0)
     once_s = {channel: s / (1 + (channel == name)) for channel, s in inputs.once_s.items()}
     return dataclasses.replace(
@@ -115,17 +121,21 @@ def _faster(inputs: Inputs, name: str) -> Inputs:
 
 
 def operation_rates(prediction: Prediction) -> Iterator[dict[str, Any]]:
-    """Floating-point operations per second, by their type: at most these, for each instruction of a floating-point
-    unit counts as a multiply-add."""
+    """Operations per second, by their type: of floating-point units at most these, for each of their instructions counts as
+    a multiply-add; of tensor cores exactly these."""
     timing, machine = prediction.timing, prediction.machine
     times = occurrences(timing.inputs)
     resident = timing.residents
     lanes = resident.n_groups * resident.subgroups_per_group * machine.subgroup_size
     flops: dict[str, float] = {}
+    matrices: dict[str, float] = {}
     for block, runs in zip(timing.inputs.program.blocks, times, strict=True):
         for name, real_type in _ISSUED.items():
             count = block.operations.get(name, 0.0)
             flops[real_type] = flops.get(real_type, 0.0) + 2 * count * runs
+        for name, count in block.operations.items():
+            if (kind := name.removeprefix(PREFIX)) in MATRIX_RATES:
+                matrices[kind] = matrices.get(kind, 0.0) + 2 * count * runs
     for real_type, each in sorted(flops.items()):
         peak = 2 * machine.throughputs.get(f"{real_type}_fma", 0.0) * machine.n_cores
         if peak and each:
@@ -136,3 +146,13 @@ def operation_rates(prediction: Prediction) -> Iterator[dict[str, Any]]:
                 "unit": "FLOP",
                 "at_most": True,
             }
+    for kind, each in sorted(matrices.items()):
+        unit, factor, _ = kind.split("_")
+        peak = 2 * machine.subgroup_size / cycles_of(machine, kind) * machine.n_cores
+        yield {
+            "name": f"{TENSOR}, {factor}" + (" (wgmma)" if unit == "wgmma" else ""),
+            "per_s": float(each * lanes / timing.estimate.mean),
+            "peak_per_s": float(peak * machine.clock_hz),
+            "unit": "FLOP" if "f" in factor else "OP",
+            "at_most": False,
+        }

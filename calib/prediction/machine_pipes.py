@@ -12,15 +12,17 @@ On AMD's GPUs all vector arithmetic shares the SIMD units, beside which the scal
 data share and the memory unit issue (AMD, Graphics Core Next architecture whitepaper, 2012: at most
 five instructions a cycle, each of another kind).
 
-The load/store unit is counted apart, because the global accesses of a block use it as well.
+The load/store unit is counted apart, because the global accesses of a block use it as well. Matrix instructions are counted twice:
+as instructions that are issued, and by the multiply-adds of a lane, at the rate of the types of their numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from calib.prediction.throughputs import STANDS_IN, cycles_of
+from calib.prediction.throughputs import MATRIX_RATES, STANDS_IN, cycles_of
 from memsim.machine import Machine
+from memsim.report import TENSOR
 
 PREFIX = "issued_"
 """Marks an operation that is a count of machine instructions: `issued_fma`."""
@@ -41,7 +43,7 @@ _THROUGHPUT = {
     "barrier": "barrier",
 }
 _VECTOR = ("fma", "alu", "fp64", "fp16", "special")
-_CONFLICT, _STALLED, _OPERANDS = "conflict", "stalled", "operands"
+_CONFLICT, _STALLED, _OPERANDS, _PASSES = "conflict", "stalled", "operands", "passes"
 _LOAD_STORE = {
     "local_32": 1.0,
     "local_64": 2.0,
@@ -50,11 +52,20 @@ _LOAD_STORE = {
     "paired_128": 2.0,
     "exchange": 1.0,
     _CONFLICT: 1.0,
+    _PASSES: 1.0,
 }
 """Passes of the local memory's banks, 4 bytes a lane each; those that conflicts add are counted apart."""
+_NO_INSTRUCTIONS = (_CONFLICT, _STALLED, _OPERANDS, _PASSES, "copies")
 
 RATES = frozenset(
-    {*_THROUGHPUT.values(), *STANDS_IN, *STANDS_IN.values(), SLOTS, "scattered_lanes"}
+    {
+        *_THROUGHPUT.values(),
+        *STANDS_IN,
+        *STANDS_IN.values(),
+        *MATRIX_RATES,
+        SLOTS,
+        "scattered_lanes",
+    }
 )
 """The [throughputs] of a machine that decide a predicted time; a machine file may list others."""
 
@@ -68,6 +79,7 @@ def throughputs_of(operations: Iterable[str]) -> list[str]:
     """The throughputs that counts of machine instructions need, as operations."""
     kinds = {name.removeprefix(PREFIX) for name in operations if name.startswith(PREFIX)}
     needed = [name for kind, name in _THROUGHPUT.items() if kind in kinds]
+    needed += sorted(kinds & MATRIX_RATES)
     return needed + ["local_load"] * bool(kinds & _LOAD_STORE.keys())
 
 
@@ -78,8 +90,8 @@ def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, 
     Raises ThroughputError where the machine lacks a throughput.
     """
     counts = _counts(operations)
-    cycles_only = (_CONFLICT, _STALLED, _OPERANDS)
-    issued = sum(n for kind, n in counts.items() if kind not in cycles_only)
+    matrices = {kind: n for kind, n in counts.items() if kind in MATRIX_RATES}
+    issued = sum(n for k, n in counts.items() if k not in _NO_INSTRUCTIONS and k not in matrices)
     cycles: dict[str, float] = {SLOTS_UNIT: issued * _slot_cycles(machine)}
     if counts.get(_OPERANDS) and _is_split(machine):
         cycles[READS] = (issued + counts[_OPERANDS]) * _slot_cycles(machine)
@@ -89,6 +101,8 @@ def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, 
             unit = unit_of.get(kind, kind)
             busy = counts[kind] * cycles_of(machine, throughput)
             cycles[unit] = cycles.get(unit, 0.0) + busy
+    if matrices:
+        cycles[TENSOR] = sum(n * cycles_of(machine, kind) for kind, n in matrices.items())
     return cycles
 
 

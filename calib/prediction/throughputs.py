@@ -6,11 +6,13 @@ operations (lanes) that a core completes per cycle: fp16_fma, fp32_fma, fp64_fma
 like), int32_add, global_load, global_store, local_load, local_store and barrier. The suffix `_local` means that one
 operand is read directly from local memory, which only machines that list such a throughput can do.
 `load_store_lanes` are lanes whose accesses coalesce; where others are slower, as on AMD's GPUs,
-`scattered_lanes` are theirs (calib.prediction.l1_cycles).
+`scattered_lanes` are theirs (calib.prediction.l1_cycles). `tensor_f16_f32` are multiply-adds of matrix instructions whose factors
+are of 16 bits and whose sums of 32, `wgmma_f16_f32` those of instructions of four sub-groups.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 
 from memsim.errors import MemsimError
@@ -18,7 +20,20 @@ from memsim.machine import Machine
 
 Operations = Mapping[str, float]
 
+_FACTORS = ("b1", "f4", "i4", "i8", "f8", "f16", "bf16", "tf32", "f32", "f64")
+MATRIX_RATES = frozenset(
+    f"{unit}_{factor}_{total}"
+    for unit, factor, total in itertools.product(
+        ("tensor", "wgmma"), _FACTORS, ("f16", "f32", "f64", "i32")
+    )
+)
+"""The rates of matrix instructions, by the types of factors and sums."""
 STANDS_IN = {
+    **{
+        f"{unit}_{name}": f"{unit}_f16_f32"
+        for unit in ("tensor", "wgmma")
+        for name in ("bf16_f32", "f16_f16")
+    },
     "fp16_fma": "fp32_fma",
     "global_load": "load_store_lanes",
     "global_store": "load_store_lanes",

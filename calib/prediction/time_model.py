@@ -30,7 +30,7 @@ from calib.prediction.machine_pipes import READS
 from calib.prediction.options import Mode, Solver
 from calib.prediction.residency import Residents
 from memsim.machine import Machine
-from memsim.report import DEPENDENT, IN_TURN, LAUNCH
+from memsim.report import DEPENDENT, IN_TURN, LAUNCH, TENSOR
 from memsim.statistics import GROUPS, ONE_PLACE, PAST, Estimate, Places, describe
 
 Floats = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ class Timing:
     """The time of one launch.
 
     seconds : (n_trial,)
-    floors_s : lower bounds, name -> (n_trial,) seconds: `arithmetic`, `L1` and each channel
+    floors_s : lower bounds, name -> (n_trial,) seconds: `arithmetic`, `tensor cores`, `L1` and each channel
     parts_s : name -> seconds that the launch would be faster without `latency`, `dependent instructions`,
         `barriers`, `group start`, DRAM's wait for L1 or the `launch`; with the mean costs of all trials
     exposed : (n_block,) fraction of each block's wait that nothing hides: with `events`, in which the core
@@ -185,11 +185,14 @@ def floors_cycles(inputs: Inputs, resident: Residents) -> dict[str, Floats]:
     """name -> (n_trial,) cycles of a round that no schedule can beat."""
     count = occurrences(inputs)
     subgroups = resident.subgroups * np.ones(inputs.n_trials)
-    is_bound = np.array([unit != READS for unit in inputs.units])
+    is_bound = np.array([unit not in (READS, TENSOR) for unit in inputs.units])
     floors = {
         "arithmetic": subgroups * float((count @ inputs.unit_cycles)[is_bound].max()),
         "L1": subgroups * float(count @ inputs.pipe_cycles),
     }
+    if TENSOR in inputs.units:
+        matrices = inputs.unit_cycles[:, inputs.units.index(TENSOR)]
+        floors[TENSOR] = subgroups * float(count @ matrices)
     for k, channel in enumerate(inputs.channels):
         floors[channel] = subgroups * (inputs.channel_cycles[:, :, k] @ count)
     return floors
@@ -312,6 +315,7 @@ def _run(
         alone_cycles=inputs.alone_cycles.tolist(),
         loads=inputs.loads,
         waits=inputs.waits,
+        lag=inputs.lag,
         channel_used=inputs.channel_used[trial] if inputs.channel_used.size else (),
         queue_cycles=inputs.queue_cycles,
         turn_cycles=TURN_CYCLES if inputs.at_once else math.inf,

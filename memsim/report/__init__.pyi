@@ -12,6 +12,7 @@ from .launch_time import LAUNCH as LAUNCH
 from .launch_time import REQUESTS as REQUESTS
 from .launch_time import STARTS as STARTS
 from .launch_time import STORES as STORES
+from .launch_time import TENSOR as TENSOR
 from .launch_time import TRANSLATION as TRANSLATION
 from .launch_time import TWICE_AS_FAST as TWICE_AS_FAST
 from .launch_time import WAIT as WAIT

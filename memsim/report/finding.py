@@ -19,13 +19,22 @@ from memsim.report.launch_time import (
     REQUESTS,
     STARTS,
     STORES,
+    TENSOR,
     LaunchTime,
 )
 from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.order_sensitivity import in_headline
 from memsim.report.residency import idle_cores
-from memsim.report.text import byte_size, fixed, percent, seconds, seconds_plus_minus, shortened
+from memsim.report.text import (
+    byte_size,
+    fixed,
+    percent,
+    rate,
+    seconds,
+    seconds_plus_minus,
+    shortened,
+)
 
 _BOUND = {
     "issue": "Issue",
@@ -35,6 +44,7 @@ _BOUND = {
     DEPENDENT: "Dependence",
     STARTS: "Group-start",
     HOT_LINE: "Atomic",
+    TENSOR: "Tensor-core",
 }
 """What limits a launch, where the word before `-bound` is not the resource's name."""
 READ_AGAIN = 1.15
@@ -71,6 +81,12 @@ def _cause(summary: Summary) -> str:
         return _most_from_dram(summary)
     if binds == "latency":
         return _longest_wait(summary)
+    if binds == TENSOR:
+        return "; ".join(
+            f"{rate(one.per_s, one.unit)} of {rate(one.peak_per_s, one.unit)} on {one.name}"
+            for one in summary.time.rates
+            if one.name.startswith(TENSOR)
+        )
     if binds in ("barriers", "group start", DEPENDENT, LAUNCH):
         return _without(summary.time)
     if binds == "issue" and summary.time.busiest_unit in UNITS:

@@ -14,7 +14,15 @@ from memsim.report.advice import (
     Advice,
     is_poorly_coalesced,
 )
-from memsim.report.launch_time import DEPENDENT, HOT_LINE, REQUESTS, STARTS, STORES, LaunchTime
+from memsim.report.launch_time import (
+    DEPENDENT,
+    HOT_LINE,
+    REQUESTS,
+    STARTS,
+    STORES,
+    TENSOR,
+    LaunchTime,
+)
 from memsim.report.numbers import Summary
 from memsim.report.residency import idle_cores, limiter_text, occupancy_of
 from memsim.report.text import count, fixed, number_of, percent, seconds
@@ -160,13 +168,24 @@ def _hot_line(summary: Summary) -> Advice | None:
     return Advice(name, how, f"The busiest line needs {part} of the time, whatever else is faster.")
 
 
+def _tensor_cores(summary: Summary) -> Advice | None:
+    if summary.time.binds != TENSOR:
+        return None
+    return _easing(
+        summary,
+        "Multiply narrower numbers",
+        "tensor cores multiply factors of half as many bits twice as fast, and some add in FP16 faster than in FP32.",
+    )
+
+
 def _easing(summary: Summary, name: str, how: str) -> Advice | None:
     """Advice on a resource that binds, if easing it is worth it."""
     binds = summary.time.binds
     saves = summary.time.saved_at_most([binds]) or 0.0
     if saves < WORTH:
         return None
-    text = f"Half as many {binds} would save {percent(saves, 0)}."
+    what = f"{binds} twice as fast" if binds == TENSOR else f"half as many {binds}"
+    text = f"{what[:1].upper()}{what[1:]} would save {percent(saves, 0)}."
     return Advice(name, how, text, saves)
 
 
@@ -213,6 +232,7 @@ LAUNCH_RULES = (
     _barriers,
     _group_starts,
     _hot_line,
+    _tensor_cores,
     _dependences,
     _instructions,
 )

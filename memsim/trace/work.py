@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,8 +11,8 @@ import numpy as np
 from memsim.trace.model import Trace
 
 INSTRUCTIONS_AN_ACCESS = 8
-NO_INSTRUCTIONS = ("conflict", "stalled", "operands")
-"""Kinds of work that count passes of bank conflicts, and cycles."""
+NO_INSTRUCTIONS = re.compile("conflict|stalled|operands|passes|copies|tensor_.+|wgmma_.+")
+"""Kinds of work that count passes of local memory's banks, cycles, copies beside their accesses, and what matrix instructions compute."""
 
 
 def lane_instructions(trace: Trace) -> float:
@@ -19,7 +20,8 @@ def lane_instructions(trace: Trace) -> float:
     code is known, a few for each access."""
     if trace.work is None or trace.work_table is None:
         return float(INSTRUCTIONS_AN_ACCESS * trace.lanes.sum(dtype=np.int64)) + 1
-    each = trace.work_table[:, ~np.isin(trace.work_kinds, NO_INSTRUCTIONS)].sum(axis=1)
+    counted = [NO_INSTRUCTIONS.fullmatch(kind) is None for kind in trace.work_kinds]
+    each = trace.work_table[:, counted].sum(axis=1)
     return float(each[trace.work].sum()) * trace.subgroup_size + 1
 
 

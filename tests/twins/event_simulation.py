@@ -39,6 +39,7 @@ def readable(
     at = [[0 for _ in subgroups] for _ in range(cores)]  # blocks that it has issued
     order = [list(subgroups) for _ in range(cores)]  # the longest without a turn first
     arrival = [[0.0 for _ in subgroups] for _ in range(cores)]  # of all that it has loaded
+    there: list[list[list[float]]] = [[[] for _ in subgroups] for _ in range(cores)]  # by block
     waiting: list[list[list[int]]] = [[[] for _ in range(blp)] for _ in range(cores)]
     taken = [[0 for _ in subgroups] for _ in range(cores)]  # turns of the next block
     begun: list[list[list[float]]] = [[[] for _ in subgroups] for _ in range(cores)]  # its row
@@ -93,8 +94,15 @@ def readable(
                     queued = channel_free[k] - issued
                     queued += given.queue[k] * busy_part / (2 * (1 - busy_part))
                     arrival[c][s] = max(arrival[c][s], issued + given.used[block, k] * queued)
-        ready = max(issued, arrival[c][s]) if given.waits[block] else issued
-        ready += latency[block][drawn(c, s, at[c][s], len(latency[block]))]
+        cycles = latency[block][drawn(c, s, at[c][s], len(latency[block]))]
+        here = max(issued, arrival[c][s]) + cycles if given.loads[block] else 0.0
+        there[c][s].append(max([here, *there[c][s][-1:]]))
+        lag = int(given.lag[block])
+        ready = issued
+        if lag == 0:
+            ready = (max(issued, arrival[c][s]) if given.waits[block] else issued) + cycles
+        elif 0 < lag <= at[c][s]:
+            ready = max(issued, there[c][s][-1 - lag])
         begun[c][s] += [issued, ready]
         free[c][s] = ready
         at[c][s] += 1

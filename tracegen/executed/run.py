@@ -18,7 +18,7 @@ from memsim.trace import AccessSite, ArrayExtent, Trace
 from tracegen.executed.faults import sentence
 from tracegen.executed.sites import PRIVATE_MEMORY, Sites, code_table
 from tracegen.executed.windows import nothing, window_traces
-from tracegen.executed.work import KINDS, conflict_notes, instruction_counts, work_of
+from tracegen.executed.work import conflict_notes, instruction_counts, kinds_of, work_of
 from tracegen.execution.code import Code
 from tracegen.execution.run import Execution, Fault, Recorded, writes_arrays
 from tracegen.execution.slicing import sliced
@@ -161,7 +161,7 @@ class ExecutedRun(LaunchTraces):
             "lane_groups": recorded.lane_groups,
             "work": work,
             "work_table": work_table,
-            "work_kinds": KINDS,
+            "work_kinds": kinds_of(self.bound.code),
         }
         sites = self.sites.sites
         if any(one.direction == "atomic" for one in sites):

@@ -24,6 +24,8 @@ PRIVATE_MEMORY = "private memory"
 MOST_INSTRUCTIONS, MOST_CHARACTERS, NO_SITE = 5000, 160, -1
 _DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}
 _ASSIGNED, _SUBSCRIPTED = re.compile(r"(?<![=!<>])=(?!=)"), re.compile(r"\b[A-Za-z_]\w*\s*\[")
+_CALLED = re.compile(r"\b(tl\.(?:load|store|atomic_\w+))\(([^,()]*[^,()\s][^,()]*)")
+"""An access in Triton, and its pointers, if they stand on its line and are no call."""
 Place = tuple[int, int]
 """Number of an access in the code, and of the array that it meets."""
 
@@ -184,6 +186,9 @@ def access_text(line: str, column: int, array: str, direction: str) -> str:
 
     Several expressions may be meant. What the line calls otherwise, as a pointer into an array, is named if it is the only one.
     """
+    calls = list(_CALLED.finditer(line))
+    if called := min(calls, key=lambda m: abs(m.start() + 1 - column), default=None):
+        return f"{called[1]}({called[2].strip()})"
     text = label(line, max(column, 1), direction)
     if direction == "atomic":
         return text if any(sign in text for sign in "([*>") else f"atomic of {array}"

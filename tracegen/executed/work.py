@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tracegen.compiled.model import PIPES, Instruction, MachineCode
+from tracegen.executed.matrix_work import matrix_work
 from tracegen.execution.code import Code
 from tracegen.execution.run import Recorded
 
@@ -36,7 +37,12 @@ exchange : other instructions of the load/store unit, such as `SHFL`
 conflict : no instructions, but further passes of local memory's banks, which conflicts cause
 stalled : no instructions, but cycles until the next one of a sub-group that has a core to itself
 operands : no instructions, but further cycles in which operands are read, and nothing is issued
+
+Behind these, of code that has them (see `kinds_of`): what matrix instructions compute, in multiply-adds of a lane, by the rate
+that a machine's file has for them (see matrix_work); passes : no instructions, but passes of local memory's banks, in which
+products of four sub-groups read; copies : of `access`, those that are asynchronous copies to local memory.
 """
+PASSES, COPIES = "passes", "copies"
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 
 
@@ -53,10 +59,25 @@ def kind_of(instruction: Instruction) -> str:
     return _CONSTANT if memory.space == "constant" else _ACCESS
 
 
+def kinds_of(code: MachineCode) -> tuple[str, ...]:
+    """The kinds under which the instructions of a kernel are counted."""
+    instructions = [one for block in code.blocks for one in block.instructions]
+    found = {kind for one in instructions for kind in _more(one)}
+    return (*KINDS, *sorted(found))
+
+
+def _more(instruction: Instruction) -> dict[str, float]:
+    """What an instruction counts beside its own kind."""
+    if instruction.opcode.startswith("LDGSTS"):
+        return {COPIES: 1.0}
+    work = matrix_work(instruction)
+    return {work.kind: work.fused} | ({PASSES: work.passes} if work.passes else {}) if work else {}
+
+
 def instruction_counts(
     code: MachineCode, local_counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
-    """(n_instruction, n_kind) what one execution of each instruction counts, in the mean over those of the run.
+    """(n_instruction, n_kind of `kinds_of`) what one execution of each instruction counts, in the mean over those of the run.
 
     What a predicate switches off in all lanes is issued all the same, and takes its pass of the banks, without conflicts
     (28.1 us with no lane of a warp and 28.3 us with all, on an H200).
@@ -64,15 +85,20 @@ def instruction_counts(
     local_counts : as of Recorded
     """
     instructions, added = _conflicts(code, local_counts)
-    counts = np.zeros((len(instructions), len(KINDS)))
+    kinds = kinds_of(code)
+    counts = np.zeros((len(instructions), len(kinds)))
     for row, one, conflicts in zip(counts, instructions, added, strict=True):
         kind = kind_of(one)
         row[_NUMBER[kind]] += 1
         row[_NUMBER["stalled"]] += one.stall_cycles
         row[_NUMBER["operands"]] += one.read_cycles - 1
+        for more, count in _more(one).items():
+            row[kinds.index(more)] += count
         if one.memory is not None:
             row[_NUMBER["conflict"]] += max(conflicts, 0.0)
-            if conflicts < 0:  # where lanes are paired, half of the passes are saved
+            if conflicts < 0 and kind.startswith(
+                "local_"
+            ):  # where lanes are paired, half of the passes are saved
                 bits = kind.removeprefix("local_")
                 share = -conflicts / (int(bits) / 64)
                 row[_NUMBER[kind]] -= share
@@ -88,6 +114,10 @@ def _conflicts(
     executed, _, passes = local_counts[: len(instructions)].T
     added = np.zeros(len(instructions))
     np.divide(passes, executed, out=added[: len(passes)], where=executed > 0)
+    for k, one in enumerate(instructions):
+        if one.memory is not None and one.opcode.startswith(("LDSM", "STSM")):
+            # Each of its matrices is one access of 4 bytes a lane, or if it is transposed two of 2 bytes.
+            added[k] *= one.memory.bytes_per_item // 4 * (2 if "MT88" in one.opcode else 1)
     return instructions, added.tolist()
 
 

@@ -48,7 +48,7 @@ _ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
 WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE_WHOLE"))
 """What these write, they write in all lanes, whatever the guard."""
 PARTIAL = frozenset(("WRITE_LANE", "PERMUTE_LANES"))
-"""These may keep what stands in the row."""
+"""These may keep what stands in the row; permuted lanes do not if those without a source become zero (bit 0 of x)."""
 _X, _Y, _Z = (MicroOperation._fields.index(name) for name in "xyz")
 
 
@@ -144,7 +144,7 @@ def uses_of(code: Code) -> Iterator[_Use]:
         keeps = row.guard not in (ALWAYS, executing) and name not in WHOLE
         keeps = (
             keeps
-            or name in PARTIAL
+            or (name in PARTIAL and not (name == "PERMUTE_LANES" and row.x & 1))
             or (name == "LOAD" and row.x & (o.HIGH_HALF | o.KEEP_HALF) != 0)
         )
         if row.guard == executing and writes >> code.n_rows:

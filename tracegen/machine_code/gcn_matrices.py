@@ -65,13 +65,17 @@ def _wmma(kind: Kind) -> Product:
     return Product(kind, 16, factor, factor, results, 8)
 
 
+def _of_match(match: re.Match[str]) -> Product:
+    return _mfma(match[5], int(match[2]), int(match[3]), int(match[4] or 0))
+
+
 def _lower_mfma(wave: Wave, match: re.Match[str]) -> None:
     """`v_mfma_f32_32x32x8f16 a[0:15], v[0:1], v[2:3], a[0:15]`, of gfx942 `v_mfma_f32_32x32x4_2b_f16`."""
     modifiers = wave.parsed.modifiers
     if any(wave.parsed.number(one) for one in ("cbsz", "abid", "blgp")) or "neg" in modifiers:
         raise wave.unknown("matrices that blocks share, or whose signs change")
     try:
-        product = _mfma(match[5], int(match[2]), int(match[3]), int(match[4] or 0))
+        product = _of_match(match)
     except KeyError:
         raise wave.unknown("a shape that is not known") from None
     _multiply(wave, product, 3)
@@ -126,11 +130,20 @@ def _move(wave: Wave, d: int, a: int, words: int) -> None:
     wave.emit_always("MOVE2" if words == 2 else "MOVE", d=d, a=a)
 
 
+_MFMA = r"v_mfma_(f32|f64|i32)_(\d+)x\2x(\d+)_?(?:(\d+)b_)?(xf32|f32|f64|f16|bf16_1k|bf16|i8)$"
+
+
+def mfma_of_opcode(opcode: str) -> tuple[str, Product] | None:
+    """The type of the factors of v_mfma, and the product; None for other opcodes and unknown shapes."""
+    match = re.match(_MFMA, opcode)
+    try:
+        return match and (match[5], _of_match(match))
+    except KeyError:
+        return None
+
+
 matrices = by_patterns(
-    (
-        r"v_mfma_(f32|f64|i32)_(\d+)x\2x(\d+)_?(?:(\d+)b_)?(xf32|f32|f64|f16|bf16_1k|bf16|i8)$",
-        _lower_mfma,
-    ),
+    (_MFMA, _lower_mfma),
     (r"v_wmma_(f32|f16|bf16|i32)_16x16x16_(f16|bf16|iu8)$", _lower_wmma),
 )
 """Lowers a product of matrices; False if the instruction is another one."""

@@ -128,7 +128,7 @@ class _Fetcher:
             made = self.rows[key] = self._new()
             table = self.out.lane_table(wanted.table)
             for word in range(self.words):
-                self.emit("PERMUTE_LANES", d=made + word, a=source + word, c=table)
+                self.emit("PERMUTE_LANES", d=made + word, a=source + word, c=table, x=1)
         return self.rows[key]
 
     def _new(self) -> int:

@@ -238,6 +238,6 @@ def _transpose(e: Emitter, s: Sass) -> None:
     for part in range(2):
         sources = tuple((lane % 4 * 2 + part) * 4 + lane // 8 for lane in lanes)
         made.append(e.temporary())
-        e.emit("PERMUTE_LANES", d=made[-1], a=e.plain(a), c=e.assembler.lane_table(sources))
+        e.emit("PERMUTE_LANES", d=made[-1], a=e.plain(a), c=e.assembler.lane_table(sources), x=1)
         e.emit("SHIFT_RIGHT_U", d=made[-1], a=made[-1], b=upper)
     e.emit("PERMUTE_BYTES", d=e.result(d), a=made[0], b=made[1], c=e.constant(0x5410))

@@ -272,7 +272,7 @@ def _element(
     base = e.temporary()
     sources = e.assembler.lane_table(tuple(lane for lane, _ in places))
     offsets = e.assembler.lane_table(tuple(offset for _, offset in places))
-    e.emit("PERMUTE_LANES", d=base, a=own, c=sources)
+    e.emit("PERMUTE_LANES", d=base, a=own, c=sources, x=1)
     fields = {"a": base, "b": offsets, "x": x | o.LOCAL | o.ADDRESS_32}
     e.emit("LOAD", d=row, **fields) if loads else e.emit("STORE", c=row, **fields)
 

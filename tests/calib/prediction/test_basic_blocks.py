@@ -249,3 +249,34 @@ def test_sub_groups_of_a_group_have_paths_of_their_own_if_most_groups_do() -> No
 def test_sub_groups_that_pass_different_barriers_share_a_path() -> None:
     """One that ends before the barrier would keep the others waiting in a simulation."""
     assert blocks_from_trace(make_trace([[ONCE, [*TWICE, *STOP]]])).paths == ()
+
+
+def test_a_software_pipeline_waits_for_all_but_the_last_copies() -> None:
+    """Two copies ahead; each turn waits for the older one at its barrier, and copies again. What follows the last turn waits for
+    all. Without a kind of work for copies or matrices, a barrier waits for what is under way."""
+    turns = 5
+    accesses: list[Any] = [(0, [0]), (0, [1])]
+    waits = [-1, -1]
+    latest = [0, 1]
+    for turn in range(turns):
+        accesses += [STOP[0], (0, [turn + 2])]
+        waits += [latest[-2]] * 2
+        latest.append(len(accesses) - 1)
+    accesses += [STOP[0], (1, [0])]
+    waits += [latest[-1]] * 2
+    columns = {
+        "waits": np.array(waits, np.int32),
+        "work": np.zeros(len(accesses), np.int32),
+        "work_table": np.array([[1.0]]),
+    }
+    trace = make_trace([[accesses]], ("load", "store")).replace(work_kinds=("copies",), **columns)
+    order = in_order(blocks_from_trace(trace))
+    steady = order[3:-2]
+    assert [(one.barrier, one.lag, len(one.accesses)) for one in steady] == [
+        (True, 3, 0), (False, -1, 1)
+    ] * (len(steady) // 2)  # fmt: skip
+    assert [(one.barrier, one.lag) for one in order[-2:]] == [(True, 1), (True, 0)]
+    assert [len(one.waits_for) for one in order if one.barrier and one.lag] == [1] * turns + [2]
+    others = blocks_from_trace(trace.replace(work_kinds=("access",)))
+    assert not any(one.lag for one in others.blocks)
+    assert all(one.waits_for for one in others.blocks if one.accesses and not one.barrier)

@@ -47,6 +47,9 @@ def programs(draw: st.DrawFn, most_units: int = 3) -> dict[str, Any]:
         "turn_cycles": draw(st.sampled_from([math.inf, 25.0, 7.0, 0.5])),
         "loads": draw(st.sampled_from([[True] * n, [False] * n, [k % 2 == 0 for k in range(n)]])),
         "waits": draw(st.sampled_from([[True] * n, [k % 2 == 0 for k in range(n)]])),
+        "lag": draw(
+            st.sampled_from([[], draw(st.lists(st.integers(-1, 4), min_size=n, max_size=n))])
+        ),
         "channel_used": np.full((n, n_channel), draw(st.sampled_from([0.0, 0.3, 1.0]))),
         "queue_cycles": [draw(st.sampled_from([0.0, 40.0]))] * n_channel,
     }
@@ -108,6 +111,18 @@ def test_two_sub_groups_hide_each_others_latency() -> None:
     np.testing.assert_array_equal(simulated.subgroup, [0, 1, 0, 1])
     np.testing.assert_array_equal(simulated.start_cycles, [0, 10, 25, 35])
     assert simulated.end_cycles == 45
+
+
+@pytest.mark.parametrize(("stages", "turn"), [(1, 104), (2, 52), (3, 40), (4, 40)])
+def test_a_software_pipeline_waits_for_loads_of_earlier_turns(stages: int, turn: float) -> None:
+    """A turn issues copies for 4 cycles, which take 100, computes for 36, and waits for the copies that have been under way
+    for `stages` turns: as many turns take at least 104 cycles."""
+    simulated = events(
+        [4, 36], [100, 0], [[0], [0]], [False, False], tlp=1, blp=1, rounds=60,
+        loads=[True, False], waits=[False, False], lag=[-1, 2 * stages - 1],
+    )  # fmt: skip
+    starts = simulated.start_cycles[simulated.block == 0]
+    assert (starts[-1] - starts[-13]) / 12 == turn
 
 
 def test_a_channel_serves_requests_one_after_another() -> None:
@@ -269,6 +284,8 @@ def test_properties_of_every_run(program: dict[str, Any]) -> None:
     loads, waits = np.array(program["loads"]), np.array(program["waits"])
     own = (channels * program["channel_used"]).max(axis=1) * (loads & waits)
     least = latency.min(axis=1) + own
+    if program["lag"]:  # these wait for other blocks' data
+        least *= np.array(program["lag"]) == 0
     assert (result.ready_cycles >= result.issued_cycles + least[result.block] - 1e-9).all()
     for s in range(tlp * blp):
         mine = result.subgroup == s
@@ -288,6 +305,7 @@ def test_properties_of_every_run(program: dict[str, Any]) -> None:
         assert (np.min(after, axis=0) >= np.max(ready, axis=0)).all()
     # No order of things beats what the core must do, and each channel, where all of it is waited for.
     assert result.end_cycles >= issue[result.block].sum(axis=0).max() - 1e-9
+    waits &= not any(program["lag"])
     if (loads & waits).all() and np.all(program["channel_used"] == 1):
         assert result.end_cycles >= channels[result.block].sum(axis=0).max() - 1e-9
 

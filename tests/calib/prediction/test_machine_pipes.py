@@ -15,6 +15,7 @@ from calib.prediction.machine_pipes import (
     throughputs_of,
     unit_cycles,
 )
+from calib.prediction.throughputs import ThroughputError
 from memsim.machine import load_machine
 from memsim.trace import Trace
 from tests.support.traces import loads
@@ -68,6 +69,15 @@ def test_waits_counted_for_a_later_gpu_are_no_waits_of_an_older_one() -> None:
 def test_a_machine_that_does_not_list_instructions_has_no_limit_of_slots() -> None:
     rates = {name: rate for name, rate in V100.throughputs.items() if name != "instructions"}
     assert unit_cycles(V100.replace(throughputs=rates), issued(fma=10))["slots"] == 0
+
+
+def test_tensor_cores_work_beside_the_others() -> None:
+    """HMMA.16816 has 2048 multiply-adds, 64 a lane, of which an A100 does 1024 a cycle; bfloat16 alike."""
+    a100 = load_machine("a100")
+    cycles = unit_cycles(a100, issued(tensor=3, tensor_f16_f32=2 * 64, tensor_bf16_f32=64, alu=1))
+    assert cycles == {"slots": 4 / 4, "alu": 32 / 64, "tensor cores": 3 * 2}
+    with pytest.raises(ThroughputError, match="lists no throughput of tensor_f64_f64"):
+        unit_cycles(V100, issued(tensor_f64_f64=1))
 
 
 @pytest.mark.parametrize(("kind", "passes"), [("local_32", 1), ("local_64", 2), ("local_128", 4)])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from memsim.machine import load_machine
+from memsim.machine.file import machine_names
 
 ROUNDED = 0.005
 """Data sheets give three digits."""
+PEAK = re.compile(r"(NVIDIA|AMD) .*: ([\d.]+) T(?:FL)?OP/s.*?(?:at (\d+) MHz)?")
 PUBLISHED = {
     # name: (fp32 TFLOP/s, fp64 TFLOP/s or None, GB/s); vendors' data sheets
     "a100": (19.5, 9.7, 2039),  # SXM, 80 GB
@@ -49,3 +53,14 @@ def test_peak_rates_are_those_of_the_data_sheet(name: str) -> None:
         assert rate == pytest.approx(fp64, rel=ROUNDED)
     bytes_per_s = machine.dram.bandwidth_bytes_per_cycle * machine.clock_hz
     assert 1e-9 * bytes_per_s == pytest.approx(gigabytes, rel=ROUNDED)
+
+
+@pytest.mark.parametrize("name", machine_names())
+def test_rates_of_matrix_instructions_are_the_peaks_that_their_sources_name(name: str) -> None:
+    machine = load_machine(name)
+    for rate, each in machine.throughputs.items():
+        peak = PEAK.fullmatch(machine.sources[f"throughputs.{rate}"])
+        if peak and rate.startswith(("tensor_", "wgmma_")):
+            clock_hz = 1e6 * float(peak[3]) if peak[3] else machine.clock_hz
+            found = 2e-12 * each * machine.n_cores * clock_hz
+            assert found == pytest.approx(float(peak[2]), rel=0.015), rate  # L40S: 1.2 %

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
-from tracegen.executed.work import KINDS, instruction_counts, work_of
+from tracegen.executed.work import instruction_counts, kinds_of, work_of
 
 
 def counted(measured: list[list[int]], *instructions: Instruction) -> list[dict[str, float]]:
@@ -16,7 +16,8 @@ def counted(measured: list[list[int]], *instructions: Instruction) -> list[dict[
     block = BasicBlock(label="", instructions=instructions)
     code = MachineCode(kernel="k", target="sm_80", blocks=(block,), registers_per_item=8)
     rows = instruction_counts(code, np.array(measured, np.int64))
-    return [{kind: n for kind, n in zip(KINDS, row, strict=True) if n} for row in rows.tolist()]
+    kinds = kinds_of(code)
+    return [{kind: n for kind, n in zip(kinds, row, strict=True) if n} for row in rows.tolist()]
 
 
 def local(size: int) -> Instruction:
@@ -42,6 +43,21 @@ def test_passes_that_are_saved_pair_lanes() -> None:
 
 def test_an_access_that_no_lane_makes_is_issued() -> None:
     assert counted([[8, 0, 0]], local(4)) == [{"local_32": 1}]
+
+
+def test_matrices_are_read_one_by_one() -> None:
+    """LDSM of four matrices is four accesses here: each adds 7 passes where the rows of a matrix lie in the same banks."""
+    memory = MemoryOperation(space="local", direction="load", bytes_per_item=16)
+    read = Instruction(opcode="LDSM.16.M88.4", text="LDSM", pipe="load_store", memory=memory)
+    assert counted([[4, 4, 4 * 7]], read) == [{"local_128": 1, "conflict": 4 * 7}]
+
+
+def test_copies_and_products_count_in_kinds_of_their_own() -> None:
+    memory = MemoryOperation(space="global", direction="load", bytes_per_item=16)
+    copy = Instruction(opcode="LDGSTS.E.128", text="LDGSTS", pipe="load_store", memory=memory)
+    product = Instruction(opcode="HMMA.16816.F32", text="HMMA.16816.F32", pipe="tensor")
+    wanted = [{"access": 1, "copies": 1, "conflict": 3}, {"tensor": 1, "tensor_f16_f32": 64}]
+    assert counted([[1, 1, 3], [0, 0, 0]], copy, product) == wanted
 
 
 def test_work_is_what_ran_since_the_last_access() -> None:

@@ -168,7 +168,7 @@ def _matrix_widths(opcode: str) -> tuple[int, int, int, int]:
     """
     base, *modifiers = opcode.split(".")
     at = next((index for index, modifier in enumerate(modifiers) if modifier[0].isdigit()), None)
-    rows, columns, depth = _shape(modifiers[at]) if at is not None else (16, 8, 16)
+    rows, columns, depth = matrix_shape(modifiers[at]) if at is not None else (16, 8, 16)
     result_type = "".join(modifiers[at + 1 : at + 2]) if at is not None else ""
     result_bits = 64 if base == "DMMA" else 16 if result_type == "F16" else 32
     bits = 32 if "TF32" in modifiers else _MATRIX_BITS.get(base, 16)
@@ -181,7 +181,7 @@ def _matrix_widths(opcode: str) -> tuple[int, int, int, int]:
     return result, _per_lane(n_stored, bits), _per_lane(columns * depth, bits), result
 
 
-def _shape(modifier: str) -> tuple[int, int, int]:
+def matrix_shape(modifier: str) -> tuple[int, int, int]:
     """m, n and k of `16816`, `884`, `8x8x4` or `64x128x16`."""
     if "x" in modifier:
         rows, columns, depth = (int(part) for part in modifier.split("x"))
