@@ -27,7 +27,7 @@ from memsim.errors import MemsimError
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, kernel_options
 from tracegen.options import TraceOptions
-from tracegen.own_process import Limits
+from tracegen.own_process import Limits, in_own_process
 
 if TYPE_CHECKING:
     from calib.tuning import Store, Tuned
@@ -79,10 +79,10 @@ class TuneFiles(Options):
 @click.option(
     "--over",
     multiple=True,
-    required=True,
     metavar="NAME=VALUES",
     help="A parameter and its values: bx=16,32,64, tile=1:8 or n=64:512:64 (both ends included). It is a"
-    " keyword argument of the function that makes the kernel, or a macro of its text. Repeat for several.",
+    " keyword argument of the function that makes the kernel, or a macro of its text. Repeat for several. Without it, the"
+    " configurations of a Triton kernel's autotuner are tried.",
 )
 @click.option(
     "--where",
@@ -120,6 +120,7 @@ def tune(
     Examples:
       memsim tune conv.cu:conv --args args.py:conv -m a100 --over bx=16,32,64 --over tile=1:4
       memsim tune my.py:knl -m v100 -m mi250x --over b=32,64,128 --where 'b % 64 == 0' --html tune.html
+      memsim tune matmul.py:matmul --args args.py:matmul -m a100 --csv configurations.csv
       memsim tune my.py:knl -m a100 --over b=16:256:16 --store b.tune --kernel-tuner cache.json
     """
     from calib.tuning import Store, Subject, parse_space
@@ -130,7 +131,10 @@ def tune(
     files.check(machines, store)
     for name in machines:
         load_machine(name)
-    space = parse_space(over, where)
+    configurations = [] if over else _autotuned(kernel, limits)
+    space = parse_space(
+        over or [f"config=0:{len(configurations) - 1}"] * bool(configurations), where
+    )
     for name in space.names:
         if name in kernel.settings:
             raise MemsimError(f"{name} is in both --set and --over")
@@ -139,7 +143,18 @@ def tune(
         result = tuned_by(subject, space, machines, kept, options, report)
         _check(result, kept)
     _write(result, machines, files)
+    for number, configuration in enumerate(configurations):
+        click.echo(f"config={number}: {configuration}", err=True)
     return EXIT_INTERRUPTED if result.interrupted else 0
+
+
+def _autotuned(kernel: KernelSpec, limits: Limits) -> list[str]:
+    """The configurations of a Triton kernel's autotuner, in words."""
+
+    def work() -> list[str]:
+        return list(getattr(kernel.load(), "configurations", []))
+
+    return in_own_process(work, limits, kernel.spec)
 
 
 def _check(tuned: Tuned, store: Store) -> None:

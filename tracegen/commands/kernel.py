@@ -77,9 +77,21 @@ def _decorated(
     with_kernel: Callable[..., Any],
     settings: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> Callable[..., Any]:
-    with_kernel.__name__, with_kernel.__doc__ = command.__name__, command.__doc__
-    with_kernel.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    with_args = settings(arguments_option(with_kernel))
+    def with_config(config: int | None, settings: Any, **others: Any) -> Any:
+        if config is not None:
+            chosen = {"config": str(config)}
+            several = isinstance(settings, list)
+            settings = [one | chosen for one in settings] if several else settings | chosen
+        return with_kernel(settings=settings, **others)
+
+    with_config.__name__, with_config.__doc__ = command.__name__, command.__doc__
+    with_config.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    with_args = click.option(
+        "--config",
+        type=int,
+        metavar="N",
+        help="Of a Triton kernel: which of the autotuner's configurations, from 0.",
+    )(settings(arguments_option(with_config)))
     return click.argument("spec", metavar="KERNEL", type=KERNEL)(with_args)
 
 

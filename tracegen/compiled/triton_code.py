@@ -179,6 +179,10 @@ def _unwrapped(workload: TritonWorkload) -> tuple[Any, dict[str, Any]]:
                 f"a TritonWorkload needs a @triton.jit function, got {short(workload.kernel)}"
             )
         kernel = kernel.fn
+    if workload.config and not workload.configurations:
+        raise KernelError(
+            f"{kernel.__name__} has no autotuner: config {workload.config} is none of its"
+        )
     given = workload.arguments
     if not isinstance(given, Mapping):
         if len(given) > len(kernel.arg_names):

@@ -31,5 +31,14 @@ class TritonWorkload:
     check: Callable[[Mapping[str, Any]], None] | None = None
     registers_per_item: int | None = None
 
+    @property
+    def configurations(self) -> list[str]:
+        """The autotuner's configurations in words, `BLOCK=64 num_warps=4`; none of a kernel without an autotuner."""
+        kernel = self.kernel
+        while kernel is not None and not hasattr(kernel, "configs"):
+            kernel = getattr(kernel, "fn", None)
+        listed = [] if kernel is None else [one.all_kwargs() for one in kernel.configs]
+        return [" ".join(f"{name}={value}" for name, value in one.items()) for one in listed]
+
     def __post_init__(self) -> None:
         check_fields(self, skipped=("grid",) if callable(self.grid) else ())

@@ -11,6 +11,8 @@ import pytest
 
 import memsim
 import tracegen
+from calib.prediction.basic_blocks_trace import blocks_from_trace
+from calib.prediction.prediction import predict
 from memsim.commands.cli import main
 from memsim.errors import KernelError
 from tracegen.executed.launches import checked
@@ -78,6 +80,38 @@ def test_asynchronous_copies_have_their_lines_and_bytes():
     lines = (HERE / "kernels.py").read_text().splitlines()
     loads = [site for site in trace.sites if site.direction == "load"]
     assert all("tl.load(" in lines[site.source.user_line - 1] for site in loads)
+    assert [site.name for site in loads] == ["tl.load(a_ptrs)", "tl.load(b_ptrs)"]
+
+
+def test_tensor_cores_do_the_products_and_copies_are_counted():
+    """One multiply-add for each of m n k, and a copy for each 16 bytes of a lane that is on. Loads are waited for later."""
+    m, n, k = 128, 192, 256
+    trace = tracegen.trace(_load("matmul", m=m, n=n, k=k), "a100")
+    counts = dict(
+        zip(
+            trace.work_kinds,
+            np.bincount(trace.work, minlength=len(trace.work_table)) @ trace.work_table,
+            strict=True,
+        )
+    )
+    assert counts["tensor_f16_f32"] * 32 == m * n * k
+    assert counts["copies"] * 32 * 16 == 2 * (m * k * (n // 64) + k * n * (m // 64))
+    assert not counts["conflict"]
+    program = blocks_from_trace(trace)
+    assert any(block.barrier and block.lag > 1 for block in program.blocks)
+    prediction = predict([trace], memsim.load_machine("a100"), trials=2, jobs=1)
+    floor = m * n * k / (1024 * 6) / 1.41e9  # six groups, each on a core of its own
+    assert prediction.timing.floor_means_s["tensor cores"] == pytest.approx(floor)
+
+
+def test_tune_tries_the_configurations_of_the_autotuner(tmp_path, capsys):
+    kernel = f"{HERE}/kernels.py:matmul --args {HERE}/args.py:matmul -m a100"
+    assert main(f"tune {kernel} --jobs 1".split()) == 0
+    out, err = capsys.readouterr()
+    assert "config" in out
+    assert "config=1: BM=64 BN=32 BK=64 GROUP=8 num_warps=2" in err
+    assert main(f"trace {kernel} --config 7 -o {tmp_path}/k.trace".split()) == 2
+    assert "config must be from 0 to 1, got 7" in capsys.readouterr().err
 
 
 def test_specialisation_and_configurations_are_those_of_the_launcher():
@@ -102,6 +136,7 @@ def test_specialisation_and_configurations_are_those_of_the_launcher():
     ("name", "settings", "message"),
     [
         ("matmul", {"config": 7}, "config must be from 0 to 1, got 7"),
+        ("add", {"config": 1}, "no autotuner"),
         ("add", {"num_wraps": 4}, "num_wraps"),
         ("add", {"BLOCK": 1000}, "power of 2"),
         ("add", {"num_ctas": 2}, "clusters"),
