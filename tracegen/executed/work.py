@@ -96,9 +96,8 @@ def instruction_counts(
             row[kinds.index(more)] += count
         if one.memory is not None:
             row[_NUMBER["conflict"]] += max(conflicts, 0.0)
-            if conflicts < 0 and kind.startswith(
-                "local_"
-            ):  # where lanes are paired, half of the passes are saved
+            # Where lanes are paired, half of the passes are saved.
+            if conflicts < 0 and kind.startswith("local_"):
                 bits = kind.removeprefix("local_")
                 share = -conflicts / (int(bits) / 64)
                 row[_NUMBER[kind]] -= share
