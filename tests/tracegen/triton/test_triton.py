@@ -84,7 +84,8 @@ def test_asynchronous_copies_have_their_lines_and_bytes():
 
 
 def test_tensor_cores_do_the_products_and_copies_are_counted():
-    """One multiply-add for each of m n k, and a copy for each 16 bytes of a lane that is on. Loads are waited for later."""
+    """One multiply-add for each of m n k. A copy has 16 bytes a lane; behind the last of 8 turns, those for two more are issued
+    with no lane on. Loads are waited for later."""
     m, n, k = 128, 192, 256
     trace = tracegen.trace(_load("matmul", m=m, n=n, k=k), "a100")
     counts = dict(
@@ -95,7 +96,8 @@ def test_tensor_cores_do_the_products_and_copies_are_counted():
         )
     )
     assert counts["tensor_f16_f32"] * 32 == m * n * k
-    assert counts["copies"] * 32 * 16 == 2 * (m * k * (n // 64) + k * n * (m // 64))
+    copied = 2 * (m * k * (n // 64) + k * n * (m // 64))
+    assert counts["copies"] * 32 * 16 == copied * 10 / 8
     assert not counts["conflict"]
     program = blocks_from_trace(trace)
     assert any(block.barrier and block.lag > 1 for block in program.blocks)
