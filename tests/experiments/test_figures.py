@@ -3,9 +3,8 @@ and all of them in the slow suite."""
 
 from __future__ import annotations
 
-import datetime
 import importlib
-import os
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from experiments.perflex.evaluation import MODELS
 from experiments.reproduction import Figure, page
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import needs_clang
+from tests.support.weeks import part_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 
@@ -33,14 +33,8 @@ BRIEF = (
     ("perflex", "figure-5"),
 )
 """Figures that take 2 to 8 seconds on two cores, without those that other tests make as well."""
-WEEK = int(os.environ.get("MEMSIM_WEEK") or datetime.date.today().isocalendar().week)
-"""The number of the week, which chooses the figures that are made."""
 A_WEEK = 2
-
-
-def sample(week: int) -> set[tuple[str, str]]:
-    """The reproduction and the name of the figures of a week."""
-    return {BRIEF[(A_WEEK * week + k) % len(BRIEF)] for k in range(A_WEEK)}
+"""Figures that are made each week."""
 
 
 def learned_counts(figure: Figure) -> None:
@@ -104,7 +98,7 @@ BOUNDS: dict[tuple[str, str], Callable[[Figure], None]] = {
 
 
 def marked(name: str, figure: str) -> pytest.ParameterSet:
-    marks = [] if (name, figure) in sample(WEEK) else [pytest.mark.slow]
+    marks = [] if (name, figure) in part_of(BRIEF, A_WEEK) else [pytest.mark.slow]
     if name in ("hardware", "lhf"):  # kernels in CUDA C++
         marks += [needs_clang, needs_nvidia]
     return pytest.param(name, figure, marks=marks)
@@ -131,5 +125,6 @@ def test_a_figure_in_its_quick_form(name: str, figure: str, tmp_path: Path) -> N
 def test_every_brief_figure_has_its_week() -> None:
     """No week repeats what the one before made."""
     assert set(BRIEF) <= {(name, figure) for name in MODULES for figure in MODULES[name].FIGURES}
-    assert set().union(*map(sample, range(1, 53))) == set(BRIEF)
-    assert all(not sample(week) & sample(week + 1) for week in range(1, 53))
+    weeks = [part_of(BRIEF, A_WEEK, week) for week in range(1, 54)]
+    assert set().union(*weeks) == set(BRIEF)
+    assert all(not one & following for one, following in itertools.pairwise(weeks))

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.cuda_kernels import needs_clang
 from tests.support.kernel_matrix import KERNELS, MACHINES, SHIPPED, Shipped, prepare, walk
+from tests.support.weeks import part_of
 from tracegen import OpenCLWorkload, Workload
 
 pytestmark = [
@@ -17,16 +18,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.* with implicit conversion:DeprecationWarning"),
 ]
 
-SAMPLE = {
+SAMPLE = (
     ("matmul.py:tiled", "n=50 tile=8 dtype=float64", "v100"),
-    ("graphs.py:bfs_level", "n=1000", "mi250x"),
-    ("merge_sort.cl:sort_tiles", "n=5000", "v100"),
-    ("rodinia/elimination.py:lud", "n=64", "cpu-pocl"),
     ("f.floopy:neighbours", "", "mi250x"),
-    ("f.floopy:neighbours", "n=1000", "arc_b580"),
+    ("rodinia/elimination.py:lud", "n=64", "cpu-pocl"),
     ("convolution.cu:convolution", "image_size=64", "v100"),
-}
-"""Kernel, settings and machine of those that always run."""
+    ("graphs.py:bfs_level", "n=1000", "mi250x"),
+    ("f.floopy:neighbours", "n=1000", "arc_b580"),
+    ("merge_sort.cl:sort_tiles", "n=5000", "v100"),
+)
+"""Kernel, settings and machine of those that run outside the slow suite, three of them each week."""
+A_WEEK = 3
 
 
 def test_every_builder_is_in_the_matrix() -> None:
@@ -51,7 +53,8 @@ def test_every_builder_is_in_the_matrix() -> None:
 
 
 def marks(kernel: Shipped, machine: str) -> list[pytest.MarkDecorator]:
-    slow = [] if (kernel.spec, kernel.settings, machine) in SAMPLE else [pytest.mark.slow]
+    runs = (kernel.spec, kernel.settings, machine) in part_of(SAMPLE, A_WEEK)
+    slow = [] if runs else [pytest.mark.slow]
     return slow + [needs_clang] * (".cu:" in kernel.spec)
 
 

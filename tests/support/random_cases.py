@@ -93,7 +93,10 @@ def earlier(draw: st.DrawFn) -> np.ndarray[Any, Any] | None:
 
 
 @st.composite
-def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) -> Level:
+def levels(
+    draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool, together: bool = False
+) -> Level:
+    """together : also with features together that no shipped level has together; loops are compiled for each such set"""
     line = draw(st.sampled_from([32, 64, 128, 256]))
     sector = draw(st.sampled_from([s for s in (32, 64, 128, 256) if s <= line]))
     fill = draw(st.sampled_from([f for f in (32, 64, 128, 256) if sector <= f <= line]))
@@ -161,6 +164,8 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
     )
     if slices == 1 and replacement in ("lru", "lru_loads", "fifo") and draw(st.booleans()):
         n_lines = draw(st.integers(1, max(made.tagged_lines - 1, 1)))
+        if not together and (on_fill or made.completes_sectors):
+            return made
         return dataclasses.replace(
             made,
             size_bytes=n_lines * line,
@@ -188,11 +193,12 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
 
 
 @st.composite
-def machines(draw: st.DrawFn, subgroup_size: int) -> Machine:
+def machines(draw: st.DrawFn, subgroup_size: int, together: bool = False) -> Machine:
     n_cores = draw(st.integers(1, 4))
     n_levels = draw(st.sampled_from([2, 1, 2, 3, 2, 3, 0]))
     made = [
-        draw(levels(f"L{k + 1}", n_cores, first=k == 0, middle=k == 1)) for k in range(n_levels)
+        draw(levels(f"L{k + 1}", n_cores, first=k == 0, middle=k == 1, together=together))
+        for k in range(n_levels)
     ]
     made_of_them = machine(
         *made,
@@ -218,9 +224,9 @@ def machines(draw: st.DrawFn, subgroup_size: int) -> Machine:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Trace, Machine, dict[str, Any], int]:
+def cases(draw: st.DrawFn, together: bool = False) -> tuple[Trace, Machine, dict[str, Any], int]:
     subgroup_size = draw(st.sampled_from([16, 32, 32, 64]))
-    trace, made = draw(traces(subgroup_size)), draw(machines(subgroup_size))
+    trace, made = draw(traces(subgroup_size)), draw(machines(subgroup_size, together))
     if made.levels and made.levels[0].storage_bytes:
         most = made.levels[0].local_carveouts_bytes[-1]
         local = min(trace.launch.local_memory_bytes, most // made.residency.max_groups // 32 * 32)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
+from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.machine.parts import Dram, Level, Residency
 
@@ -95,3 +97,20 @@ def machine(
         coalesce_lanes=subgroup if coalesce is None else coalesce,
         **{**plain, **fields},
     )
+
+
+def few_cores(name: str) -> Machine:
+    """A shipped machine with three cores and an eighth of its caches, so that lines are evicted."""
+    shipped = load_machine(name)
+    levels = tuple(
+        dataclasses.replace(
+            cache,
+            cores_per_instance=min(cache.cores_per_instance, 3),
+            size_bytes=cache.size_bytes // 8,
+            ways=cache.ways if cache.ways == -1 else max(1, cache.ways // 8),
+            storage_bytes=0,
+            local_carveouts_bytes=(),
+        )
+        for cache in shipped.levels
+    )
+    return shipped.replace(n_cores=3, levels=levels)

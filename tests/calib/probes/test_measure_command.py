@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,11 @@ import pytest
 
 from calib.commands import measure
 from calib.probes import device as device_module
+from calib.probes import survey as survey_module
 from calib.probes.bench import Bench
 from calib.probes.device import Local, OpenCLDevice
 from calib.probes.dram_groups import dram_groups
+from calib.probes.survey import Survey, survey
 from calib.probes.traffic import batches_ns
 from memsim.errors import OpenCLError
 from memsim.machine.file import load_machine
@@ -25,11 +29,29 @@ from tests.support.simulated_device import RefusingDevice, SimulatedDevice
 KERNEL = "experiments/kernels/matmul.py:naive"
 
 
+@functools.cache
+def surveyed(seed: int) -> tuple[Survey, tuple[str, ...]]:
+    """The simulated device, measured in its own time, and the names of the probes."""
+    device, said = SimulatedDevice(*small_cpu(), MB, 1), list[str]()
+    made = survey(device, most_bytes=MB, seed=seed, clock=device.clock, progress=said.append)
+    return made, tuple(said)
+
+
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine, hidden = small_cpu()
+    """The command measures a simulated device, which is measured once where the command asks for nothing else."""
+
+    def measured(device: SimulatedDevice, **asked: Any) -> Survey:
+        if asked["groups"] is not None:
+            return survey(device, **asked, clock=device.clock)
+        made, said = surveyed(asked["seed"])
+        for name in said:
+            asked["progress"](name)
+        return dataclasses.replace(made, busy=asked["busy"])
+
+    monkeypatch.setattr(survey_module, "survey", measured)
     monkeypatch.setattr(
-        device_module, "OpenCLDevice", lambda *_: SimulatedDevice(machine, hidden, MB, 1)
+        device_module, "OpenCLDevice", lambda *_: SimulatedDevice(*small_cpu(), MB, 1)
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from memsim.montecarlo.plan import make_plan
 from memsim.montecarlo.trial import Workspace, run_trial, unpack_many
 from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support.random_cases import SITES, cases
+from tests.support.small_machines import few_cores
 from tests.support.traces import make_trace
 from tests.twins.replay.cache import Request
 from tests.twins.replay.trial import reference_trial
@@ -99,7 +99,7 @@ def test_fast_trial_equals_its_twin(case: tuple[Trace, Machine, dict[str, Any], 
 
 @pytest.mark.slow
 @settings(REPEATABLE, max_examples=400)
-@given(cases())
+@given(cases(together=True))
 def test_it_does_in_many_cases(case: tuple[Trace, Machine, dict[str, Any], int]) -> None:
     trace, on, options, seed = case
     compare(trace, on, seed, seed % 3, options)
@@ -130,20 +130,7 @@ def many_groups(subgroup_size: int, seed: int) -> Trace:
 @pytest.mark.parametrize("name", ["c1060", "c2050", "titan_x", "v100", "v100-accelsim"])
 @pytest.mark.parametrize("sampler", ["wrr", "gto", "gty"])
 def test_shipped_machines(name: str, sampler: str) -> None:
-    """A machine with few cores and an eighth of the L1, so that lines are evicted."""
-    shipped = load_machine(name)
-    levels = tuple(
-        dataclasses.replace(
-            cache,
-            cores_per_instance=min(cache.cores_per_instance, 3),
-            size_bytes=cache.size_bytes // 8,
-            ways=cache.ways if cache.ways == -1 else max(1, cache.ways // 8),
-            storage_bytes=0,
-            local_carveouts_bytes=(),
-        )
-        for cache in shipped.levels
-    )
-    on = shipped.replace(n_cores=3, levels=levels)
+    on = few_cores(name)
     greedy = sampler != "wrr"
     options = {
         "groups_per_core": 3,

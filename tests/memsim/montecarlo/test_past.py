@@ -258,11 +258,24 @@ def test_a_store_of_a_whole_sector_ends_the_doubt() -> None:
         assert counts[1, 0, DOUBTFUL] == expected
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None)
 @given(launches(), st.data())
 def test_the_second_level_misses_no_more_than_doubtful_hits_allow(
     case: tuple[list[list[int]], int, Machine], data: st.DataObject
 ) -> None:
+    misses_no_more(case, data)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=2000)
+@given(launches(), st.data())
+def test_it_does_not_in_many_launches(
+    case: tuple[list[list[int]], int, Machine], data: st.DataObject
+) -> None:
+    misses_no_more(case, data)
+
+
+def misses_no_more(case: tuple[list[list[int]], int, Machine], data: st.DataObject) -> None:
     groups, before, on = case
     warm = data.draw(st.integers(0, len(groups) - before - 1))
     whole, part = in_parts(groups, before, warm, on)

@@ -501,15 +501,13 @@ def test_undefined_parts_of_an_interval_are_left_out_of_the_json() -> None:
 
 
 def test_long_names_stand_once_on_the_page() -> None:
-    """300 accesses with names of 480 letters: elsewhere their middle is left out."""
-    sites = tuple(
-        (f"{'x' * 480}[{k}]", f"{'array' * 90}{k}", *SITES[k % 6][2:]) for k in range(300)
-    )
+    """60 accesses with names of 480 letters: elsewhere their middle is left out."""
+    sites = tuple((f"{'x' * 480}[{k}]", f"{'array' * 90}{k}", *SITES[k % 6][2:]) for k in range(60))
     page = replay_page(fake_dataset(n_trials=3, sites=sites, kernel="k" * 500))
-    assert page.count("x" * 480) <= 310
-    assert page.count("array" * 90) <= 310
+    assert page.count("x" * 480) <= 70
+    assert page.count("array" * 90) <= 70
     assert "k" * 500 not in page
-    assert len(page) < 1_800_000
+    assert len(page) < 600_000
 
 
 def test_an_interval_whose_ends_read_the_same_is_a_half_width() -> None:

@@ -290,8 +290,9 @@ def test_advice_speaks_where_it_must_and_is_silent_where_it_must(name: str) -> N
 def test_every_rule_and_every_advice_has_such_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[Any, set[str]] = {rule: set() for rule in LAUNCH_RULES}
     for speaks, _ in CASES.values():
+        summary = summarise(speaks)
         for rule in LAUNCH_RULES:
-            advice = rule(summarise(speaks))
+            advice = rule(summary)
             if advice is not None:
                 given[rule].add(advice.name)
     assert all(given.values()), "a rule without a launch where it speaks"
