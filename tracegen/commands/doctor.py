@@ -43,9 +43,10 @@ def doctor(json_out: Path | None, compiles: bool) -> int:
     """
     check_outputs({"--json": json_out})
     if compiles:
-        from tracegen.commands.prepare import MACHINES, prepare
+        from tracegen.commands.prepare import MACHINES, prepare, prepare_loops
 
         with display() as shown:
+            prepare_loops()
             for k, name in enumerate(MACHINES):
                 shown.title = f"{name} ({k + 1} of {len(MACHINES)})"
                 prepare(name)

@@ -44,6 +44,30 @@ def shift(n: int = 1 << 12) -> Any:
     return Workload(kernel, {"x": np.ones(n, np.float32)})
 
 
+def prepare_loops() -> None:
+    """Compiles the interpreter's loops in another process, and meanwhile those of a replay in this one.
+
+    Raises MemsimError where kernels cannot be traced or replayed at all.
+    """
+    import tracegen.execution.prepare
+    from tracegen.own_process import Limits, in_own_process
+
+    in_own_process(tracegen.execution.prepare.prepare, Limits(), "the interpreter", _replay_shift)
+
+
+def _replay_shift() -> None:
+    """Replays a kernel that is traced without the interpreter, on all machines."""
+    import memsim
+    from tracegen.commands.kernel import trace_snapshots
+    from tracegen.options import TraceOptions
+    from tracegen.own_process import Limits
+
+    options = TraceOptions(start=True, tracer="polyhedral")
+    for name in MACHINES:
+        machine = memsim.load_machine(name)
+        memsim.replay(trace_snapshots(_spec(shift), machine, options, 3, Limits()), machine)
+
+
 def prepare(name: str) -> None:
     """Traces two small kernels for a machine and profiles one; what is compiled for it is kept for later
     processes.
@@ -51,14 +75,12 @@ def prepare(name: str) -> None:
     Raises MemsimError where kernels cannot be traced or replayed at all.
     """
     import memsim
-    import tracegen.execution.prepare
     from memsim.commands import progress_bar, timed
     from memsim.report import summarise
     from tracegen.commands.kernel import trace_snapshots
     from tracegen.options import TraceOptions
     from tracegen.own_process import Limits
 
-    tracegen.execution.prepare.prepare()
     machine = memsim.load_machine(name)
     trace_snapshots(_spec(shift), machine, TraceOptions(start=True), 3, Limits())
     traces = trace_snapshots(_spec(gather), machine, TraceOptions(start=True), 3, Limits())
