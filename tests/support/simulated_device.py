@@ -87,32 +87,26 @@ def _pass_down(upper, stage, instance):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _access(stages, n_level, sharers, core, word, kind):  # type: ignore[no-untyped-def]
-    """The level that serves an access to a word, from 0 for the first; n_level stands for memory."""
+def _access(entry, stages, n_level, sharers, core, word, kind):  # type: ignore[no-untyped-def]
+    """The level that serves an access to a word, from 0 for the first; n_level stands for memory.
+
+    entry : the queue to the first level
+    """
     granule = word // 8
-    first = stages[0]
-    per_line = first.geometry.granules_per_line
-    first.queue.used[0] = 0
-    first.queue.used[1] = 0
-    first.store_bytes[0] = np.uint32(0xF) << np.uint32(4 * (word % 8))
-    _enter(first, core, granule // per_line, np.int64(1) << (granule % per_line), 0, kind)
-    depth = 0
-    if first.queue.used[0] == 0:
-        return depth
-    if kind == STORE or _loads(first.queue):
-        depth = 1
-    if n_level == 1:
-        return depth
-    _pass_down(first.queue, stages[1], core // sharers[1])
-    if stages[1].queue.used[0] == 0:
-        return depth
-    if depth and _loads(stages[1].queue):
-        depth = 2
-    if n_level == 2:
-        return depth
-    _pass_down(stages[1].queue, stages[2], core // sharers[2])
-    if depth == 2 and _loads(stages[2].queue):
-        depth = 3
+    per_line = stages[0].geometry.granules_per_line
+    mask = np.int64(1) << (granule % per_line)
+    entry.record[0] = cache.pack(granule // per_line, mask, 0, 0, kind, 1)
+    entry.partial[0] = np.uint32(0xF) << np.uint32(4 * (word % 8))
+    entry.used[0] = 1
+    upper, depth = entry, 0
+    for k in range(n_level):
+        stage = stages[k]
+        _pass_down(upper, stage, core // sharers[k])
+        if stage.queue.used[0] == 0:
+            return depth
+        if depth == k and (_loads(stage.queue) or (k == 0 and kind == STORE)):
+            depth = k + 1
+        upper = stage.queue
     return depth
 
 
@@ -133,41 +127,45 @@ def _translate(pages, slots, rng, word, missing_ns):  # type: ignore[no-untyped-
     return missing_ns
 
 
+# An access is inlined, and its compilation takes long: each loop has one.
+
+
 @hot
-def _chase(stages, n_level, sharers, ns, rng, core, words, start, steps, pages, slots, missing_ns, ahead):  # type: ignore[no-untyped-def]  # fmt: skip
+def _chase(entry, stages, n_level, sharers, ns, rng, core, words, start, steps, pages, slots, missing_ns, ahead):  # type: ignore[no-untyped-def]  # fmt: skip
     """(word, ns): the end and the time of a pointer chase of `steps` steps from `start`."""
     p = np.int64(start)
     total = 0.0
     last = np.int64(-9)
     for _ in range(steps):
         total += _translate(pages, slots, rng, p, missing_ns)
-        depth = _access(stages, n_level, sharers, core, p, LOAD)
-        total += ns[depth]
         line = p // 16
-        if ahead and depth and line == last + 1:
-            for k in range(1, ahead + 1):
-                if (line + k + 1) * 16 <= len(words):
-                    _access(stages, n_level, sharers, core, (line + k) * 16, LOAD)
+        word, k, n = p, np.int64(0), np.int64(1)
+        while k < n:
+            depth = _access(entry, stages, n_level, sharers, core, word, LOAD)
+            if k == 0:
+                total += ns[depth]
+                if depth and line == last + 1:  # lines that are prefetched, as far as there are any
+                    n += min(ahead, len(words) // 16 - line - 1)
+            k += 1
+            word = (line + k) * 16
         last = line
         p = np.int64(words[p])
     return p, total
 
 
 @hot
-def _touch(stages, n_level, sharers, ns, core, at, kind):  # type: ignore[no-untyped-def]
-    """Time in ns of independent accesses: a quarter of the sum of their latencies."""
-    total = 0.0
+def _serve(entry, stages, n_level, sharers, core, at, kind, served):  # type: ignore[no-untyped-def]
+    """Adds to served (4,) the number of accesses that each level serves; memory comes after the last."""
     for word in at:
-        depth = _access(stages, n_level, sharers, core, np.int64(word), kind)
-        total += 0.25 * ns[depth]
-    return total
+        served[_access(entry, stages, n_level, sharers, core, np.int64(word), kind)] += 1
 
 
-@hot
-def _depths(stages, n_level, sharers, core, at, served):  # type: ignore[no-untyped-def]
-    """Adds to served (4,) the number of loads that each level serves; memory comes after the last."""
-    for word in at:
-        served[_access(stages, n_level, sharers, core, np.int64(word), LOAD)] += 1
+def _queue() -> Queue:
+    return Queue(
+        record=np.zeros(_QUEUE, np.uint64),
+        partial=np.zeros(_QUEUE, np.uint32),
+        used=np.zeros(2, np.int64),
+    )
 
 
 class SimulatedDevice:
@@ -199,17 +197,13 @@ class SimulatedDevice:
             for k, level in enumerate(machine.levels)
         ]
         self.rng = np.array([seed + 1], np.uint64)
+        self.entry = _queue()
         self.stages: list[Stage] = []
         for plan in self.plans:
             state = plan.empty_cache()
             clear(plan.geometry, state)
-            queue = Queue(
-                record=np.zeros(_QUEUE, np.uint64),
-                partial=np.zeros(_QUEUE, np.uint32),
-                used=np.zeros(2, np.int64),
-            )
             counts = np.zeros((2, cache.N_COUNTS), np.int64)
-            self.stages.append(plan.stage(state, counts, queue, self.rng))
+            self.stages.append(plan.stage(state, counts, _queue(), self.rng))
         while len(self.stages) < 3:
             self.stages.append(self.stages[-1])
         to_ns = 1e9 / machine.clock_hz
@@ -254,19 +248,24 @@ class SimulatedDevice:
     def _walk(self, core: int, start: int, steps: int) -> tuple[int, float]:
         self.n_accesses += steps
         p, ns = _chase(
-            tuple(self.stages), len(self.plans), self.sharers, self.ns, self.rng, core, self.words,
-            start, steps, self.page_slot, self.slot_page, self.hidden.translation_ns,
+            self.entry, tuple(self.stages), len(self.plans), self.sharers, self.ns, self.rng, core,
+            self.words, start, steps, self.page_slot, self.slot_page, self.hidden.translation_ns,
             self.hidden.prefetch_lines,
         )  # fmt: skip
         return int(p), float(ns)
 
-    def _touched(self, core: int, at: npt.NDArray[np.integer], kind: int) -> float:
-        return float(
-            _touch(
-                tuple(self.stages), len(self.plans), self.sharers, self.ns, core,
-                np.ascontiguousarray(at, np.int64), kind,
-            )
+    def _served(self, core: int, at: npt.NDArray[np.integer], kind: int) -> npt.NDArray[np.int64]:
+        """(4,) the number of accesses that each level serves; memory comes after the last."""
+        served = np.zeros(4, np.int64)
+        _serve(
+            self.entry, tuple(self.stages), len(self.plans), self.sharers, core,
+            np.ascontiguousarray(at, np.int64), kind, served,
         )  # fmt: skip
+        return served
+
+    def _touched(self, core: int, at: npt.NDArray[np.integer], kind: int) -> float:
+        """Time in ns of independent accesses: a quarter of the sum of their latencies."""
+        return float(0.25 * self._served(core, at, kind) @ self.ns)
 
     def _link(self, items: int, group: int, order: Words, after: Words, n: int) -> float:
         self.n_accesses += n
@@ -318,10 +317,7 @@ class SimulatedDevice:
             for k in range(items // group):
                 at = (k * n_each * 16 + np.arange(0, n_each * 16, line)) // 4
                 core = k % self.n_units
-                _depths(
-                    tuple(self.stages), len(self.plans), self.sharers, core,
-                    at.astype(np.int64), lines[core],
-                )  # fmt: skip
+                lines[core] += self._served(core, at, LOAD)
             reaching = lines[:, ::-1].cumsum(axis=1)[:, ::-1]
             each = [
                 np.add.reduceat(reaching[:, d], np.arange(0, self.n_units, sharers[d])).max()
