@@ -8,6 +8,7 @@ from memsim.compile import hot, inner
 from tracegen.execution.address_lanes import copy_granules
 from tracegen.execution.barriers import open_barriers
 from tracegen.execution.granules import staged
+from tracegen.execution.moved import begin_reference, end_reference, move_group
 from tracegen.execution.paths import close_path
 from tracegen.execution.state import (
     DONE,
@@ -15,12 +16,14 @@ from tracegen.execution.state import (
     FULL,
     GO_ON,
     MOST_STAGED,
+    PAUSED,
     STUCK_BARRIER,
     Counter,
     Fact,
     Size,
     Staged,
     Warp,
+    granules_at,
     opened,
 )
 from tracegen.execution.words import peek64, poke64
@@ -82,6 +85,7 @@ def begin_group(listed):
                     poke64(row + 8 * pair, both)
     counters[Counter.SUBGROUP] = counters[Counter.STAGED] = counters[Counter.GROUP_GRANULES] = 0
     counters[Counter.RUNNING], counters[Counter.GO_ON] = 1, 0
+    begin_reference(state)
 
 
 @inner
@@ -116,7 +120,7 @@ def end_group(listed):
         )
         out.lanes[to], out.work[to] = peek64(row + 8 * Staged.LANES), peek64(row + 8 * Staged.WORK)
         begin, end = peek64(row + 8 * Staged.BEGIN), peek64(row + 8 * Staged.END)
-        from_, into = _columns(stage, begin), _columns(out, granule)
+        from_, into = granules_at(stage, begin), granules_at(out, granule)
         copy_granules(
             from_[0], from_[1], from_[2], from_[3], into[0], into[1], into[2], into[3], end - begin,
             peek64(row + 8 * Staged.SHIFT),
@@ -130,17 +134,6 @@ def end_group(listed):
         state.facts[:, Fact.ACTIVE.value] = 0
 
 
-@inner
-def _columns(columns, n):
-    """The addresses of columns of granules, from the n-th on."""
-    return (
-        np.int64(columns.granule.ctypes.data) + 8 * n,
-        np.int64(columns.byte_mask.ctypes.data) + 4 * n,
-        np.int64(columns.lane_groups.ctypes.data) + n,
-        np.int64(columns.lane_hits.ctypes.data) + n,
-    )
-
-
 @hot
 def find_batch(listed):
     """Finds sub-groups to run, in the group that runs or the next one: GO_ON, or why the interpreter must return."""
@@ -150,6 +143,13 @@ def find_batch(listed):
         if not counters[Counter.RUNNING]:
             if counters[Counter.POSITION] == len(state.groups):
                 return DONE
+            moved = move_group(listed) if state.sizes[Size.MOVES] else np.int64(-1)
+            if moved == FULL:
+                return FULL
+            if moved == GO_ON:
+                if counters[Counter.STEPS_LEFT] < 0:
+                    return PAUSED
+                continue
             begin_group(listed)
         if counters[Counter.SUBGROUP] < n:
             return GO_ON if has_room(state) else FULL
@@ -177,6 +177,8 @@ def find_batch(listed):
                 state.out.tail[to] = close_path(listed, subgroup)
         if state.sizes[Size.RECORD]:
             end_group(listed)
+        if counters[Counter.REFERENCE]:
+            end_reference(listed)
         counters[Counter.N_SUBGROUP] += n
         counters[Counter.RUNNING] = 0
         counters[Counter.POSITION] += 1

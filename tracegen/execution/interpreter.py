@@ -18,6 +18,7 @@ from tracegen.execution.granules import staged
 from tracegen.execution.groups import find_batch, has_room
 from tracegen.execution.integer_lanes import CARRYING, MASKED, SIMPLE_LOGIC
 from tracegen.execution.memory import ATOMIC, LOAD, STORE, access
+from tracegen.execution.moved import note_bounds
 from tracegen.execution.operations import (
     NEVER,
     OPERATIONS,
@@ -375,12 +376,15 @@ def run_groups(listed):
     recorded, windowed = sizes[Size.RECORD] != 0, sizes[Size.WINDOWED] != 0
     n, pc, limit = np.int64(0), np.int64(0), np.int64(0)
     instructions, stopped = np.int64(0), find_batch(listed)
+    checked = counters[Counter.REFERENCE] != 0
     while stopped == GO_ON:
         if n == 0:
             n = choose_batch(listed)
             if n == 0:
                 counters[Counter.SUBGROUP] += sizes[Size.BATCH]
-                stopped = find_batch(listed)
+                counters[Counter.INSTRUCTIONS] += instructions
+                instructions, stopped = np.int64(0), find_batch(listed)
+                checked = counters[Counter.REFERENCE] != 0
                 continue
             if n < 0:
                 stopped = FAULT
@@ -391,6 +395,8 @@ def run_groups(listed):
         pc += 1
         instructions += n
         if op < _N_VECTOR:
+            if checked and state.first_check[pc] > state.first_check[pc - 1]:
+                note_bounds(listed, pc - 1, n)
             _vector(state, row, op, n)
         elif op == BLOCK:
             if pc > limit:  # others wait here, or before
@@ -409,7 +415,7 @@ def run_groups(listed):
             counters[Counter.STEPS_LEFT] -= n
             if counters[Counter.STEPS_LEFT] < 0:
                 _park(state, n, pc - 1)
-                stopped = PAUSED
+                stopped, instructions = PAUSED, instructions - n
                 break
             state.segment_count[row[Y]] += n
             if recorded:
@@ -421,7 +427,7 @@ def run_groups(listed):
                 continue
             if not has_room(state):
                 _park(state, n, pc - 1)
-                stopped = FULL
+                stopped, instructions = FULL, instructions - n
                 break
             fault, kind, k = np.int64(0), op - _LOAD, np.int64(0)
             while k < n:
@@ -456,7 +462,7 @@ def run_groups(listed):
                     _wait(state, state.who[k], row, op)
         elif op == BARRIER and not has_room(state):
             _park(state, n, pc - 1)
-            stopped = FULL
+            stopped, instructions = FULL, instructions - n
             break
         else:
             _park(state, n, pc)

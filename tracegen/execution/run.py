@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.trace import ArrayExtent
+from tracegen.execution.affine import Movement, movement
 from tracegen.execution.bases import bases
 from tracegen.execution.code import Code
 from tracegen.execution.columns import OF_ACCESSES, OF_GRANULES, grown, recording, staging
@@ -41,6 +43,7 @@ from tracegen.execution.state import (
     N_WARP,
     Chunk,
     Counter,
+    Reference,
     Size,
     State,
     listed,
@@ -49,6 +52,11 @@ from tracegen.execution.state import (
 BATCH = 8
 """Sub-groups that run together, so that an operation is decoded once for them; the rows of more do not stay in the first cache."""
 MEMORY_BYTES = 1 << 30
+FEW_GROUPS, MOST_REFERENCES = 8, 64
+"""Groups that are executed before it is asked whether others may be copied, and most that others are copied from: kernels do
+something else at the edges of their grid, and where rows of an array do not begin with a granule."""
+ANALYSIS_SECONDS = 1e-4
+"""A micro-operation: what it takes to find out how groups move, which runs that take less go without."""
 STEPS_BETWEEN = 1 << 24
 """Blocks until the interpreter returns: a second or less, so that a run can be interrupted and tell how far it is."""
 EVERYTHING = 1 << 62
@@ -225,6 +233,14 @@ class Execution:
             row_keys=np.zeros(2 * len(out.row_end), np.int64),
             row_values=np.zeros(2 * len(out.row_end), np.int32),
         )
+        every = state.groups
+        if record and windows is None:
+            is_known = "_movement" in vars(self)
+            state = (
+                self._with_references(state)
+                if is_known
+                else state._replace(groups=every[:FEW_GROUPS])
+            )
         used = (
             state.counters,
             state.segment_count,
@@ -240,6 +256,12 @@ class Execution:
         while True:
             status = run_groups(listed(state))
             position = int(state.counters[Counter.POSITION])
+            if status == DONE and position < len(every):
+                seconds = (time.perf_counter() - begin) * (len(every) / max(position, 1) - 1)
+                if seconds > ANALYSIS_SECONDS * len(self.code.table):
+                    state = self._with_references(state)
+                state = state._replace(groups=every)
+                continue
             if status == DONE:
                 break
             if status == FAULT:
@@ -257,6 +279,29 @@ class Execution:
             if progress is not None:
                 progress(position)
         return _recorded(state, time.perf_counter() - begin)
+
+    @functools.cached_property
+    def _movement(self) -> Movement | None:
+        if any(one.hidden for one in self.launch.regions):
+            return None
+        return movement(self.code, self._constants())
+
+    def _with_references(self, state: State) -> State:
+        """The state in which groups that do what others did are copied, if it is known how they move."""
+        moves = self._movement
+        if moves is None:
+            return state
+        sizes = state.sizes.copy()
+        sizes[Size.MOVES] = 1
+        n = len(Reference) + 2 * (len(moves.check_steps) + len(moves.steps))
+        counts = len(state.segment_count) + state.local_counts.size
+        return state._replace(
+            **moves._asdict(),
+            shifts=np.zeros(len(moves.steps), np.int64),
+            references=np.zeros((MOST_REFERENCES, n), np.int64),
+            reference_counts=np.zeros((MOST_REFERENCES, counts), np.int64),
+            sizes=sizes,
+        )
 
     def rows(self, first: int, n: int) -> npt.NDArray[np.uint32]:
         """(n_subgroup, n, lanes) what n rows hold after a run; those of the last group that a sub-group's place had."""
@@ -397,6 +442,13 @@ class Execution:
             in_bank=np.zeros(32, np.int64),
             keys=np.zeros(64, np.int32),
             spread=np.zeros(3, np.int64),
+            steps=np.zeros((1, 3), np.int64),
+            check_steps=np.zeros((1, 3), np.int64),
+            check_kinds=np.zeros(1, np.int32),
+            first_check=np.zeros(1, np.int32),
+            shifts=np.zeros(1, np.int64),
+            references=np.zeros((1, 1), np.int64),
+            reference_counts=np.zeros((1, 1), np.int64),
             sizes=sizes,
             stage=staging(),
             out=None,
@@ -409,16 +461,21 @@ class Execution:
         begin = -memory.ctypes.data % 64
         return memory[begin : begin + n_bytes]
 
+    def _constants(self) -> dict[int, int]:
+        """Row -> what all its lanes contain, of the launch."""
+        known = {row: number & 0xFFFFFFFF for row, number in self.code.constants.items()}
+        for row, (bank, offset) in self.code.banks.items():
+            content = self.launch.banks.get(bank, np.zeros(0, np.uint8))[offset : offset + 4]
+            known[row] = int.from_bytes(content.tobytes().ljust(4, b"\0"), "little")
+        return known
+
     def _fill(self, rows: npt.NDArray[np.uint32]) -> None:
         """Rows that the code only reads. rows : (n_batch, sub-groups of a batch, n_row, lanes)"""
         code, launch = self.code, self.launch
-        for row, number in code.constants.items():
-            rows[:, :, row] = number & 0xFFFFFFFF
+        for row, number in self._constants().items():
+            rows[:, :, row] = number
         for row, lanes in code.tables.items():
             rows[:, :, row] = np.array(lanes, np.uint32)
-        for row, (bank, offset) in code.banks.items():
-            content = launch.banks.get(bank, np.zeros(0, np.uint8))[offset : offset + 4]
-            rows[:, :, row] = int.from_bytes(content.tobytes().ljust(4, b"\0"), "little")
         lane = np.arange(code.lanes, dtype=np.uint32)
         subgroup = np.arange(rows.shape[0] * rows.shape[1], dtype=np.uint32)[:, None]
         item = subgroup * np.uint32(code.width) + lane
@@ -489,6 +546,11 @@ def _is_ordered(code: Code) -> bool:
 
 def _recorded(state: State, seconds: float) -> Recorded:
     out, counters = state.out, state.counters
+    if state.sizes[Size.MOVES]:
+        copied = state.references[:, Reference.TIMES] @ state.reference_counts
+        of_segments, of_local = np.split(copied, [len(state.segment_count)])
+        state.segment_count[:] += of_segments
+        state.local_counts[:] += of_local.reshape(-1, 3)
     n_access, n_granule = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
     rows = {name: getattr(out, name)[:n_access] for name in OF_ACCESSES}
     rows |= {name: getattr(out, name)[:n_granule] for name in OF_GRANULES}

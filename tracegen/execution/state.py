@@ -65,6 +65,10 @@ class Counter(IntEnum):
     """Accesses, where nothing is recorded."""
     GO_ON = 24
     """Whether sub-groups that have passed their window go on, for others wait for them at a barrier."""
+    REFERENCES = 25
+    """Groups that may be copied for others; the latest that was; and 1 + the number of the one that runs, 0 where that is none."""
+    LATEST = 26
+    REFERENCE = 27
 
 
 N_COUNTERS = 32
@@ -163,6 +167,22 @@ class Staged(IntEnum):
     SHIFT = 7
 
 
+class Reference(IntEnum):
+    """Columns of State.references, a group that may be copied: which, where it is in the recording, what it counted and how often it
+    was copied. Behind them are the least and greatest distance of all checks, and of all accesses, by which it may be moved."""
+
+    GROUP = 0
+    ACCESS = 1
+    ACCESS_END = 2
+    GRANULE = 3
+    GRANULE_END = 4
+    SUBGROUP = 5
+    INSTRUCTIONS = 6
+    LANE_ACCESSES = 7
+    STEPS = 8
+    TIMES = 9
+
+
 N_FACTS, N_STAGED = 16, len(Staged)
 MOST_STAGED = 1 << 13
 """Granules that a group leaves in the stage for the next ones."""
@@ -233,6 +253,8 @@ class State(NamedTuple):
     path, touched, pending : (n_subgroup, ...) the latest segments since a sub-group's last access, and the counts of those before
     who : sub-groups that run together;  chunks : (see Chunk, MOST_CHUNKS)
     facts, pattern : (n_place, ...), see Fact
+    steps, check_steps, check_kinds, first_check : see affine.Movement;  shifts : (n_place,) granules
+    references : see Reference;  reference_counts : executions of segments and local_counts of each
     """
 
     counters: I64
@@ -285,6 +307,13 @@ class State(NamedTuple):
     in_bank: I64
     keys: I32
     spread: I64
+    steps: I64Rows
+    check_steps: I64Rows
+    check_kinds: I32
+    first_check: I32
+    shifts: I64
+    references: I64Rows
+    reference_counts: I64Rows
     sizes: I64
     stage: Any
     out: Any
@@ -314,6 +343,8 @@ class Size(IntEnum):
     """Whether sub-groups are recorded in windows of their progress, and end behind them."""
     BY_BARRIERS = 14
     """Whether progress is barriers."""
+    MOVES = 15
+    """Whether groups may be copied."""
 
 
 _KINDS = {
@@ -366,3 +397,14 @@ def source_mask(masks, number):  # type: ignore[no-untyped-def]
 @inner
 def put_mask(masks, number, active, value):  # type: ignore[no-untyped-def]
     masks[number] = masks[number] & ~active | value & active
+
+
+@inner
+def granules_at(columns, n):  # type: ignore[no-untyped-def]
+    """The addresses of columns of granules, from the n-th on."""
+    return (
+        np.int64(columns.granule.ctypes.data) + 8 * n,
+        np.int64(columns.byte_mask.ctypes.data) + 4 * n,
+        np.int64(columns.lane_groups.ctypes.data) + n,
+        np.int64(columns.lane_hits.ctypes.data) + n,
+    )

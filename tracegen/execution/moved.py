@@ -1,0 +1,205 @@
+"""Groups whose accesses are those of an earlier one, moved: they are copied and not executed; see affine.
+
+The first groups are executed, and how far they could be moved is noted. What a group did is copied for a later one if all moves
+that follow from their places in the grid lie within these bounds, and each is by whole granules.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memsim.compile import hot, inner
+from tracegen.execution.address_lanes import copy_granules
+from tracegen.execution.state import (
+    FULL,
+    GO_ON,
+    Counter,
+    Reference,
+    Size,
+    Warp,
+    granules_at,
+    opened,
+    source_mask,
+)
+from tracegen.execution.words import leading, lowest, peek32
+
+A_SIGNED, A_UNSIGNED, B_SIGNED, B_UNSIGNED, SIGNED, UNSIGNED = range(6)
+"""What is checked of an operation: that operand a, or b, stays in the range of its kind, or the outcome of a comparison."""
+SPLITS_BELOW, SPLITS_ABOVE, SPLITS_BOTH = 0, 8, 16
+"""Of the latter, whether the outcome tells numbers below 0 from others, numbers above 0 from others, or both, of a - b."""
+_GUARD, _A, _B = 1, 4, 5
+"""Columns of the interpreter's table."""
+_BOUNDS = len(Reference)
+_FAR = np.int64(1 << 62)
+_NOT_MOVED = np.int64(-1)
+_SIGN = 1 << 31
+
+
+@inner
+def begin_reference(state):
+    """The group that begins may be copied for later ones, if there is a place left to note how far."""
+    counters = state.counters
+    k = counters[Counter.REFERENCES]
+    if state.sizes[Size.MOVES] == 0 or k == len(state.references):
+        return
+    counters[Counter.REFERENCE] = k + 1
+    one, counts = state.references[k], state.reference_counts[k]
+    one[Reference.GROUP] = state.groups[counters[Counter.POSITION]]
+    one[Reference.ACCESS] = counters[Counter.N_ACCESS]
+    one[Reference.GRANULE] = counters[Counter.N_GRANULE]
+    one[Reference.SUBGROUP] = counters[Counter.N_SUBGROUP]
+    one[Reference.INSTRUCTIONS] = -counters[Counter.INSTRUCTIONS]
+    one[Reference.LANE_ACCESSES] = -counters[Counter.LANE_ACCESSES]
+    one[Reference.TIMES] = 0
+    for c in range(_BOUNDS, len(one), 2):
+        one[c], one[c + 1] = -_FAR, _FAR
+    counts[:] = 0
+    _add_counts(state, counts, -1)
+
+
+@inner
+def _add_counts(state, counts, sign):
+    n = len(state.segment_count)
+    for segment in range(n):
+        counts[segment] += sign * state.segment_count[segment]
+    for instruction in range(len(state.local_counts)):
+        for k in range(3):
+            counts[n + 3 * instruction + k] += sign * state.local_counts[instruction, k]
+
+
+@hot
+def end_reference(listed):
+    """Notes what a group did, and within which bounds its accesses may be moved: those of their arrays."""
+    state = opened(listed)
+    counters, out = state.counters, state.out
+    k = counters[Counter.REFERENCE] - 1
+    one, counts = state.references[k], state.reference_counts[k]
+    _add_counts(state, counts, 1)
+    one[Reference.STEPS] = 0
+    for segment in range(len(state.segment_count)):
+        one[Reference.STEPS] += counts[segment]
+    one[Reference.ACCESS_END] = counters[Counter.N_ACCESS]
+    one[Reference.GRANULE_END] = counters[Counter.N_GRANULE]
+    one[Reference.INSTRUCTIONS] += counters[Counter.INSTRUCTIONS]
+    one[Reference.LANE_ACCESSES] += counters[Counter.LANE_ACCESSES]
+    granule, n_place = one[Reference.GRANULE], state.sizes[Size.N_REGION] + 1
+    first = _BOUNDS + 2 * len(state.check_steps)
+    for access in range(one[Reference.ACCESS], one[Reference.ACCESS_END]):
+        number = np.int64(out.access[access])
+        place, region = first + 2 * (number // n_place), number % n_place
+        while granule < out.granule_end[access]:
+            mask, begin = np.int64(out.byte_mask[granule]), out.granule[granule] << 5
+            low, high = begin + lowest(mask), begin + 64 - leading(mask)
+            one[place] = max(one[place], state.region_base[region] - low)
+            one[place + 1] = min(one[place + 1], state.region_end[region] - high)
+            granule += 1
+    counters[Counter.REFERENCES], counters[Counter.REFERENCE] = k + 1, 0
+
+
+@hot
+def note_bounds(listed, at, n):
+    """Notes how far the operands of an operation that is checked may move; called before it is done. n : sub-groups that run"""
+    state = opened(listed)
+    row, one = state.table[at], state.references[state.counters[Counter.REFERENCE] - 1]
+    for check in range(state.first_check[at], state.first_check[at + 1]):
+        kind = np.int64(state.check_kinds[check])
+        half = _SIGN if kind & 1 == 0 else 0
+        which, split = kind >> 1 & 3, kind & (SPLITS_ABOVE | SPLITS_BOTH)
+        low, high = one[_BOUNDS + 2 * check], one[_BOUNDS + 2 * check + 1]
+        for k in range(n):
+            subgroup = state.who[k]
+            place = state.rows[subgroup]
+            left = state.subgroups[subgroup, Warp.ACTIVE]
+            left &= source_mask(state.masks[subgroup], row[_GUARD])
+            while left != 0:
+                lane = lowest(left)
+                left &= left - 1
+                a, b = peek32(place + row[_A] + 4 * lane), peek32(place + row[_B] + 4 * lane)
+                a, b = (a ^ half) - half, (b ^ half) - half
+                if which < 2:
+                    value = a if which == 0 else b
+                    low, high = max(low, -half - value), min(high, (1 << 32) - 1 - half - value)
+                    continue
+                away = a - b
+                if away < 0 or (away == 0 and split != 0):
+                    high = min(high, -away if split == SPLITS_ABOVE or away == 0 else -1 - away)
+                if away > 0 or (away == 0 and split != SPLITS_ABOVE):
+                    low = max(low, -away if split == 0 or away == 0 else 1 - away)
+        one[_BOUNDS + 2 * check], one[_BOUNDS + 2 * check + 1] = low, high
+
+
+@inner
+def _fits(state, one, x, y, z):
+    """Whether a group can be moved so far in the grid; writes by how many granules its accesses move."""
+    at = np.int64(_BOUNDS)
+    for check in range(len(state.check_steps)):
+        step = state.check_steps[check]
+        by = step[0] * x + step[1] * y + step[2] * z
+        if by < one[at] or by > one[at + 1]:
+            return False
+        at += 2
+    for place in range(len(state.steps)):
+        step = state.steps[place]
+        by = step[0] * x + step[1] * y + step[2] * z
+        if one[at] != -_FAR and (by & 31 != 0 or by < one[at] or by > one[at + 1]):
+            return False
+        state.shifts[place] = by >> 5
+        at += 2
+    return True
+
+
+@hot
+def move_group(listed):
+    """Records the next group if it does what an earlier one did: GO_ON, or FULL where there is no room, or another number."""
+    state = opened(listed)
+    counters, grid, n_reference = state.counters, state.grid, state.counters[Counter.REFERENCES]
+    group, k = state.groups[counters[Counter.POSITION]], counters[Counter.LATEST]
+    for _ in range(n_reference):
+        one = state.references[k]
+        other = one[Reference.GROUP]
+        x, y = group % grid[0] - other % grid[0], group // grid[0]
+        z = y // grid[1] - other // grid[0] // grid[1]
+        if _fits(state, one, x, y % grid[1] - other // grid[0] % grid[1], z):
+            counters[Counter.LATEST] = k
+            return _copied(state, one)
+        k = k + 1 if k + 1 < n_reference else np.int64(0)
+    return _NOT_MOVED
+
+
+@inner
+def _copied(state, one):
+    counters, out, n = state.counters, state.out, state.sizes[Size.N_SUBGROUP]
+    first, granule = one[Reference.ACCESS], one[Reference.GRANULE]
+    count, n_granule = one[Reference.ACCESS_END] - first, one[Reference.GRANULE_END] - granule
+    access, to = counters[Counter.N_ACCESS], counters[Counter.N_GRANULE]
+    # What a buffer must have room for when it grows, as that of a group that has run.
+    counters[Counter.STAGED], counters[Counter.GROUP_GRANULES] = count, n_granule
+    if access + count > len(out.access) or to + n_granule + 4 > len(out.granule):
+        return np.int64(FULL)
+    counters[Counter.STAGED] = counters[Counter.GROUP_GRANULES] = 0
+    n_place, moved = state.sizes[Size.N_REGION] + 1, to - granule
+    for k in range(count):
+        source, target = np.uint64(first + k), np.uint64(access + k)
+        number, end = np.int64(out.access[source]), out.granule_end[source]
+        out.access[target], out.waits[target] = number, out.waits[source]
+        out.lanes[target], out.work[target] = out.lanes[source], out.work[source]
+        if end > granule:
+            from_, into = granules_at(out, granule), granules_at(out, granule + moved)
+            copy_granules(
+                from_[0], from_[1], from_[2], from_[3], into[0], into[1], into[2], into[3], end - granule,
+                state.shifts[number // n_place],
+            )  # fmt: skip
+        granule = end
+        out.granule_end[target] = end + moved
+    subgroup, own = counters[Counter.N_SUBGROUP], one[Reference.SUBGROUP]
+    for k in range(n):
+        out.subgroup_accesses[subgroup + k] = out.subgroup_accesses[own + k]
+        out.tail[subgroup + k] = out.tail[own + k]
+    one[Reference.TIMES] += 1
+    counters[Counter.N_ACCESS], counters[Counter.N_GRANULE] = access + count, to + n_granule
+    counters[Counter.N_SUBGROUP] = subgroup + n
+    counters[Counter.INSTRUCTIONS] += one[Reference.INSTRUCTIONS]
+    counters[Counter.LANE_ACCESSES] += one[Reference.LANE_ACCESSES]
+    counters[Counter.STEPS_LEFT] -= one[Reference.STEPS]
+    counters[Counter.POSITION] += 1
+    return np.int64(GO_ON)
