@@ -25,8 +25,11 @@ from memsim.statistics import ONE_PLACE, Estimate
 from memsim.trace import Trace, launch_work
 
 if TYPE_CHECKING:
-    from tracegen.workloads.load import AnyWorkload
+    from tracegen.record import AnyWorkload
 
+TIME_ERROR_PERCENT = 40.0
+"""The error of a predicted time on machines with which none was compared: within it lie nine of ten of the times
+of the machines that were, each machine counting alike (experiments/data/time_errors.csv)."""
 ASSUMED_SHARE = 0.1
 """A note names an assumed number that accounts for more than this fraction of the time."""
 
@@ -63,6 +66,14 @@ class Prediction:
     def limited_by(self) -> str:
         """What limits the time: `DRAM`, `latency`, ...; see calib.prediction.time_model.Timing.binds."""
         return self.timing.binds
+
+    @property
+    def model_error(self) -> float | None:
+        """Part of the time by which the model may be off, beside the interval: nine of ten predicted times that were
+        compared with the machine, or with other machines, are within it. None in mode `paper`."""
+        if self.timing.mode == "paper":
+            return None
+        return (self.machine.time_error_percent or TIME_ERROR_PERCENT) / 100
 
     def what_if(self, changes: str = "", **named: str | int | bool) -> Prediction:
         """The prediction with changes, as `memsim predict --what-if` takes them.
@@ -378,6 +389,7 @@ def as_json(prediction: Prediction) -> dict[str, Any]:
             "ci95": interval,
             "sigma": _finite(estimate.sigma),
             **({"parts": dict(estimate.parts)} if estimate.parts and interval else {}),
+            "model_error": prediction.model_error,
         },
         "binds": timing.binds,
         "floors_s": timing.floor_means_s,

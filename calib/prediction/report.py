@@ -35,9 +35,8 @@ def try_first(prediction: Prediction, time: Mapping[str, Any]) -> str:
 def time_line(prediction: Prediction) -> str:
     """Kernel, machine, and the time with its interval and the parts of it."""
     estimate, timing = prediction.timing.estimate, prediction.timing
-    interval = report.time_interval(estimate, 4)
-    if interval:
-        interval = f" ({interval}; without the error of the model)"
+    certain = report.how_certain(estimate, prediction.model_error, 4)
+    interval = f" ({certain})" if certain else ""
     return (
         f"{report.shortened(prediction.kernel)} on {prediction.machine.name}: {seconds(estimate.mean)}{interval};"
         f" limited by {timing.binds}"

@@ -79,7 +79,7 @@ def common_times(out: Path, quick: bool) -> Figure:
                 case=row["kernel"],
                 quantity="time",
                 unit="us",
-                reference=float(row["time_ncu_us"]),
+                reference=float(row["time_cold_us"]),
                 ours=time.mean,
                 ci95=None if math.isnan(time.half_width) else time.half_width,
                 note=f"bound by {timing.binds}",

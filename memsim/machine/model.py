@@ -46,6 +46,7 @@ class Machine:
     throughputs : operation name -> operations that a core completes per cycle: `fp32_fma`,
         `fp64_fma`, `int32_add`, `load_store_lanes`, ...; calib.prediction.throughputs lists them
     model_error_points : level name -> validated error of the model in points of hit ratio
+    time_error_percent : within which nine of ten predicted times lie that were compared with the machine; 0 if none was
     sources : dotted key -> source of the number (`n_cores`, `levels.L1.size_bytes`,
         `dram.n_banks`, `throughputs.fp32_fma`)
 
@@ -76,6 +77,7 @@ class Machine:
     translation: Translation | None = None
     throughputs: Mapping[str, float] = field(default_factory=dict)
     model_error_points: Mapping[str, float] = field(default_factory=dict)
+    time_error_percent: float = 0.0
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

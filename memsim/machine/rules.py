@@ -72,6 +72,7 @@ _MAY_BE_ZERO = frozenset(
         "group_starts_per_cycle",
         "launch_us",
         "model_error_points",
+        "time_error_percent",
         "year",
     }
 )

@@ -45,6 +45,7 @@ from .svg import line_chart as line_chart
 from .text import UNKNOWN as UNKNOWN
 from .text import byte_size as byte_size
 from .text import file_label as file_label
+from .text import how_certain as how_certain
 from .text import number_of as number_of
 from .text import percent as percent
 from .text import plus_minus as plus_minus

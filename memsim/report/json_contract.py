@@ -34,7 +34,7 @@ earlier groups left in the caches, and the occupancy). sigma is the spread of si
                          error of the hit ratios leaves open; levels that were not validated are left
                          out}, arrays[] (array, size_bytes, times_read from DRAM, moved)
     time{}               of the launch: predicted_s (an estimate over the orderings; null without a time
-                         model), binds (what limits it), floors_s (lower bounds by resource),
+                         model), model_error (part of the time by which the model may be off), binds (what limits it), floors_s (lower bounds by resource),
                          saved_without_s (how much faster without latency, barriers, ...), what_if[]
                          (changes, time_s, binds), not_hidden (by site: part of its latency that nothing
                          hides), rates[] (name, per_s, peak_per_s, unit, at_most), notes[]
@@ -171,6 +171,7 @@ def _launch(launch: LaunchTotals) -> dict[str, Any]:
 def _time(time: LaunchTime) -> dict[str, Any]:
     return {
         "predicted_s": None if time.seconds is None else estimate_data(time.seconds),
+        "model_error": time.model_error,
         "binds": time.binds,
         "floors_s": dict(time.floors_s),
         "saved_without_s": dict(time.saved_s),

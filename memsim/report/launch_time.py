@@ -4,7 +4,7 @@ The bounds are bytes divided by bandwidths, of the whole launch. A prediction co
 memsim does not contain (memsim.time_models finds it); the attribute `time_json` of the result keeps what it
 says, a JSON object:
 
-    time_s{mean, ci95, sigma, parts}   of one launch;  binds   what limits it
+    time_s{mean, ci95, sigma, parts, model_error}   of one launch;  binds   what limits it
     floors_s{}          lower bounds in seconds, by the resource that needs so long
     saved_without_s{}   how much faster the launch would be without `latency`, `barriers`, ...
     what_if[]           {changes, time_s, binds}: the time, with a change
@@ -104,6 +104,7 @@ class LaunchTime:
     not_hidden : site -> part of its latency that nothing hides
     local_share : part of the lower bound of L1 that is due to local memory
     busiest_unit : the unit that arithmetic occupies longest; empty where that is not known
+    model_error : part of the time by which the model may be off; None where that is not known
     """
 
     seconds: Estimate | None
@@ -117,6 +118,7 @@ class LaunchTime:
     timeline: Timeline | None
     notes: tuple[str, ...]
     busiest_unit: str = ""
+    model_error: float | None = None
 
     @property
     def floor_s(self) -> float:
@@ -166,8 +168,10 @@ def launch_time(attrs: Mapping[str, Any], launch: LaunchTotals, machine: Machine
 
 def read_time(data: Mapping[str, Any]) -> LaunchTime:
     """A predicted time, from a JSON object of this module's form."""
+    of_time = data.get("time_s")
     return LaunchTime(
-        seconds=_estimate(data.get("time_s")),
+        seconds=_estimate(of_time),
+        model_error=_number(of_time.get("model_error")) if isinstance(of_time, dict) else None,
         binds=_text(data.get("binds")),
         floors_s=_numbers(data.get("floors_s")),
         saved_s=_numbers(data.get("saved_without_s")),

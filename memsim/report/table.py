@@ -182,7 +182,7 @@ def bounds_line(time: LaunchTime) -> str:
     )
     known = ""
     if time.seconds is not None:
-        interval = _in_brackets(text.time_interval(time.seconds))
+        interval = _in_brackets(text.how_certain(time.seconds, time.model_error))
         known = f"predicted time {text.seconds(time.seconds.mean)}{interval}; "
     return f"{known}at least, by resource: {floors}"
 

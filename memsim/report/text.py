@@ -130,6 +130,15 @@ def time_interval(estimate: Estimate, digits: int = 3) -> str:
     return f"95 % interval: {'; '.join(filter(None, (ends, time_parts(estimate))))}"
 
 
+def how_certain(estimate: Estimate, model_error: float | None, digits: int = 3) -> str:
+    """A time's interval, and beside it the error of the model: `95 % interval: 241 us to 250 us; model ± 20 %`."""
+    model = ""
+    if model_error is not None:
+        times = f"model: up to {1 + model_error:.2g} times as long"
+        model = f"model ± {percent(model_error, 0)}" if model_error < 1 else times
+    return "; ".join(filter(None, (time_interval(estimate, digits), model)))
+
+
 def seconds_range(low_s: float, high_s: float, digits: int = 3) -> str:
     """`241 us to 250 us`, or the half-width where both ends read the same; a dash where they are the same."""
     low, high = seconds(low_s, digits), seconds(high_s, digits)

@@ -50,9 +50,8 @@ def _limits(time: LaunchTime) -> Markup:
             " moves, divided by the bandwidth."
         )
     else:
-        interval = text.time_interval(time.seconds)
-        if interval:
-            interval = f" ({interval}; without the error of the model)"
+        certain = text.how_certain(time.seconds, time.model_error)
+        interval = f" ({certain})" if certain else ""
         bars.insert(0, Bar("predicted time", total, text.seconds(total), kind="soft"))
         words = (
             f"Predicted: {text.seconds(total)}{interval}. At the machine's rates no order of execution is faster"

@@ -170,7 +170,7 @@ def test_the_terminal_shows_what_limits_the_time(run_memsim: RunMemsim) -> None:
     )
     for text in (
         "95 % interval",
-        "without the error of the model",
+        "model ± ",
         "limited by",
         " per group, ",
         " per core (limited by ",

@@ -1,0 +1,52 @@
+"""The error of predicted times that reports show, against the times that were measured."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from calib.prediction.prediction import TIME_ERROR_PERCENT
+from experiments.time_errors import (
+    SHARE,
+    compared,
+    elsewhere,
+    error_percent,
+    measured_over_predicted,
+    of_machine,
+)
+from memsim.machine import load_machine, machine_names
+
+RATIOS = measured_over_predicted()
+
+
+def test_the_share_of_samples_by_hand() -> None:
+    """Nine of ten cases are within 9 %; a second sample, of one case, counts as much as ten."""
+    ten = 1 + np.arange(1, 11) / 100
+    assert error_percent([ten]) == pytest.approx(9)
+    assert error_percent([ten, np.array([0.5])]) == pytest.approx(50)
+    assert error_percent([ten, np.array([1.0])]) == pytest.approx(8)
+
+
+@pytest.mark.parametrize("name", machine_names())
+def test_machines_say_how_far_off_their_times_were(name: str) -> None:
+    expected = math.ceil(of_machine(RATIOS, name)) if name in compared(RATIOS) else 0
+    assert load_machine(name).time_error_percent == expected
+
+
+def test_others_are_as_far_off_as_all_together() -> None:
+    assert math.ceil(elsewhere(RATIOS)) == TIME_ERROR_PERCENT
+
+
+def test_machines_that_chose_nothing_lie_within_the_error_of_the_others() -> None:
+    """Leave one machine out: of its times nearly nine of ten are within the error of the others, in the mean over
+    machines; within 5 % they are not."""
+    covered, within_5 = [], []
+    for name in compared(RATIOS):
+        errors = 100 * np.abs(np.concatenate(list(RATIOS[name].values())) - 1)
+        covered.append(np.mean(errors <= elsewhere(RATIOS, but=name)))
+        within_5.append(np.mean(errors <= 5))
+    spread = np.std(covered, ddof=1) / math.sqrt(len(covered))  # of a mean over so few machines
+    assert np.mean(covered) > SHARE - 2 * spread
+    assert np.mean(within_5) < SHARE - 2 * spread
