@@ -31,7 +31,14 @@ _OF_FIGURE = {
     "mi250x-laplacian": "mi250x",
 }
 _N_BODY = {"V100": "v100", "A100": "a100", "RTX 4090": "rtx4090", "L40S": "l40s", "H200": "h200"}
-_FIGURES = (*_OF_FIGURE, "arithmetic", "matmul-steps", "convolution", "dedispersion")
+_FIGURES = (
+    *_OF_FIGURE,
+    "arithmetic",
+    "matmul-steps",
+    "convolution",
+    "dedispersion",
+    "tuned-stencils",
+)
 
 Ratios = Mapping[str, Mapping[str, npt.NDArray[np.float64]]]
 """Machine -> figure -> measured time over the predicted one, of each case."""
