@@ -6,9 +6,9 @@ With none of them a hit, hit ratios are lower bounds and bytes read are upper bo
 the other way round. Reports take half of those as hits whose sectors an earlier group is known to have
 touched, and none of the others; both bounds are within every interval.
 
-A miss that is open asks the next level, as its hit would not. Later hits there on what was brought so are
-`doubtful`: a table that every core keeps in its own cache is not asked for again, and may be lost below.
-Reports take them as hits; in the lower bound they are misses.
+An open miss sends a request to the next level that a hit would not have sent. Later hits there on the sectors that
+it fetched are `doubtful`: had every core kept a table in its own cache, the next level would not have been asked
+for it again, and might have evicted it. Reports take them as hits; in the lower bound they are misses.
 """
 
 from __future__ import annotations

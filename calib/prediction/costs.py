@@ -249,7 +249,7 @@ def access_costs(
 def _dram_quantiles(dataset: xr.Dataset, typical: Floats, dram: Dram) -> Floats:
     """(n_trial, N_QUANTILES) of the sampled latencies; the typical one where there is no sample.
 
-    Where it is known how long requests queue that arrive at random, they are without the mean wait of the sample.
+    With a queueing model (`queue_cycles`), the sample's mean queueing delay is subtracted.
     """
     rows = [sample[np.isfinite(sample)] for sample in dataset["dram_latency_cycles"].values]
     quantiles = np.array(

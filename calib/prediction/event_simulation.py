@@ -4,7 +4,7 @@ A core has units (arithmetic of several kinds, L1's pipe, issue slots) that work
 turns of a few cycles, between which they serve others, as schedulers select a sub-group for each instruction.
 Among the sub-groups whose data have arrived, and whose next turn finds the unit free that it needs longest, the
 core selects the one that has waited longest since its last turn; if there is none, no turn begins until there is. Groups
-that began together then go on together: what one waits for at its beginning, the others do not hide. (An H200 takes
+that start together stay in phase, so they do not hide each other's initial latency. (An H200 takes
 most loads from the oldest group, but with the oldest group first in all turns, predicted times are farther from the
 measured ones: experiments/hardware/README.md.) Its other units serve the turn when they have served earlier ones, and it ends
 when all have, but no sooner than its sub-group would issue it alone: sub-groups that can issue at the same time share

@@ -274,7 +274,10 @@ def _first_read_s(replay: Replay, machine: Machine) -> float:
 def _later_s(
     inputs: Sequence[Inputs], resident: Residents, machine: Machine
 ) -> tuple[float, float]:
-    """How much longer the times of the second and the third inputs are than that of the first."""
+    """Time differences of the lower and the upper bound from the central estimate, in seconds.
+
+    inputs : of the central estimate, of the lower bound of the hit ratios, and of their upper bound
+    """
     first, second, third = (
         float(seconds_of(mean_of_trials(one), resident, machine)[0][0]) for one in inputs
     )

@@ -100,9 +100,14 @@ class Timing:
 
     @property
     def binds(self) -> str:
-        """What limits the time: the largest lower bound where it is nearly all of the time; else the part
-        without which most time would be saved, if that is notable. Where DRAM's wait for L1 is, one of these two binds,
-        and a resource with a larger bound would save nothing if it were faster."""
+        """What limits the time, by the first of three rules that applies:
+
+        1. If no lower bound is NEARLY_ALL of the time, and some part (latency, barriers, ...) is more than
+           NOTABLE_PART of it: the part without which most time would be saved.
+        2. If DRAM's wait for L1 is notable, and neither of these has the largest lower bound: DRAM where its bound is
+           at least half the time, else L1.
+        3. The resource with the largest lower bound.
+        """
         total = self.mean(self.seconds)
         name, floor = max(self.floor_means_s.items(), key=lambda item: item[1])
         waits = {name: saved for name, saved in self.parts_s.items() if name != IN_TURN}

@@ -31,8 +31,8 @@ from memsim.trace.model import Trace
 
 MAX_OCCUPANCIES = 4
 TRIALS_PER_POINT, LEAST_TRIALS = 4, 8
-"""Where the occupancy is known, others are replayed from so many trials on, for a quarter of their time at
-most."""
+"""From LEAST_TRIALS trials on, other occupancies than the known one are replayed too, using at most a quarter of
+the time."""
 MISS_CACHES: tuple[MissCache, ...] = ("unbounded", "associative")
 
 

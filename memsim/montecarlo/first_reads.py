@@ -1,4 +1,4 @@
-"""What a launch reads for the first time before the counted groups of a snapshot, beyond what these show.
+"""Bytes that groups before a snapshot read first, which scaling the snapshot's counts omits.
 
 A snapshot's counts are scaled to the launch, as if all groups read as the counted ones do. But data that all
 groups share are read from DRAM by the launch's first groups, and found in the last cache by those that are

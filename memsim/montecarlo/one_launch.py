@@ -165,8 +165,8 @@ def _plans(
 
 
 def _places(traces: Sequence[Trace], plans: Sequence[Plan]) -> Places:
-    """What the snapshots of a launch stand for: those that say how often the launch has their like for as many
-    of the groups that are counted in them, and the others for the rest."""
+    """How much of the launch each snapshot represents: one with `occurrences` the groups counted in it, that many
+    times; the others the rest of the launch, in equal parts."""
     of_groups = traces[0].launch.n_groups
     traced = sum(one.n_groups * one.traced_part for one in traces) / of_groups
     own = tuple(

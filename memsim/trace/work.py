@@ -36,8 +36,8 @@ class LaunchWork(NamedTuple):
 
     @property
     def half_width(self) -> float:
-        """Of what is open if the traced groups stand for all: the untraced ones request more or less by the
-        whole difference, and may be served differently."""
+        """Uncertainty from assuming that untraced groups resemble traced ones: the whole difference between what they
+        request, for they may be served differently, and its error."""
         return abs(self.of_traced - 1) + (self.error or 0.0)
 
 
