@@ -33,13 +33,13 @@ def try_first(prediction: Prediction, time: Mapping[str, Any]) -> str:
 
 
 def time_line(prediction: Prediction) -> str:
-    """Kernel, machine, and the time with its interval and the parts of it."""
-    estimate, timing = prediction.timing.estimate, prediction.timing
+    """Kernel, machine, and the time with its interval, the parts of that, and the error of the model."""
+    estimate = prediction.timing.estimate
     certain = report.how_certain(estimate, prediction.model_error, 4)
     interval = f" ({certain})" if certain else ""
     return (
-        f"{report.shortened(prediction.kernel)} on {prediction.machine.name}: {seconds(estimate.mean)}{interval};"
-        f" limited by {timing.binds}"
+        f"{report.shortened(prediction.kernel)} on {prediction.machine.name}: {seconds(estimate.mean)}"
+        f"{interval}"
     )
 
 

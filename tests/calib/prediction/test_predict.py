@@ -171,7 +171,6 @@ def test_the_terminal_shows_what_limits_the_time(run_memsim: RunMemsim) -> None:
     for text in (
         "95 % interval",
         "model ± ",
-        "limited by",
         " per group, ",
         " per core (limited by ",
         "basic blocks per sub-group",
