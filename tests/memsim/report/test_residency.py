@@ -13,7 +13,7 @@ import xarray as xr
 from memsim.report import launch_advice, replay_page
 from memsim.report.finding import headline
 from memsim.report.launch_advice import LAUNCH_RULES, advise_launch
-from memsim.report.launch_time import HOT_LINE, STARTS, keep_time
+from memsim.report.launch_time import HOT_LINE, STARTS, TENSOR, keep_time
 from memsim.report.residency import groups_text, limiter_text, waves_text
 from memsim.report.summary import summarise
 from memsim.report.verdict import first_advice
@@ -269,6 +269,7 @@ CASES = {
     "Have fewer atomics on one place": (
         faster(HOT_LINE, HOT_LINE, 0.06), faster(HOT_LINE, HOT_LINE, 0.04),
     ),
+    "Multiply narrower numbers": (faster(TENSOR, TENSOR, 0.06), faster(TENSOR, TENSOR, 0.04)),
     "Have independent instructions": (
         launched(8192, **without("dependent instructions", 0.06)),
         launched(8192, **without("dependent instructions", 0.04)),
