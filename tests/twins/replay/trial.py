@@ -391,24 +391,32 @@ def dispatched(
     first_free : in order of number, each to the core that is free first, or to one that is free at nearly
     the same time. Inside a launch, the initial
     groups are at equal distances from each other, the first the furthest along.
+    Groups are dealt to the dies in turn, for good; the first cores are those of the first die.
     """
-    n_cores = machine.n_cores
+    n_cores, dies = machine.n_cores, machine.n_dies
+    of_die = n_cores // dies
+
+    def dealt(k: int) -> int:
+        return k % dies * of_die + k // dies % of_die
+
     n_initial = min(len(groups), n_cores * resident)
     cores: list[list[Group]] = [[] for _ in range(n_cores)]
     begun = generator.random(n_cores)
     if dispatch == "round_robin":
         for k, group in enumerate(groups):
-            cores[k % n_cores].append(group)
+            cores[dealt(k)].append(group)
             if inside and k < n_initial:
-                set_starts(group, begun[k % n_cores])
+                set_starts(group, begun[dealt(k)])
         return cores, None
-    places = [place % n_cores for place in range(n_cores * resident)]
+    places = [dealt(place) for place in range(n_cores * resident)]
     if inside:
-        places = list(generator.permutation(places))
+        for die in range(dies):
+            places[die::dies] = generator.permutation(places[die::dies]).tolist()
     times: dict[int, Times] = {}
     variation = min(PLACES_APART / len(places), MOST_VARIATION)
     late = variation * generator.standard_normal(len(groups))
-    running: list[tuple[float, int, float, int]] = []  # counts as over, number, end and core
+    # Of each die: when a group counts as over, its number, its end and its core.
+    running: list[list[tuple[float, int, float, int]]] = [[] for _ in range(dies)]
     for k, group in enumerate(groups):
         turns = max(1, *map(n_sequences, group.subgroups))
         requests = sum(len(a.requests) for s in group.subgroups for a in s.accesses)
@@ -421,9 +429,9 @@ def dispatched(
                 set_starts(group, fraction)
                 lasts *= 1 - fraction
         else:
-            _, _, begin, core = heapq.heappop(running)
+            _, _, begin, core = heapq.heappop(running[k % dies])
         end = begin + lasts
-        heapq.heappush(running, (end + late[k] * cycles, k, end, core))
+        heapq.heappush(running[k % dies], (end + late[k] * cycles, k, end, core))
         times[group.number] = Times(begin, end)
         cores[core].append(group)
     return cores, times
