@@ -100,17 +100,24 @@ class Timing:
 
     @property
     def binds(self) -> str:
-        """What limits the time, by the first of three rules that applies:
+        """What limits the time, by the first of four rules that applies. Rules 2 to 4 judge the time beside the
+        launch itself, which adds to all else.
 
-        1. If no lower bound is NEARLY_ALL of the time, and some part (latency, barriers, ...) is more than
+        1. If the launch itself is more than half of the time: the launch.
+        2. If no lower bound is NEARLY_ALL of the time, and some part (latency, barriers, ...) is more than
            NOTABLE_PART of it: the part without which most time would be saved.
-        2. If DRAM's wait for L1 is notable, and neither of these has the largest lower bound: DRAM where its bound is
+        3. If DRAM's wait for L1 is notable, and neither of these has the largest lower bound: DRAM where its bound is
            at least half the time, else L1.
-        3. The resource with the largest lower bound.
+        4. The resource with the largest lower bound.
         """
-        total = self.mean(self.seconds)
+        launch = self.parts_s.get(LAUNCH, 0.0)
+        total = self.mean(self.seconds) - launch
+        if launch > total:
+            return LAUNCH
         name, floor = max(self.floor_means_s.items(), key=lambda item: item[1])
-        waits = {name: saved for name, saved in self.parts_s.items() if name != IN_TURN}
+        waits = {
+            name: saved for name, saved in self.parts_s.items() if name not in (IN_TURN, LAUNCH)
+        }
         part, saved = max(waits.items(), key=lambda item: item[1])
         if total and floor < NEARLY_ALL * total and saved > NOTABLE_PART * total:
             return part

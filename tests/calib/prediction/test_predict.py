@@ -264,6 +264,10 @@ def test_a_launch_takes_time_beside_its_groups() -> None:
     assert launched.parts_s["launch"] == 3e-6
     assert "launch" not in without.parts_s
     assert (launched.binds, without.binds) == ("launch", "latency")
+    starts = V100.replace(launch_us=3.0, group_starts_per_cycle=0.5)
+    beside = predicted(stream.copy(n=1 << 20), starts).timing
+    assert beside.parts_s["launch"] > 0.1 * beside.estimate.mean
+    assert beside.binds != "launch", "it adds to what binds the groups"
 
 
 @needs_nvidia
