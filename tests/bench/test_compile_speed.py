@@ -18,7 +18,7 @@ from experiments.kernels.n_body import n_body
 from experiments.kernels.star import star25_points
 from tests.support.compilers import needs_nvidia
 from tracegen import CudaWorkload
-from tracegen.compiled import program_of
+from tracegen.machine_code.binding import bind
 
 pytestmark = [pytest.mark.bench, needs_nvidia]
 
@@ -49,9 +49,7 @@ def test_machine_code_cold_and_from_the_cache(
 
 def _seconds(workload: CudaWorkload) -> tuple[float, int]:
     """Until the machine code is there, and how many instructions it has."""
-    program = program_of(workload)
-    (kernel,) = program.kernels
     begin = time.perf_counter()
-    code = program.compiled(kernel, TARGET, None)
+    code = next(bind(workload, TARGET)).code
     seconds = time.perf_counter() - begin
     return seconds, sum(len(block.instructions) for block in code.blocks)

@@ -12,7 +12,7 @@ from memsim.errors import KernelError
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import needs_clang, run
 from tracegen import CudaWorkload
-from tracegen.compiled.programs import program_of
+from tracegen.machine_code.binding import bind
 
 WORKLOADS = (
     star(),
@@ -43,8 +43,7 @@ def test_points_that_do_not_divide_the_depth_are_refused() -> None:
 @needs_nvidia
 def test_loads_follow_one_another_as_measured() -> None:
     """Along x, then z, then y; as ptxas compiles the generated text for the V100, too."""
-    program = program_of(star(nx=632, ny=504, nz=504, pitch=640, filled=False))
-    code = program.compiled("star", "sm_70")
+    code = next(bind(star(nx=632, ny=504, nz=504, pitch=640, filled=False), "sm_70")).code
     loads = [line for line in code.listing.splitlines() if "LDG" in line]
     axes = [_axis(int(re.search(r"\+(-?0x[0-9a-f]+)\]|$", load)[1] or "0", 16)) for load in loads]
     assert axes[:9] == ["x"] * 9

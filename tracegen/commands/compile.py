@@ -100,32 +100,34 @@ def _compiled(
     registers_limit: int | None,
 ) -> list[CompiledKernel]:
     from memsim.machine import load_machine
-    from tracegen.compiled import CompiledKernel, program_of
+    from tracegen.compiled import CompiledKernel
+    from tracegen.machine_code.binding import bind
 
     on = load_machine(machine)
     chosen = target or on.compiler_target
     if not chosen:
         raise MemsimError(f"machine {on.name} has no compiler_target: name one with --target")
-    program = program_of(kernel.load())
-    names = list(program.kernels)
+    launches = list(bind(kernel.load(), chosen, registers=registers_limit))
     if launch is not None:
-        if launch >= len(names):
-            raise MemsimError(f"--launch must be at most {len(names) - 1}, got {launch}")
-        names = [names[launch]]
+        if launch >= len(launches):
+            raise MemsimError(f"--launch must be at most {len(launches) - 1}, got {launch}")
+        launches = [launches[launch]]
+    kernels = {(one.name, one.group_shape): one for one in reversed(launches)}
     return [
         CompiledKernel(
-            code=program.compiled(name, chosen, registers_limit),
+            name=one.name,
+            code=one.code,
             machine=on,
-            group_shape=program.shape_of(name),
-            local_argument_bytes=program.local_argument_bytes,
+            group_shape=one.group_shape,
+            local_memory_bytes=one.local_memory_bytes,
         )
-        for name in names
+        for one in reversed(kernels.values())
     ]
 
 
 def _text(compiled: list[CompiledKernel], output: Path) -> str:
     if len(compiled) != 1:
-        names = ", ".join(kernel.code.kernel for kernel in compiled)
+        names = ", ".join(kernel.name for kernel in compiled)
         raise MemsimError(f"--out takes one kernel, there are {names}: name one with --launch")
     code = compiled[0].code
     texts = _texts(code)

@@ -4,8 +4,6 @@ from .model import Instruction as Instruction
 from .model import Location as Location
 from .model import MachineCode as MachineCode
 from .model import MemoryOperation as MemoryOperation
-from .programs import Program as Program
-from .programs import program_of as program_of
 from .report import CompiledKernel as CompiledKernel
 from .report import compiled_to_json as compiled_to_json
 from .request import CompileError as CompileError

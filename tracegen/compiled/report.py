@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,35 +28,23 @@ SCHEMA = 1
 class CompiledKernel:
     """A kernel with its occupancy on a machine.
 
-    group_shape : work-items along the axes of a group, None if it is unknown
-    local_argument_bytes : local memory of a group that is passed as arguments
+    name : as the user writes it
+    group_shape : work-items along the axes of a group
+    local_memory_bytes : of a group, with what arguments ask for
     """
 
+    name: str
     code: MachineCode
     machine: Machine
-    group_shape: tuple[int, ...] | None = None
-    local_argument_bytes: int = 0
+    group_shape: tuple[int, ...]
+    local_memory_bytes: int
 
-    @property
-    def local_memory_bytes(self) -> int:
-        """Local memory of a group, arguments included."""
-        return self.code.local_memory_bytes + self.local_argument_bytes
-
-    @property
-    def group_items(self) -> int:
-        items = 1
-        for extent in self.group_shape or ():
-            items *= extent
-        return items
-
-    def occupancy(self) -> Occupancy | None:
-        """None if the shape of a group is unknown. Raises ReplayError if no group fits."""
-        if self.group_shape is None:
-            return None
+    def occupancy(self) -> Occupancy:
+        """Raises ReplayError if no group fits."""
         launch = Launch(
-            kernel=self.code.kernel,
+            kernel=self.name,
             n_groups=1,
-            group_items=self.group_items,
+            group_items=math.prod(self.group_shape),
             group_shape=self.group_shape,
             local_memory_bytes=self.local_memory_bytes,
             registers_per_item=max(self.code.registers_per_item, 1),
@@ -68,7 +57,7 @@ class CompiledKernel:
 
         code = self.code
         tools = ", ".join(f"{name} {version}" for name, version in code.tools.items())
-        yield f"{shortened(code.kernel)} for {code.target}, compiled by {tools}"
+        yield f"{shortened(self.name)} for {code.target}, compiled by {tools}"
         scalar = f", {code.scalar_registers} scalar a sub-group" if code.scalar_registers else ""
         spills = "none"
         if code.spill_store_bytes or code.spill_load_bytes:
@@ -89,10 +78,8 @@ class CompiledKernel:
             occupancy = self.occupancy()
         except ReplayError as error:
             return str(error)
-        if occupancy is None:
-            return "unknown: the kernel requires no group shape"
         return (
-            f"{100 * occupancy.occupancy:.0f} %: {occupancy.groups_per_core} groups of {self.group_items}"
+            f"{100 * occupancy.occupancy:.0f} %: {occupancy.groups_per_core} groups of {math.prod(self.group_shape)}"
             f" work-items on a core of {self.machine.name}, limited by {limiter_name(occupancy.limited_by)}"
         )
 
@@ -127,12 +114,11 @@ class CompiledKernel:
         """Everything that the text contains, and the accesses of each block."""
         code, occupancy, why = self.code, None, ""
         try:
-            fit = self.occupancy()
-            occupancy = fit.to_json() if fit is not None else None
+            occupancy = self.occupancy().to_json()
         except ReplayError as error:
             why = str(error)
         return {
-            "kernel": code.kernel,
+            "kernel": self.name,
             "machine": self.machine.name,
             "target": code.target,
             "tools": dict(code.tools),
@@ -142,7 +128,7 @@ class CompiledKernel:
             "spill_load_bytes": code.spill_load_bytes,
             "private_bytes": code.private_bytes,
             "local_memory_bytes": self.local_memory_bytes,
-            "group_shape": list(self.group_shape) if self.group_shape else None,
+            "group_shape": list(self.group_shape),
             "occupancy": occupancy,
             "instructions": dict(_mix(code.blocks)),
             "blocks": [_block_json(block) for block in code.blocks],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from memsim.errors import KernelError
 from memsim.trace import SourceLocation
-from tracegen.compiled.programs import include_options
 from tracegen.instrumented import known_arguments, prepare
 from tracegen.instrumented.launch import LoopyLaunch, element_bytes
 from tracegen.instrumented.sites import static_accesses
@@ -29,7 +29,7 @@ def bind_loopy(
 ) -> Iterator[BoundKernel]:
     prepared = _prepared(workload)
     launches = prepared.launches
-    options = [*prepared.build_options, *include_options()]
+    options = [*prepared.build_options, *_include_options()]
     place = "line {} of the code that Loopy generates".format
     made: dict[Any, DeviceCode] = {}
     accesses: dict[str, tuple[KnownAccess, ...]] = {}
@@ -53,6 +53,13 @@ def bind_loopy(
     for launch in launches:
         code = made[launch.name, launch.group_shape]
         yield _bound(prepared, launch, code, memory, accesses[launch.name])
+
+
+def _include_options() -> list[str]:
+    """The folder of pyopencl's headers, which Loopy's code includes for complex numbers."""
+    spec = importlib.util.find_spec("pyopencl")
+    folders = spec.submodule_search_locations if spec is not None else None
+    return [f"-I{folder}/cl" for folder in folders or ()]
 
 
 _latest: list[tuple[Any, StaticPrepared]] = []

@@ -13,7 +13,7 @@ from memsim.report import DEPENDENT
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import workload
 from tracegen import CudaWorkload, trace_snapshots
-from tracegen.compiled import program_of
+from tracegen.machine_code.binding import bind
 
 STEPS, SUMS = 2000, 16
 SOURCE = """
@@ -95,15 +95,13 @@ def test_few_sub_groups_without_chains_are_no_dependence() -> None:
 @needs_nvidia
 def test_older_gpus_have_none() -> None:
     """nvdisasm shows their code as that of a later one."""
-    program = program_of(sums(1))
-    old = program.compiled(program.kernels[0], "sm_61")
+    old = next(bind(sums(1), "sm_61")).code
     assert {i.stall_cycles for block in old.blocks for i in block.instructions} == {0}
 
 
 @needs_nvidia
 def test_stalls_are_read_from_the_encoding_and_left_out_of_the_listing() -> None:
-    program = program_of(sums(1))
-    code = program.compiled(program.kernels[0], "sm_80")
+    code = next(bind(sums(1), "sm_80")).code
     body = max(code.blocks, key=lambda block: len(block.instructions))
     chain = [i for i in body.instructions if i.opcode.startswith("FFMA")]
     assert len(chain) >= SUMS

@@ -17,9 +17,9 @@ from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import floats, needs_clang, workload
 from tests.support.cuda_twins import twin
 from tracegen import CudaWorkload
-from tracegen.compiled import program_of
 from tracegen.compiled.request import PRINTF
 from tracegen.cuda.host_code import on_device
+from tracegen.machine_code.binding import bind
 from tracegen.options import TraceOptions
 from tracegen.tools.toolchain import find_library
 from tracegen.workloads.load import load_kernel
@@ -73,8 +73,7 @@ class TestOnItsOwn:
 
     def test_is_the_default_where_it_takes_the_text(self) -> None:
         assert "nvrtc" in compiler_of(traced(stencil(), "auto"))
-        program = program_of(stencil())
-        assert "nvrtc" in program.compiled(program.kernels[0], "sm_90").tools
+        assert "nvrtc" in next(bind(stencil(), "sm_90")).code.tools
 
     def test_clang_compiles_what_it_refuses(self) -> None:
         source = "typedef float F4 __attribute__((ext_vector_type(4)));\n" + STENCIL.replace(

@@ -15,8 +15,11 @@ from tests.support.cuda_kernels import needs_clang
 from tests.support.cuda_twins import TWINS, twin
 from tracegen import CudaWorkload
 from tracegen.compiled import compile_kernel
+from tracegen.compiled.compile import compile_cuda
+from tracegen.compiled.cuda_signature import described
 from tracegen.compiled.nvidia import nvidia_ptx
 from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
+from tracegen.cuda import read_program
 from tracegen.options import TraceOptions
 from tracegen.tools import toolchain
 from tracegen.tools.toolchain import find_clang, find_library, find_typed_clang, versions_for
@@ -116,9 +119,9 @@ class TestInstalled:
         )
         assert cuda.startswith("__global__")
         nothing = CudaWorkload(source=cuda, kernel="k", arguments={}, grid=1, block=1)
-        program = tracegen.compiled.program_of(nothing)
+        found = described(read_program(nothing), "sm_70")
         codes = [
-            program.compiled("k", "sm_70").intermediate,
+            compile_cuda(found, "sm_70").intermediate,
             compile_kernel(text, "k", "sm_70", by="nvvm").intermediate,
         ]
         expected = re.findall(r"from\[(-?\d+)\]", text)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import workload
-from tracegen.compiled import program_of
 from tracegen.compiled.nvidia.sass import read_sass
+from tracegen.machine_code.binding import bind
 
 TOP = '\t.section\t.text.k,"ax"\n'
 
@@ -79,9 +79,8 @@ def test_compiled_code_has_such_reads_from_volta_on(target: str, most: int) -> N
   for (int k = 0; k < 64; ++k) s[k % 8] = s[(k * 3) % 8] * s[(k * 5 + 1) % 8] + s[(k + 1) % 8];
   for (int k = 0; k < 8; ++k) y[k + threadIdx.x] = s[k];
 }"""
-    code = program_of(workload(source, np.zeros(64, np.float32), 1.0, 2.0, block=32)).compiled(
-        "k", target
-    )
+    made = workload(source, np.zeros(64, np.float32), 1.0, 2.0, block=32)
+    code = next(bind(made, target)).code
     found = [i.read_cycles for block in code.blocks for i in block.instructions]
     assert 1 <= max(found) <= most
     assert (sum(found) > len(found)) == (most > 1)

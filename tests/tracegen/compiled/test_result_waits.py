@@ -7,9 +7,9 @@ import pytest
 
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import workload
-from tracegen.compiled import program_of
 from tracegen.compiled.model import MemoryOperation
 from tracegen.compiled.nvidia.result_waits import ResultWaits
+from tracegen.machine_code.binding import bind
 
 LOCAL = MemoryOperation(space="local", direction="load", bytes_per_item=4)
 GLOBAL = MemoryOperation(space="global", direction="load", bytes_per_item=4)
@@ -62,8 +62,7 @@ __global__ void chase(int* out) {
     out[threadIdx.x] = at;
 }"""
     made = workload(source, np.zeros(64, np.int32), kernel="chase", grid=1, block=64)
-    program = program_of(made)
-    code = program.compiled(program.kernels[0], target)
+    code = next(bind(made, target)).code
     cycles = sum(one.stall_cycles for block in code.blocks for one in block.instructions)
     n_other = sum(len(block.instructions) for block in code.blocks)
     assert 32 * latency < cycles < 32 * (latency + 8) + 20 * n_other / 2

@@ -12,7 +12,7 @@ import tracegen
 from memsim.errors import KernelError
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import needs_clang, workload
-from tracegen.compiled import program_of
+from tracegen.machine_code.binding import bind
 
 pytestmark = needs_clang
 
@@ -64,7 +64,7 @@ def test_a_definition_is_part_of_what_is_kept_of_a_compilation(machine: str) -> 
     stores = []
     for n in (1, 3):
         made = workload(source, np.zeros(128, np.float32), build_options=f"-DN={n}")
-        code = program_of(made).compiled("k", target.compiler_target)
+        code = next(bind(made, target.compiler_target)).code
         accesses = (one.memory for block in code.blocks for one in block.instructions)
         stores.append(sum(1 for one in accesses if one and one.direction == "store"))
     assert stores == [1, 3]
@@ -88,7 +88,7 @@ __global__ void k(float *y) {{
 }}
 """
     made = workload(source, np.zeros(256, np.float32), block=256)
-    code = program_of(made).compiled("k", memsim.load_machine("v100").compiler_target)
+    code = next(bind(made, memsim.load_machine("v100").compiler_target)).code
     instructions = [one for block in code.blocks for one in block.instructions]
     assert sum(one.memory is not None and one.memory.space == "global" for one in instructions) == 2
 
