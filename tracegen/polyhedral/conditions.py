@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from memsim.errors import KernelError
 from tracegen.instrumented.probes import Program
 from tracegen.polyhedral import code as c
-from tracegen.polyhedral.arithmetic import operate
-from tracegen.polyhedral.code import CodeWriter
+from tracegen.polyhedral.code import GROUP, LANE, CodeWriter
 from tracegen.polyhedral.expressions import Node, Unreadable, integer, is_truth
-from tracegen.polyhedral.forms import GROUP, LANE, Affine, Unknown, Value, symbol
+from tracegen.polyhedral.walk import operate
 
 _OPERATIONS = {
+    "+": c.ADD,
+    "-": c.SUBTRACT,
     "*": c.MULTIPLY,
     "/": c.DIVIDE,
     "%": c.REMAINDER,
@@ -38,11 +39,14 @@ class NotStatic(KernelError):
 
 
 @dataclass(frozen=True)
-class Condition:
-    """mask : number of the mask of the lanes for which it holds; by_lane : whether lanes may differ"""
+class Unknown:
+    """A value that only a run can determine; `why` is a phrase such as 'depends on x[i]'."""
 
-    mask: int
-    by_lane: bool
+    why: str
+
+
+Value = int | Unknown
+"""The number of a value, or of the mask of the lanes for which a condition holds."""
 
 
 class Lowering:
@@ -76,11 +80,8 @@ class Lowering:
         if isinstance(condition, Unknown):
             inside = next(position for child in rest for position in positions(child))
             raise self.refusal(f"is made under a condition that {condition.why}", inside)
-        without = self.code.mask()
-        self.code.write(c.MINUS, without, mask, condition.mask)
-        chosen = {"?:": (condition.mask, without), "&&": (condition.mask,), "||": (without,)}[
-            tree.text
-        ]
+        without = self.code.mask(c.MINUS, mask, condition)
+        chosen = {"?:": (condition, without), "&&": (condition,), "||": (without,)}[tree.text]
         for child, own in zip(rest, chosen, strict=True):
             self.accesses(child, own)
 
@@ -89,18 +90,17 @@ class Lowering:
         index, extent = tree.children[2:]
         while index.is_call("_tg_within"):
             _, axis, at, length, index = index.children
-            form, size = self.value(at, mask), self.value(length, mask)
-            if isinstance(form, Unknown):
-                raise self.refusal(f"has an index that {form.why}", position)
-            assert isinstance(size, Affine)
-            self.code.write(
-                c.WITHIN, position, mask, self.code.form(form), size.const, int(axis.text)
-            )
-        form, size = self.value(index, mask), self.value(extent, mask)
-        if isinstance(form, Unknown):
-            raise self.refusal(f"has an index that {form.why}", position)
-        assert isinstance(size, Affine)
-        self.code.write(c.ACCESS, position, mask, self.code.form(form), size.const)
+            operands = self._bounded(at, length, mask, position)
+            self.code.write(c.WITHIN, position, mask, *operands, int(axis.text))
+        self.code.write(c.ACCESS, position, mask, *self._bounded(index, extent, mask, position))
+
+    def _bounded(self, at: Node, extent: Node, mask: int, position: int) -> tuple[int, int]:
+        """The value of an index, and the number below which it must be."""
+        value, size = self.value(at, mask), self.value(extent, mask)
+        if isinstance(value, Unknown):
+            raise self.refusal(f"has an index that {value.why}", position)
+        assert isinstance(size, int)
+        return value, self.code.constants[size]
 
     def _position(self, tree: Node) -> int:
         (position,) = positions(tree)[-1:]
@@ -121,7 +121,7 @@ class Lowering:
         if tree.kind == "number":
             if "u" in tree.text.lower():
                 return Unknown(f"depends on {tree.text}, an unsigned number, which wraps")
-            return Affine(integer(tree.text))
+            return self.code.constant(integer(tree.text))
         if tree.kind == "name":
             return self.names.get(
                 tree.text, Unknown(f"depends on {tree.text}, which only a run sets")
@@ -143,34 +143,27 @@ class Lowering:
 
     def _negated(self, tree: Node, mask: int) -> Value:
         value = self.value(tree.children[0], mask)
-        if isinstance(value, Unknown) or tree.text == "+":
+        if tree.text == "+":
             return value
-        return value.scaled(-1) if tree.text == "-" else value.scaled(-1) + Affine(-1)
+        zero = self.code.constant(0 if tree.text == "-" else -1)
+        return self._combined("-", zero, value)
 
     def _combined(self, operation: str, left: Value, right: Value) -> Value:
         if isinstance(left, Unknown):
             return left
         if isinstance(right, Unknown):
             return right
-        if operation in "+-":
-            return left.plus(right, 1 if operation == "+" else -1)
-        if operation == "*" and (left.constant or right.constant):
-            return right.scaled(left.const) if left.constant else left.scaled(right.const)
-        kind = _OPERATIONS[operation]
-        if left.constant and right.constant:
-            if right.const == 0 and kind in _DIVISIONS:
+        kind, known = _OPERATIONS[operation], self.code.constants
+        if left in known and right in known:
+            if known[right] == 0 and kind in _DIVISIONS:
                 return Unknown("depends on a division by 0")
-            return Affine(operate.py_func(kind, left.const, right.const))
-        by_lane = self.code.differs(left) or self.code.differs(right)
-        slot = self.code.slot(by_lane)
-        forms = self.code.form(left), self.code.form(right)
-        self.code.write(c.COMPUTE, slot, kind, *forms, by_lane)
-        return symbol(slot)
+            return self.code.constant(operate.py_func(kind, known[left], known[right]))
+        return self.code.value(c.COMPUTE, kind, left, right)
 
     def _called(self, tree: Node, mask: int) -> Value:
         if tree.text in ("gid", "lid") and tree.children[0].kind == "number":
             axis = int(tree.children[0].text)
-            return symbol((GROUP if tree.text == "gid" else LANE) + axis)
+            return (GROUP if tree.text == "gid" else LANE) + axis
         name = _TYPE_SUFFIX.sub("", tree.text)
         if name in _OPERATIONS and len(tree.children) == 2:
             left, right = (self.value(child, mask) for child in tree.children)
@@ -192,75 +185,56 @@ class Lowering:
             return left
         if isinstance(right, Unknown):
             return right
-        by_lane = condition.by_lane or self.code.differs(left) or self.code.differs(right)
-        slot = self.code.slot(by_lane)
-        forms = self.code.form(left), self.code.form(right)
-        self.code.write(c.SELECT, slot, condition.mask, *forms, by_lane)
-        return symbol(slot)
+        return self.code.value(c.SELECT, condition, left, right)
 
-    def condition(self, tree: Node, mask: int) -> Condition | Unknown:
+    def condition(self, tree: Node, mask: int) -> Value:
         """The lanes of a mask for which a condition holds."""
         if tree.kind == "binary" and tree.text in ("&&", "||"):
             return self._both(tree, mask)
         if tree.kind == "unary" and tree.text == "!":
             negated = self.condition(tree.children[0], mask)
-            return negated if isinstance(negated, Unknown) else self._rest(mask, negated)
+            return (
+                negated if isinstance(negated, Unknown) else self.code.mask(c.MINUS, mask, negated)
+            )
         if tree.kind == "condition":
             return self._either(tree, mask)
         relation = c.IS_NOT_ZERO
         if is_truth(tree):
             left, right = (self.value(child, mask) for child in tree.children)
+            relation = {"==": c.IS_ZERO, "!=": c.IS_NOT_ZERO}.get(tree.text, c.NOT_NEGATIVE)
+            larger = tree.text in (">", ">=", "==", "!=")
+            value = self._combined("-", *((left, right) if larger else (right, left)))
+            if tree.text in ("<", ">"):
+                value = self._combined("-", value, self.code.constant(1))
             if isinstance(left, Unknown):
                 return left
-            if isinstance(right, Unknown):
-                return right
-            relation = {"==": c.IS_ZERO, "!=": c.IS_NOT_ZERO}.get(tree.text, c.NOT_NEGATIVE)
-            difference = left - right if tree.text in (">", ">=", "==", "!=") else right - left
-            form: Value = difference - Affine(1) if tree.text in ("<", ">") else difference
         else:
-            form = self.value(tree, mask)
-        if isinstance(form, Unknown):
-            return form
-        result = self.code.mask()
-        self.code.write(c.COMPARE, result, mask, self.code.form(form), relation)
-        return Condition(result, self.code.differs(form))
+            value = self.value(tree, mask)
+        if isinstance(value, Unknown):
+            return value
+        return self.code.mask(c.COMPARE, mask, value, relation)
 
-    def _both(self, tree: Node, mask: int) -> Condition | Unknown:
+    def _both(self, tree: Node, mask: int) -> Value:
         first, second = tree.children
         left = self.condition(first, mask)
         if isinstance(left, Unknown):
             return left
-        rest = left if tree.text == "&&" else self._rest(mask, left)
-        right = self.condition(second, rest.mask)
-        if isinstance(right, Unknown):
+        rest = left if tree.text == "&&" else self.code.mask(c.MINUS, mask, left)
+        right = self.condition(second, rest)
+        if isinstance(right, Unknown) or tree.text == "&&":
             return right
-        by_lane = left.by_lane or right.by_lane
-        if tree.text == "&&":
-            return Condition(right.mask, by_lane)
-        return self._joined(left.mask, right.mask, by_lane)
+        return self.code.mask(c.JOIN, left, right)
 
-    def _either(self, tree: Node, mask: int) -> Condition | Unknown:
+    def _either(self, tree: Node, mask: int) -> Value:
         test, then, other = tree.children
         condition = self.condition(test, mask)
         if isinstance(condition, Unknown):
             return condition
-        left = self.condition(then, condition.mask)
-        right = self.condition(other, self._rest(mask, condition).mask)
+        left = self.condition(then, condition)
+        right = self.condition(other, self.code.mask(c.MINUS, mask, condition))
         if isinstance(left, Unknown):
             return left
-        if isinstance(right, Unknown):
-            return right
-        return self._joined(left.mask, right.mask, True)
-
-    def _rest(self, mask: int, condition: Condition) -> Condition:
-        result = self.code.mask()
-        self.code.write(c.MINUS, result, mask, condition.mask)
-        return Condition(result, condition.by_lane)
-
-    def _joined(self, left: int, right: int, by_lane: bool) -> Condition:
-        result = self.code.mask()
-        self.code.write(c.JOIN, result, left, right)
-        return Condition(result, by_lane)
+        return right if isinstance(right, Unknown) else self.code.mask(c.JOIN, left, right)
 
     def loaded(self, tree: Node) -> str | None:
         """The part of an expression that only a run can determine; None if there is none."""

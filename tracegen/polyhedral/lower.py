@@ -1,8 +1,8 @@
-"""From the C that Loopy writes for a launch to a program of affine forms.
+"""From the C that Loopy writes for a launch to a program of integers.
 
 The input is the probed text of `tracegen.instrumented.instrument`, in which every access, back-edge and
 barrier has its position; sizes and integer arguments are known numbers. Integers that follow from
-loop counters, ids and arguments are affine forms. Values from memory, real numbers and integers that
+loop counters, ids and arguments are values of the program. Values from memory, real numbers and integers that
 change in loops are unknown: an address, a loop bound or the condition of an access must not depend on
 them.
 """
@@ -30,9 +30,8 @@ from tracegen.instrumented.statements import (
 from tracegen.instrumented.tokens import EPILOGUE, PROLOGUE
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.code import CodeWriter
-from tracegen.polyhedral.conditions import Lowering, NotStatic, first_position
+from tracegen.polyhedral.conditions import Lowering, NotStatic, Unknown, Value, first_position
 from tracegen.polyhedral.expressions import Node, Unreadable, is_truth, parse
-from tracegen.polyhedral.forms import Affine, Unknown, Value, symbol
 
 _PROBE = re.compile(r"\b_tg_(?:probe|event)\(")
 _INTEGERS = {"int", "long", "int32_t", "int64_t"}
@@ -83,11 +82,11 @@ class _Schedule(Lowering):
         self.types: dict[str, str] = {}
         for argument in kernel.args:
             if isinstance(argument, ValueArg):
-                self.names[argument.name] = _argument(argument, values)
-        for name in kernel.all_inames() & values.keys():
-            self.names[name] = Affine(int(values[name]))
+                self.names[argument.name] = self._argument(argument, values)
+        for name in sorted(kernel.all_inames() & values.keys()):
+            self.names[name] = self.code.constant(int(values[name]))
         for number, size in enumerate(sizes):
-            self.names[f"_tg_n{number}"] = Affine(size)
+            self.names[f"_tg_n{number}"] = self.code.constant(size)
 
     def run(self) -> CodeWriter:
         function = next(f for f in kernel_functions(self.text) if f.name == self.program.name)
@@ -127,24 +126,22 @@ class _Schedule(Lowering):
             )
         (body,) = statement.children
         self._forget(body, "which changes in a loop")
-        counter = self.code.slot(by_lane=False)
         outer = self.names.get(name)
-        self.names[name] = begin + symbol(counter)
-        running = self.code.mask()
-        self.code.write(c.ZERO, counter)
-        self.code.write(c.JOIN, running, mask, mask)
+        zero, one = self.code.constant(0), self.code.constant(1)
+        self.names[name] = counter = self.code.value(c.COMPUTE, c.ADD, begin, zero)
+        running = self.code.mask(c.JOIN, mask, mask)
         top = len(self.code.rows)
         condition = self.condition(parse(header.test), running)
         if isinstance(condition, Unknown):
             raise self.refusal(
                 f"runs in a loop over {name} whose end {condition.why}", self._first(statement)
             )
-        self.code.write(c.JOIN, running, condition.mask, condition.mask)
+        self.code.write(c.JOIN, running, condition, condition)
         leave = self.code.write(c.JUMP_IF_EMPTY, running)
         self._walk(body, running)
         for event in header.updates[1:]:
             self.accesses(parse(event), running)
-        self.code.write(c.NEXT, counter)
+        self.code.write(c.COMPUTE, counter, c.ADD, counter, one)
         self.code.write(c.JUMP, top)
         self.code.land(leave)
         self._forget(body, "which a loop sets")
@@ -165,25 +162,29 @@ class _Schedule(Lowering):
                 )
             self._forget(statement, "which a condition sets")
             return
-        chosen = [condition.mask]
+        before, chosen = self.names, [condition]
         if len(statement.children) > 1:
-            chosen.append(self.code.mask())
-            self.code.write(c.MINUS, chosen[1], mask, condition.mask)
-        before = self.names
-        ends = [] if len(statement.children) > 1 else [before]
+            chosen.append(self.code.mask(c.MINUS, mask, condition))
+        ends = []
         for child, own in zip(statement.children, chosen, strict=True):
             self.names = dict(before)
             skip = self.code.write(c.JUMP_IF_EMPTY, own)
             self._walk(child, own)
             self.code.land(skip)
             ends.append(self.names)
+        then, other = (*ends, before)[:2]
         self.names = dict(before)
-        for name in assigned_names(self.text, statement):
+        for name in sorted(assigned_names(self.text, statement)):
             # A lane that skipped the only assignment has no value that it could use.
-            values = {names[name] for names in ends if name in names}
-            unknown = Unknown(f"depends on {name}, which a condition sets")
+            values = [names[name] for names in (then, other) if name in names]
+            if len(values) == 2 and values[0] != values[1]:
+                first, second = values
+                if isinstance(first, Unknown) or isinstance(second, Unknown):
+                    values = [Unknown(f"depends on {name}, which a condition sets")]
+                else:
+                    values = [self.code.value(c.SELECT, condition, first, second)]
             if values:
-                self.names[name] = values.pop() if len(values) == 1 else unknown
+                self.names[name] = values[0]
 
     def _simple(self, statement: Statement, mask: int) -> None:
         start, end = statement.start, statement.end
@@ -227,19 +228,18 @@ class _Schedule(Lowering):
         for name in assigned_names(self.text, statement):
             self.names[name] = Unknown(f"depends on {name}, {why}")
 
+    def _argument(self, argument: Any, values: Mapping[str, Any]) -> Value:
+        dtype = np.dtype(argument.dtype.numpy_dtype)
+        if dtype.kind == "i" and argument.name in values:
+            return self.code.constant(int(values[argument.name]))
+        kind = "an unsigned number, which wraps" if dtype.kind == "u" else "which is not an integer"
+        return Unknown(f"depends on {argument.name}, {kind}")
+
     def _first(self, statement: Statement) -> int:
         return first_position(self.text, statement.start, statement.end)
 
     def _probes(self, statement: Statement) -> bool:
         return _PROBE.search(self.text, statement.start, statement.end) is not None
-
-
-def _argument(argument: Any, values: Mapping[str, Any]) -> Value:
-    dtype = np.dtype(argument.dtype.numpy_dtype)
-    if dtype.kind == "i" and argument.name in values:
-        return Affine(int(values[argument.name]))
-    kind = "an unsigned number, which wraps" if dtype.kind == "u" else "which is not an integer"
-    return Unknown(f"depends on {argument.name}, {kind}")
 
 
 def _no_integer(name: str, kind: str) -> Unknown:

@@ -13,7 +13,7 @@ from tracegen.instrumented.source_run import GRANULE_ROW_BYTES, SourceRun
 from tracegen.instrumented.tokens import FAULT_WORDS
 from tracegen.polyhedral.code import Code, CodeWriter
 from tracegen.polyhedral.lower import lower
-from tracegen.polyhedral.walk import FRESH, GROUP, Walk, scratch, walk
+from tracegen.polyhedral.walk import FRESH, GROUP, Walk, walk
 from tracegen.recording.snapshot import Groups
 
 ACCESS_ROW_BYTES = 18
@@ -54,7 +54,8 @@ class PolyhedralRun(SourceRun):
             code=self._code,
             tables=tables,
             lanes=new_lanes(tables),
-            scratch=scratch(self._code),
+            values=self._code.values.copy(),
+            masks=np.zeros(self._code.n_mask, np.int64),
             grid0=grid[0],
             grid1=grid[1],
             group_items=launch.group_items,

@@ -18,29 +18,27 @@ from memsim.trace import Columns
 from tracegen.instrumented.merge import STEP, Lanes, Progress, Step, begin, take
 from tracegen.instrumented.tables import ProbeTables
 from tracegen.polyhedral import code as c
-from tracegen.polyhedral.arithmetic import operate, value_of_lane, value_shared
 from tracegen.polyhedral.code import Code
 
-_END, _JUMP, _JUMP_IF_EMPTY, _COMPARE, _MINUS, _JOIN = range(6)
-_ZERO, _NEXT, _COMPUTE, _SELECT, _WITHIN, _ACCESS, _EVENT = range(6, 13)
+(
+    _END,
+    _JUMP,
+    _JUMP_IF_EMPTY,
+    _COMPARE,
+    _MINUS,
+    _JOIN,
+    _COMPUTE,
+    _SELECT,
+    _WITHIN,
+    _ACCESS,
+    _EVENT,
+) = range(11)
 _NOT_NEGATIVE, _IS_ZERO = range(2)
+_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _REMAINDER, _FLOOR_DIVIDE, _MODULO, _LEAST, _GREATEST = range(
+    9
+)
 assert (_JOIN, _SELECT, _EVENT, _IS_ZERO) == (c.JOIN, c.SELECT, c.EVENT, c.IS_ZERO)
-
-
-class Scratch(NamedTuple):
-    """shared : (n_symbol,) and own : (n_symbol, 64) values of symbols"""
-
-    shared: npt.NDArray[np.int64]
-    own: npt.NDArray[np.int64]
-    masks: npt.NDArray[np.int64]
-
-
-def scratch(code: Code) -> Scratch:
-    return Scratch(
-        np.zeros(code.n_symbol, np.int64),
-        np.zeros((code.n_symbol, 64), np.int64),
-        np.zeros(code.n_mask, np.int64),
-    )
+assert (_ADD, _DIVIDE, _GREATEST) == (c.ADD, c.DIVIDE, c.GREATEST)
 
 
 class Walk(NamedTuple):
@@ -53,7 +51,8 @@ class Walk(NamedTuple):
     code: Code
     tables: ProbeTables
     lanes: Lanes
-    scratch: Scratch
+    values: npt.NDArray[np.int64]
+    masks: npt.NDArray[np.int64]
     grid0: int
     grid1: int
     group_items: int
@@ -110,7 +109,7 @@ def walk(
             while row < len(rows):
                 instruction = rows[row, 0]
                 if instruction >= _WITHIN:
-                    if walk.scratch.masks[rows[row, 2]] != 0:
+                    if walk.masks[rows[row, 2]] != 0:
                         if progress.n_access >= most_accesses or progress.n_granule > most_granules:
                             _pause(at, group, number, row, progress)
                             return n_done, progress.n_access, progress.n_granule
@@ -147,18 +146,21 @@ def _pause(
 
 @inner
 def _enter_group(walk: Walk, group: int) -> None:
-    shared = walk.scratch.shared
-    shared[0] = group % walk.grid0
-    shared[1] = group // walk.grid0 % walk.grid1
-    shared[2] = group // walk.grid0 // walk.grid1
+    for lane in range(64):
+        walk.values[0, lane] = group % walk.grid0
+        walk.values[1, lane] = group // walk.grid0 % walk.grid1
+        walk.values[2, lane] = group // walk.grid0 // walk.grid1
 
 
 @inner
 def _enter_subgroup(walk: Walk, number: int, paused: bool) -> Subgroup:
     """A sub-group at its beginning, or as it was when the walk stopped inside it."""
     n_lane = min(walk.subgroup_size, walk.group_items - number * walk.subgroup_size)
+    for axis in range(3):
+        for lane in range(n_lane):
+            walk.values[3 + axis, lane] = walk.code.items[axis, number, lane]
     if not paused:
-        walk.scratch.masks[0] = (np.int64(1) << n_lane) - 1 if n_lane < 64 else -1
+        walk.masks[0] = (np.int64(1) << n_lane) - 1 if n_lane < 64 else -1
         begin(walk.lanes)
     return Subgroup(number, n_lane)
 
@@ -171,97 +173,99 @@ def _next_row(walk: Walk, row: int) -> Any:
     if instruction == _JUMP:
         return np.int64(rows[row, 1])
     if instruction == _JUMP_IF_EMPTY:
-        return np.int64(rows[row, 2]) if walk.scratch.masks[rows[row, 1]] == 0 else row + 1
+        return np.int64(rows[row, 2]) if walk.masks[rows[row, 1]] == 0 else row + 1
     return len(rows)
 
 
 @inner
 def _step(walk: Walk, subgroup: Subgroup, row: int, fault: npt.NDArray[np.int64]) -> Step:
     """The active lanes with their indices; sets `fault` where one is not in its range."""
-    code, lanes = walk.code, walk.lanes
-    is_event = code.rows[row, 0] == _EVENT
-    active, form, extent = (
-        walk.scratch.masks[code.rows[row, 2]],
-        code.rows[row, 3],
-        code.rows[row, 4],
-    )
-    level = np.int64(0) if is_event else value_shared(form, code.forms, walk.scratch.shared)
+    row_of, lanes = walk.code.rows[row], walk.lanes
+    is_event, active, extent = row_of[0] == _EVENT, walk.masks[row_of[2]], row_of[4]
     n_active = 0
     for lane in range(subgroup.n_lane):
         if active >> lane & 1:
             lanes.lanes[STEP, n_active] = lane
             if not is_event:
-                this = value_of_lane(form, lane, level, code, subgroup.number, walk.scratch.own)
+                this = walk.values[row_of[3], lane]
                 lanes.address[n_active] = this
                 if not 0 <= this < extent:
-                    within = code.rows[row, 0] == _WITHIN
+                    within = row_of[0] == _WITHIN
                     fault[0] = 1
-                    fault[1] = code.rows[row, 1]
+                    fault[1] = row_of[1]
                     fault[2] = -1 if within else this
-                    fault[3] = code.rows[row, 5] if within else -1
+                    fault[3] = row_of[5] if within else -1
                     fault[4] = this
                     fault[6] = subgroup.number * walk.subgroup_size + lane
                     break
             n_active += 1
-    return Step(code.rows[row, 1], STEP, n_active)
+    return Step(row_of[1], STEP, n_active)
 
 
 @inner
 def _set(walk: Walk, subgroup: Subgroup, row: int) -> None:
-    """An instruction that sets a mask or a symbol."""
-    rows = walk.code.rows
-    masks = walk.scratch.masks
-    shared = walk.scratch.shared
-    instruction = rows[row, 0]
-    a = rows[row, 1]
-    if instruction == _COMPARE:
-        _compare(walk, subgroup, row)
-    elif instruction == _NEXT:
-        shared[a] += 1
-    elif instruction == _ZERO:
-        shared[a] = 0
+    """An instruction that sets a mask, or a value in all lanes."""
+    masks, values = walk.masks, walk.values
+    instruction, d, first, a, b = (
+        walk.code.rows[row, 0], walk.code.rows[row, 1], walk.code.rows[row, 2], walk.code.rows[row, 3],
+        walk.code.rows[row, 4],
+    )  # fmt: skip
+    if instruction == _COMPUTE:
+        _compute(first, values[a], values[b], values[d], subgroup.n_lane)
+    elif instruction == _SELECT:
+        for lane in range(subgroup.n_lane):
+            values[d, lane] = values[a, lane] if masks[first] >> lane & 1 else values[b, lane]
     elif instruction == _MINUS:
-        masks[a] = masks[rows[row, 2]] & ~masks[rows[row, 3]]
+        masks[d] = masks[first] & ~masks[a]
     elif instruction == _JOIN:
-        masks[a] = masks[rows[row, 2]] | masks[rows[row, 3]]
+        masks[d] = masks[first] | masks[a]
     else:
-        _compute(walk, subgroup, row)
+        chosen = np.int64(0)
+        for lane in range(subgroup.n_lane):
+            this = values[a, lane]
+            is_zero = (this == 0) == (b == _IS_ZERO)
+            chosen |= np.int64(this >= 0 if b == _NOT_NEGATIVE else is_zero) << lane
+        masks[d] = chosen & masks[first]
 
 
 @inner
-def _compare(walk: Walk, subgroup: Subgroup, row: int) -> None:
-    """Sets a mask to the lanes of another for which a form is not negative, is 0, or is not."""
-    code, masks = walk.code, walk.scratch.masks
-    active, form, relation = masks[code.rows[row, 2]], code.rows[row, 3], code.rows[row, 4]
-    level = value_shared(form, code.forms, walk.scratch.shared)
-    chosen = np.int64(0)
-    for lane in range(subgroup.n_lane):
-        if active >> lane & 1:
-            this = value_of_lane(form, lane, level, code, subgroup.number, walk.scratch.own)
-            is_zero = (this == 0) == (relation == _IS_ZERO)
-            true = this >= 0 if relation == _NOT_NEGATIVE else is_zero
-            chosen |= np.int64(true) << lane
-    masks[code.rows[row, 1]] = chosen
+def _compute(
+    operation: int,
+    a: npt.NDArray[np.int64],
+    b: npt.NDArray[np.int64],
+    d: npt.NDArray[np.int64],
+    n_lane: int,
+) -> None:
+    """An operation in all lanes: those that are commonest, without a choice in each."""
+    if operation == _ADD:
+        for lane in range(n_lane):
+            d[lane] = a[lane] + b[lane]
+    elif operation == _MULTIPLY:
+        for lane in range(n_lane):
+            d[lane] = a[lane] * b[lane]
+    else:
+        for lane in range(n_lane):
+            d[lane] = operate(operation, a[lane], b[lane])
 
 
 @inner
-def _compute(walk: Walk, subgroup: Subgroup, row: int) -> None:
-    """Sets a symbol to the result of an operation, or to one of two forms by a mask."""
-    code, scratch = walk.code, walk.scratch
-    a, b, form, other = code.rows[row, 1], code.rows[row, 2], code.rows[row, 3], code.rows[row, 4]
-    is_operation = code.rows[row, 0] == _COMPUTE
-    level = value_shared(form, code.forms, scratch.shared)
-    other_level = value_shared(other, code.forms, scratch.shared)
-    if code.rows[row, 5] == 0:
-        if is_operation:
-            scratch.shared[a] = operate(b, level, other_level)
-        else:
-            scratch.shared[a] = level if scratch.masks[b] != 0 else other_level
-        return
-    for lane in range(subgroup.n_lane):
-        left = value_of_lane(form, lane, level, code, subgroup.number, scratch.own)
-        right = value_of_lane(other, lane, other_level, code, subgroup.number, scratch.own)
-        if is_operation:
-            scratch.own[a, lane] = operate(b, left, right)
-        else:
-            scratch.own[a, lane] = left if scratch.masks[b] >> lane & 1 else right
+def operate(operation: int, a: int, b: int) -> int:
+    """A division by 0 gives 0: only an idle lane divides by it. Divisions are those of C, and of Loopy."""
+    if operation == _ADD:
+        return a + b
+    if operation == _SUBTRACT:
+        return a - b
+    if operation == _MULTIPLY:
+        return a * b
+    if operation >= _LEAST:
+        return min(a, b) if operation == _LEAST else max(a, b)
+    if b == 0:
+        return 0
+    if operation == _FLOOR_DIVIDE:
+        return a // b
+    if operation == _MODULO:
+        return a % b
+    quotient = abs(a) // abs(b)
+    if (a < 0) != (b < 0):
+        quotient = -quotient
+    return quotient if operation == _DIVIDE else a - quotient * b
