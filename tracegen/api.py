@@ -8,7 +8,7 @@ from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.options import TraceOptions
-from tracegen.tracer import traces_of_all, traces_of_one
+from tracegen.tracer import traces_of
 from tracegen.workloads.load import AnyWorkload
 
 
@@ -46,7 +46,7 @@ def trace_snapshots(
 ) -> list[Trace]:
     """As `trace`, several snapshots spread over the launch; one trace of all of it if it is no longer."""
     chosen = (options or TraceOptions()).replace(**changes)
-    return traces_of_one(workload, machine, chosen, context, snapshots)
+    return traces_of(workload, machine, chosen, context, snapshots)[0]
 
 
 def trace_launches(
@@ -64,4 +64,4 @@ def trace_launches(
     chosen = (options or TraceOptions()).replace(**changes)
     if chosen.launch is not None:
         raise KernelError(f"every launch is traced: leave out launch={chosen.launch}")
-    return [traces[0] for traces in traces_of_all(workload, machine, chosen, context)]
+    return [traces[0] for traces in traces_of(workload, machine, chosen, context, every=True)]

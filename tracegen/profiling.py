@@ -11,8 +11,8 @@ from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.growing import replay_grown
 from tracegen.options import TraceOptions
-from tracegen.record import AnyWorkload
-from tracegen.tracer import traces_of_one
+from tracegen.tracer import traces_of
+from tracegen.workloads.load import AnyWorkload
 
 
 def profile(
@@ -38,7 +38,7 @@ def profile(
     )
 
     def trace_at(chosen: TraceOptions, places: int) -> list[Trace]:
-        return traces_of_one(workload, machine, chosen, context, places)
+        return traces_of(workload, machine, chosen, context, places)[0]
 
     def replay_all(traces: list[Trace]) -> Replay:
         return memsim.replay(traces, machine, replaying, progress=progress)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from memsim.errors import KernelError
 from memsim.machine import Machine, load_machine
 from memsim.trace import Trace
-from tracegen.executed.launches import executed_all, executed_one
+from tracegen.executed.launches import executed
 from tracegen.options import TraceOptions
-from tracegen.record import AnyWorkload, chosen_context, trace_all, trace_one
+from tracegen.record import record
 from tracegen.recording.traces import GroupsOf
 from tracegen.tools.toolchain import CompilerMissing
+from tracegen.workloads.load import AnyWorkload
 from tracegen.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -22,15 +23,17 @@ if TYPE_CHECKING:
     from tracegen.instrumented.source_run import SourceRun
 
 
-def traces_of_one(
+def traces_of(
     workload: AnyWorkload,
     machine: Machine | str | None,
     options: TraceOptions,
     context: Any,
     n_snapshots: int = 1,
     groups_of: GroupsOf | None = None,
-) -> list[Trace]:
-    """The snapshots of one launch.
+    *,
+    every: bool = False,
+) -> list[list[Trace]]:
+    """The snapshots of one launch; or one of `every` launch, launch by launch.
 
     Raises KernelError; with the polyhedral tracer also where an access needs a run.
     """
@@ -38,28 +41,19 @@ def traces_of_one(
     missing = ""
     if not _from_source(workload, machine, options, context):
         try:
-            return executed_one(workload, machine, options, n_snapshots, groups_of)
+            launches = executed(workload, machine, options)
+            return record(launches, options, n_snapshots, groups_of, every=every)
         except CompilerMissing as error:
-            missing = _without_compiler(workload, options, error)
+            # A Loopy kernel is then traced in its source's order.
+            if options.tracer == "machine" or not isinstance(workload, Workload):
+                raise
+            missing = str(error)
     assert isinstance(workload, Workload)
-    prepared, run = _chosen(workload, options, context, every_launch=False)
-    return trace_one(prepared, options, run, machine, n_snapshots, groups_of, missing)
+    prepared, run = _chosen(workload, options, context, every_launch=every)
+    from tracegen.instrumented.source_run import launches as source_launches
 
-
-def traces_of_all(
-    workload: AnyWorkload, machine: Machine | str | None, options: TraceOptions, context: Any
-) -> list[list[Trace]]:
-    """One snapshot of every launch, launch by launch."""
-    machine = load_machine(machine) if isinstance(machine, str) else machine
-    missing = ""
-    if not _from_source(workload, machine, options, context):
-        try:
-            return executed_all(workload, machine, options)
-        except CompilerMissing as error:
-            missing = _without_compiler(workload, options, error)
-    assert isinstance(workload, Workload)
-    prepared, run = _chosen(workload, options, context, every_launch=True)
-    return trace_all(prepared, options, run, machine, missing)
+    launches = source_launches(prepared, options, run, machine, missing)
+    return record(launches, options, n_snapshots, groups_of, every=every)
 
 
 def _from_source(
@@ -79,16 +73,10 @@ def _from_source(
     return False
 
 
-def _without_compiler(workload: AnyWorkload, options: TraceOptions, error: CompilerMissing) -> str:
-    """Why a Loopy kernel is traced in its source's order. Raises the error where that is no way out."""
-    if options.tracer == "machine" or not isinstance(workload, Workload):
-        raise error
-    return str(error)
-
-
 def _chosen(
     workload: Workload, options: TraceOptions, context: Any, *, every_launch: bool
 ) -> tuple[PreparedLoopy, type[SourceRun]]:
+    from tracegen.devices.choice import choose
     from tracegen.instrumented.host import prepare
     from tracegen.instrumented.run import DeviceRun
     from tracegen.polyhedral.conditions import NotStatic
@@ -97,7 +85,7 @@ def _chosen(
 
     tracer = options.tracer
     if tracer == "instrumented" or (tracer == "auto" and context is not None):
-        return prepare(workload, chosen_context(context)), DeviceRun
+        return prepare(workload, choose() if context is None else context), DeviceRun
     prepared = static(prepare(workload, None))
     if tracer == "polyhedral":
         return prepared, PolyhedralRun
@@ -106,5 +94,5 @@ def _chosen(
             if every_launch or launch.index == (options.launch or 0):
                 _ = PolyhedralRun(prepared, launch, options).program
     except NotStatic:
-        return prepared.on(chosen_context(None)), DeviceRun
+        return prepared.on(choose()), DeviceRun
     return prepared, PolyhedralRun

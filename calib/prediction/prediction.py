@@ -25,7 +25,7 @@ from memsim.statistics import ONE_PLACE, Estimate
 from memsim.trace import Trace, launch_work
 
 if TYPE_CHECKING:
-    from tracegen.record import AnyWorkload
+    from tracegen.workloads.load import AnyWorkload
 
 TIME_ERROR_PERCENT = 26.0
 """The error of a predicted time on machines with which none was compared: within it lie nine of ten of the times
@@ -132,12 +132,12 @@ def _traced(
     """Snapshots of a workload's launch, and their replay; in mode `paper` one snapshot, and None."""
     from tracegen.growing import replay_grown
     from tracegen.options import TraceOptions
-    from tracegen.tracer import traces_of_one
+    from tracegen.tracer import traces_of
 
     traces: list[Trace] = []
 
     def trace_at(tracing: TraceOptions, places: int) -> list[Trace]:
-        return traces_of_one(workload, machine, tracing, None, places)
+        return traces_of(workload, machine, tracing, None, places)[0]
 
     def replay_all(traced: list[Trace]) -> Replay:
         traces[:] = traced

@@ -8,11 +8,11 @@ from typing import Any
 from memsim.trace import Trace
 from tests.twins.lockstep import lane_tokens_kept
 from tracegen import Workload
+from tracegen.devices.choice import choose
 from tracegen.instrumented.host import PreparedLoopy, prepare
 from tracegen.instrumented.launch import LoopyLaunch
 from tracegen.instrumented.run import DeviceRun
 from tracegen.options import TraceOptions
-from tracegen.record import chosen_context
 from tracegen.recording import snapshot
 
 LaneAccess = tuple[str, str, int, int]
@@ -22,7 +22,7 @@ LaneAccess = tuple[str, str, int, int]
 def prepared_of(workload: Workload | PreparedLoopy, context: Any = None) -> PreparedLoopy:
     """With probes; a workload that has them already is the same."""
     if isinstance(workload, Workload):
-        return prepare(workload, chosen_context(context))
+        return prepare(workload, choose() if context is None else context)
     return workload
 
 

@@ -19,7 +19,7 @@ from tracegen.execution.run import STEPS_BETWEEN, Execution, Fault
 from tracegen.machine_code.binding import bind
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import Compiler, TraceOptions
-from tracegen.record import AnyWorkload
+from tracegen.workloads.load import AnyWorkload
 
 _STEPS_OF_LAUNCH = 1 << 14
 """Basic blocks that take as long as it takes to begin a launch."""

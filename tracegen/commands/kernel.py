@@ -155,9 +155,9 @@ def trace_sized(
     """
 
     def work() -> Trace:
-        from tracegen.tracer import traces_of_one
+        from tracegen.tracer import traces_of
 
-        (trace,) = traces_of_one(kernel.load(), machine, options, None, groups_of=groups_of)
+        ((trace,),) = traces_of(kernel.load(), machine, options, None, groups_of=groups_of)
         return trace
 
     _import_shared()

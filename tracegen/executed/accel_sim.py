@@ -32,7 +32,7 @@ from tracegen.machine_code.bound import BoundKernel
 from tracegen.machine_code.sass_log import address_operand
 from tracegen.machine_code.sass_text import NO_REGISTER, Operand, read
 from tracegen.options import TraceOptions
-from tracegen.record import AnyWorkload
+from tracegen.workloads.load import AnyWorkload
 
 _WARP = 32
 _RZ = 255
@@ -90,7 +90,7 @@ def write(
         commands.append(done[-1].file)
         if bound.index == options.launch:
             break
-        if bound.index + 1 < bound.n_launches:
+        if bound.index + 1 < len(bound.launch_names):
             run.rest(done[-1].written)
     if not done:
         raise KernelError(f"the kernel has no launch {options.launch}")

@@ -3,60 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from memsim.errors import KernelError
 from memsim.machine import Machine
-from memsim.trace import Trace
 from tracegen.executed.run import ExecutedRun
 from tracegen.executed.targets import lowered, target_of
 from tracegen.execution.code import Code
 from tracegen.machine_code.binding import bind
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
-from tracegen.record import AnyWorkload, chosen_context
-from tracegen.recording.traces import GroupsOf
+from tracegen.record import Launches
+from tracegen.workloads.load import AnyWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
 
 
-def executed_one(
-    workload: AnyWorkload,
-    machine: Machine | None,
-    options: TraceOptions,
-    n_snapshots: int = 1,
-    groups_of: GroupsOf | None = None,
-) -> list[Trace]:
-    """The snapshots of one launch.
+def executed(workload: AnyWorkload, machine: Machine | None, options: TraceOptions) -> Launches:
+    """The launches of a workload, whose machine code is run."""
 
-    Raises KernelError where there are several launches and none is named, or the named one is not there.
-    """
-    names = []
-    for bound in bound_launches(workload, machine, options):
-        names.append(bound.name)
-        if options.launch is None:
-            _check_single(workload, machine, options, bound)
-        run = _run(bound, workload, machine, options)
-        if options.launch in (None, bound.index):
-            return run.traces(n_snapshots, groups_of)  # type: ignore[no-any-return]
-        run.whole()
-    listed = ", ".join(f"{k} ({name})" for k, name in enumerate(names)) or "none"
-    raise KernelError(f"the kernel has no launch {options.launch}; it has {listed}")
+    def each(seen: Callable[[ExecutedRun], bool]) -> None:
+        for bound in bound_launches(workload, machine, options):
+            if seen(_run(bound, workload, machine, options)):
+                return
 
-
-def executed_all(
-    workload: AnyWorkload, machine: Machine | None, options: TraceOptions
-) -> list[list[Trace]]:
-    """One snapshot of every launch, launch by launch."""
-    made = []
-    for bound in bound_launches(workload, machine, options):
-        run = _run(bound, workload, machine, options)
-        made.append(run.traces())
-        run.complete()
-    return made
+    return each
 
 
 RELATIVE_ERRORS = {4: 1e-4, 8: 1e-10, 2: 1e-2}
@@ -91,7 +65,9 @@ def checked(workload: AnyWorkload, machine: Machine | None, options: TraceOption
 
 
 def _from_device(workload: Workload | OpenCLWorkload, options: TraceOptions) -> dict[str, Any]:
-    context = chosen_context(None)
+    from tracegen.devices.choice import choose
+
+    context = choose()
     if isinstance(workload, OpenCLWorkload):
         from tracegen.executed.on_device import device_outputs
 
@@ -118,17 +94,6 @@ def _compare(outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
                 f"the results differ from a run through OpenCL in {int(wrong.sum())} of {wrong.size} elements of {name}:"
                 f" first at {at}, {ours[at]} instead of {theirs[at]}"
             )
-
-
-def _check_single(
-    workload: AnyWorkload, machine: Machine | None, options: TraceOptions, first: BoundKernel
-) -> None:
-    """Raises KernelError where a first launch is followed by others, and none was named."""
-    if first.n_launches > 1:
-        raise KernelError(
-            f"kernel {first.name} has several launches, {first.n_launches}; choose one with --launch, in Python"
-            " launch=; tracegen.trace_launches traces them all"
-        )
 
 
 def bound_launches(

@@ -26,7 +26,7 @@ from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
 from tracegen.recording import snapshot
 from tracegen.recording.sites import BASE_ALIGNMENT_BYTES
-from tracegen.recording.traces import Content, LaunchTraces
+from tracegen.recording.traces import Content, LaunchTraces, check_size
 
 
 class ExecutedRun(LaunchTraces):
@@ -49,7 +49,12 @@ class ExecutedRun(LaunchTraces):
         self.n_subgroup = -(-math.prod(bound.group_shape) // code.width)
         self.executions = [self._execution(sliced(code))]
         self.sites = Sites(bound, code, self.executions[0].places)
-        super().__init__(_Shape(bound), options, machine)
+        check_size(bound)
+        super().__init__(bound, options, machine)
+
+    @property
+    def launch_names(self) -> tuple[str, ...]:
+        return self.bound.launch_names or (self.bound.name,)
 
     @property
     def source(self) -> str:
@@ -214,20 +219,6 @@ class ExecutedRun(LaunchTraces):
         recorded = self._run(groups)
         instructions = recorded.micro_operations * self.code.lanes
         return snapshot.Cost(recorded.lane_accesses, len(recorded.granule), instructions)
-
-
-class _Shape:
-    """The shape of a bound launch."""
-
-    def __init__(self, bound: BoundKernel) -> None:
-        self.index, self.name = bound.index, bound.name
-        self.grid, self.group_shape = bound.grid, bound.group_shape
-        self.n_groups, self.group_items = math.prod(bound.grid), math.prod(bound.group_shape)
-        self.local_memory_bytes = bound.local_memory_bytes
-        if self.n_groups > 2**31 - 1:
-            raise KernelError(
-                f"launch {self.index} ({self.name}) has {self.n_groups} groups, of at most 2^31 - 1"
-            )
 
 
 @compiled

@@ -264,7 +264,7 @@ class LoopyLaunch:
         )
 
 
-Observer = Callable[[LoopyLaunch], None]
+Observer = Callable[[LoopyLaunch], object]
 """Called with every launch of a workload in order; the observer runs it, or leaves it out."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import loopy as lp
@@ -13,6 +13,7 @@ from memsim.machine import Machine
 from tracegen.instrumented.host import PreparedLoopy
 from tracegen.instrumented.launch import LoopyLaunch
 from tracegen.options import TraceOptions
+from tracegen.record import Launches
 from tracegen.recording.snapshot import Cost, Groups
 from tracegen.recording.traces import Content, LaunchTraces, check_size
 
@@ -41,11 +42,13 @@ class SourceRun(LaunchTraces):
         """The columns of the trace of some groups."""
         raise NotImplementedError
 
-    def whole(self) -> None:
-        """Runs every group without a trace: later launches may read what it writes."""
+    @property
+    def kernel_name(self) -> str:
+        return self.prepared.name
 
-    def complete(self) -> None:
-        """Gives the buffers the content that the plain launch would have left."""
+    @property
+    def launch_names(self) -> tuple[str, ...]:
+        return self.prepared.launch_names
 
     @property
     def source(self) -> str:
@@ -79,6 +82,21 @@ class SourceRun(LaunchTraces):
     def cost(self, groups: Groups) -> Cost:
         columns = self.columns(groups)
         return Cost(int(columns["lanes"].sum(dtype=np.int64)), len(columns["granule"]))
+
+
+def launches(
+    prepared: PreparedLoopy,
+    options: TraceOptions,
+    tracer: type[SourceRun],
+    machine: Machine | None = None,
+    missing: str = "",
+) -> Launches:
+    """The launches of a kernel. missing : see SourceRun"""
+
+    def each(seen: Callable[[SourceRun], bool]) -> None:
+        prepared.run(lambda launch: seen(tracer(prepared, launch, options, machine, missing)))
+
+    return each
 
 
 def _races(kernel: lp.LoopKernel) -> Iterator[str]:

@@ -109,7 +109,7 @@ def _bound(
     return BoundKernel(
         name=launch.name,
         index=launch.index,
-        n_launches=len(prepared.launch_names),
+        launch_names=prepared.launch_names,
         code=made.code,
         grid=launch.grid,
         group_shape=launch.group_shape,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +34,7 @@ class KnownAccess(NamedTuple):
 class BoundKernel:
     """A launch of a kernel.
 
-    name : as the user writes it;  index : number of the launch, of n_launches of the workload
+    name : as the user writes it;  index : number of the launch;  launch_names : of all of the workload, where there are several
     code : whose `kernel` is the symbol in the machine code
     grid, group_shape : groups, and work-items of a group, along one to three axes
     memory : the arrays of the address map; those of the user are copied before they are written
@@ -49,7 +50,7 @@ class BoundKernel:
 
     name: str
     index: int = 0
-    n_launches: int = 1
+    launch_names: tuple[str, ...] = ()
     code: MachineCode
     grid: tuple[int, ...]
     group_shape: tuple[int, ...]
@@ -65,6 +66,15 @@ class BoundKernel:
     accesses: tuple[KnownAccess, ...] = ()
     named_outputs: Mapping[str, str] = field(default_factory=dict)
     _before: dict[str, Bytes] | None = None
+
+    @property
+    def n_groups(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def group_items(self) -> int:
+        """Work-items of a group."""
+        return math.prod(self.group_shape)
 
     @property
     def lines(self) -> list[str]:

@@ -79,6 +79,22 @@ class LaunchTraces:
         self.launch, self.options, self.machine = launch, options, machine
         self.choice = GroupChoice(launch.grid, options, self.affordable, self.requests)
 
+    def whole(self) -> None:
+        """Runs every group without a trace: later launches may read what it writes."""
+
+    def complete(self) -> None:
+        """Leaves in memory what the launch leaves there, whatever groups were traced."""
+
+    @property
+    def kernel_name(self) -> str:
+        """Of the user's kernel."""
+        return str(self.launch.name)
+
+    @property
+    def launch_names(self) -> tuple[str, ...]:
+        """Of all launches of the workload."""
+        return (self.kernel_name,)
+
     @property
     def source(self) -> str:
         """The text of the kernel."""

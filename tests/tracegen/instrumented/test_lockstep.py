@@ -16,8 +16,9 @@ from tests.twins.lockstep import Step, lockstep
 from tracegen.instrumented.host import PreparedLoopy, prepare
 from tracegen.instrumented.launch import LoopyLaunch
 from tracegen.instrumented.run import DeviceRun
+from tracegen.instrumented.source_run import launches
 from tracegen.options import TraceOptions
-from tracegen.record import trace_one
+from tracegen.record import record
 from tracegen.recording import snapshot
 from tracegen.workloads.workload import Workload
 
@@ -57,7 +58,7 @@ def test_merge_equals_twin(context: Any, name: str) -> None:
     groups = recorded(prepared)
     for size, reduced in itertools.product((8, 32, 64), (False, True)):
         options = TraceOptions(subgroup_size=size, reduced=reduced)
-        (trace,) = trace_one(prepared, options, DeviceRun)
+        ((trace,),) = record(launches(prepared, options, DeviceRun), options)
         expected = [
             (run, lockstep(items[first : first + size], run.launch.program.probes, reduced))
             for run, items in groups

@@ -38,12 +38,13 @@ from tests.support.oclgrind import compared_kernels
 from tracegen.devices import choice as opencl
 from tracegen.instrumented.host import prepare
 from tracegen.instrumented.run import DeviceRun
+from tracegen.instrumented.source_run import launches
 from tracegen.options import TraceOptions
 from tracegen.polyhedral import run
 from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
-from tracegen.record import trace_all
+from tracegen.record import record
 from tracegen.workloads.workload import Workload
 
 Make = Callable[[], Workload]
@@ -134,8 +135,8 @@ def assert_tracers_agree(workload: Workload, context: Any, choices: Sequence[Tra
     """Every launch, both ways, from one code generation."""
     prepared = prepare(workload, context)
     for options in choices:
-        walked = trace_all(static(prepared), options, PolyhedralRun)
-        ran = trace_all(prepared, options, DeviceRun)
+        walked = record(launches(static(prepared), options, PolyhedralRun), options, every=True)
+        ran = record(launches(prepared, options, DeviceRun), options, every=True)
         assert len(walked) == len(ran) > 0
         for (one,), (other,) in zip(walked, ran, strict=True):
             assert_equal(one, other)

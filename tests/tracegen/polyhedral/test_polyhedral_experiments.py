@@ -16,11 +16,12 @@ import experiments.kernels
 from memsim.trace.model import COLUMN_DTYPES
 from tracegen.instrumented.host import prepare
 from tracegen.instrumented.run import DeviceRun
+from tracegen.instrumented.source_run import launches
 from tracegen.options import TraceOptions
 from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
-from tracegen.record import trace_all
+from tracegen.record import record
 from tracegen.workloads.workload import Workload
 
 FEW_LAUNCHES = {
@@ -63,7 +64,7 @@ def test_equal_or_refused(context: Any, name: str) -> None:
     prepared = prepare(workload, context)
     options = TraceOptions(groups=3)
     try:
-        walked = trace_all(static(prepared), options, PolyhedralRun)
+        walked = record(launches(static(prepared), options, PolyhedralRun), options, every=True)
     except NotStatic as refused:
         match = re.match(
             r"access (.+) of kernel \w+ cannot be traced without running it: it \w+", str(refused)
@@ -72,7 +73,9 @@ def test_equal_or_refused(context: Any, name: str) -> None:
         assert reads_data(workload)
         return
     assert sum(one.n_access for (one,) in walked) > 0
-    for (one,), (other,) in zip(walked, trace_all(prepared, options, DeviceRun), strict=True):
+    for (one,), (other,) in zip(
+        walked, record(launches(prepared, options, DeviceRun), options, every=True), strict=True
+    ):
         for column in COLUMN_DTYPES:
             np.testing.assert_array_equal(getattr(one, column), getattr(other, column), column)
         assert (one.sites, one.arrays, one.launch) == (other.sites, other.arrays, other.launch)
