@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tracegen.compiled.model import BasicBlock, MachineCode
 
-_AMD_RETURN = ("s_setpc_b64", ("s30", "s31"))
+_AMD_RETURN = "s_setpc_b64 s[30:31]"
 """The same instruction with other registers jumps far inside a function."""
 
 
@@ -62,7 +62,7 @@ def flow(blocks: tuple[BasicBlock, ...], index: int) -> tuple[int, ...]:
     """
     last = blocks[index].instructions[-1]
     successors = blocks[index].successors
-    if last.opcode.startswith("RET") or (last.opcode, last.reads) == _AMD_RETURN:
+    if last.opcode.startswith("RET") or last.text == _AMD_RETURN:
         return (index + 1,) if last.predicated and index + 1 in successors else ()
     if last.opcode.startswith(("CALL", "s_swappc")) and index + 1 < len(blocks):
         return tuple(dict.fromkeys((*successors, index + 1)))

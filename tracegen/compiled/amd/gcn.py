@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from memsim.errors import KernelError
 from tracegen.compiled.amd.gcn_opcodes import memory, pipe
-from tracegen.compiled.amd.gcn_operands import registers
+from tracegen.compiled.amd.gcn_operands import names, split_operands
 from tracegen.compiled.block_graph import Line, basic_blocks, call_notes
 from tracegen.compiled.model import BasicBlock, Instruction, Location
 from tracegen.compiled.source_files import user_files, user_location
@@ -85,20 +85,18 @@ class _GcnReader:
     def _add(self, opcode: str, operands: str, comment: str) -> None:
         if match := _FAR_TARGET.search(operands):
             self.far_target = match[1]
-        reads, writes = registers(opcode, operands)
-        self._follow_pointers(opcode, operands, reads, writes)
+        first, second = ([*names(one), ""][0] for one in (*split_operands(operands), "", "")[:2])
+        self._follow_pointers(opcode, operands, first, second)
         instruction = Instruction(
             opcode=opcode,
             text=f"{opcode} {operands}".rstrip(),
             pipe=pipe(opcode),
             predicated=opcode.startswith("s_cbranch"),
-            reads=reads,
-            writes=writes,
             memory=memory(opcode, comment),
             location=self.location,
         )
         targets = self._targets(opcode, operands)
-        callee = self.pointers.get(reads[0], "") if opcode == "s_swappc_b64" else None
+        callee = self.pointers.get(second, "") if opcode == "s_swappc_b64" else None
         if callee:
             self.called.append(callee)
         self.lines.append(
@@ -114,17 +112,14 @@ class _GcnReader:
         )
         self.labels = []
 
-    def _follow_pointers(
-        self, opcode: str, operands: str, reads: Sequence[str], writes: Sequence[str]
-    ) -> None:
+    def _follow_pointers(self, opcode: str, operands: str, to: str, source: str) -> None:
         """`s_add_u32 s8, s8, helper@rel32@lo+4` gives s8 the low half of a function's address; what is selected is unknown."""
         if match := _FUNCTION_ADDRESS.search(operands):
-            self.pointers[writes[0]] = match[1]
+            self.pointers[to] = match[1]
         elif "cndmask" in opcode or "cselect" in opcode:
-            for name in writes:
-                self.pointers.pop(name, None)
-        elif reads and writes and reads[0] in self.pointers:
-            self.pointers[writes[0]] = self.pointers[reads[0]]
+            self.pointers.pop(to, None)
+        elif to and source in self.pointers:
+            self.pointers[to] = self.pointers[source]
 
     def _targets(self, opcode: str, operands: str) -> tuple[str, ...]:
         """A branch that is too far for its offset adds the distance to the program counter."""
