@@ -163,7 +163,6 @@ def assembled(
         kernel=kernel,
         target=wanted if wanted[-1:] in ("a", "f") else target,
         options=read_options(()),
-        required_shape=None,
         group_shape=None,
         registers_limit=registers,
         by="ptx",

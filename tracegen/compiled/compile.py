@@ -14,7 +14,6 @@ from tracegen.compiled.model import MachineCode
 from tracegen.compiled.nvidia import back_end as nvidia
 from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.compiled.request import CompileError, FrontEnd, LocalMemoryError, Request
-from tracegen.compiled.signature import required_shape
 from tracegen.options import Compiler
 from tracegen.tools.toolchain import find_library, find_typed_clang
 
@@ -44,8 +43,7 @@ def compile_kernel(
 
     target : `sm_80`, `gfx90a`
     build_options : as for clBuildProgram
-    group_shape : work-items along the axes of a group, for a kernel whose text does not require a
-        shape; by default the code allows any shape
+    group_shape : work-items along the axes of a group; by default the code allows those that the text does
     registers_limit : most vector registers of a work-item
     by : see TraceOptions.compiler, without `none`
 
@@ -53,15 +51,13 @@ def compile_kernel(
     line; both are KernelErrors.
     """
     options = read_options(build_options)
-    required = required_shape(text, kernel)
     limit = options.registers_limit if registers_limit is None else registers_limit
     request = Request(
         text=text,
         kernel=kernel,
         target=target,
         options=options,
-        required_shape=required,
-        group_shape=required or _three(group_shape),
+        group_shape=_three(group_shape),
         registers_limit=limit,
     )
     if by == "nvrtc":
@@ -95,7 +91,6 @@ def compile_cuda(found: Described, target: str, registers_limit: int | None = No
         kernel=found.symbol,
         target=target,
         options=read_options(_RELAXED if program.options.is_fast else _EXACT),
-        required_shape=None,
         group_shape=None,
         registers_limit=registers_limit,
         program=program,

@@ -226,7 +226,6 @@ def _language(program: CudaProgram, target: str, clang: Tool) -> list[str]:
         kernel=program.kernel,
         target=target,
         options=read_options(()),
-        required_shape=None,
         group_shape=None,
         registers_limit=None,
         program=program,

@@ -50,7 +50,6 @@ class LocalMemoryError(CompileError):
 class Request:
     """A kernel of a program in OpenCL C, and how it is to be compiled.
 
-    required_shape : of a group, as the text requires it
     group_shape : work-items along the three axes of a group; None if the compiler must allow any
     registers_limit : most vector registers of a work-item, None for the target's own limit
     by : what translates the text for NVIDIA's targets; clang does for all others
@@ -60,7 +59,6 @@ class Request:
     kernel: str
     target: str
     options: BuildOptions
-    required_shape: tuple[int, int, int] | None
     group_shape: tuple[int, int, int] | None
     registers_limit: int | None
     by: FrontEnd = "clang"

@@ -105,7 +105,8 @@ def test_an_old_target_takes_its_registers_from_itself_and_its_order_from_a_newe
 
 @needs_nvidia
 def test_the_group_shape_reaches_ptxas() -> None:
-    assert ".reqntid 64, 4, 1\n" in compile_kernel(TILE, "tile", "sm_80").intermediate
+    given = compile_kernel(TILE, "tile", "sm_80", group_shape=(64, 4))
+    assert ".reqntid 64, 4, 1\n" in given.intermediate
     assert ".reqntid" not in compile_kernel(SUMS, "sums", "sm_80").intermediate
     given = compile_kernel(SUMS, "sums", "sm_80", group_shape=(128,))
     assert ".reqntid 128, 1, 1\n" in given.intermediate
@@ -320,7 +321,9 @@ def test_errors_have_the_line_and_one_line(target: str, text: str, line: int, re
 def test_one_kernel_of_a_program(target: str) -> None:
     both = f"{SUMS}\n{TILE}"
     for text, kernel, shape in ((SUMS, "sums", None), (TILE, "tile", (64, 4, 1))):
-        alone, beside = compile_kernel(text, kernel, target), compile_kernel(both, kernel, target)
+        alone, beside = (
+            compile_kernel(one, kernel, target, group_shape=shape) for one in (text, both)
+        )
         assert beside.registers_per_item == alone.registers_per_item
         assert [one.text for one in instructions(beside)] == [
             one.text for one in instructions(alone)

@@ -91,9 +91,9 @@ def _check_symbols(listing: str, request: Request) -> None:
 
 
 def _attributes(request: Request) -> list[str]:
-    """Attributes that the text lacks, as a macro of the keyword that begins a kernel."""
+    """Attributes, as a macro of the keyword that begins a kernel."""
     added = []
-    if request.group_shape is not None and request.required_shape is None:
+    if request.group_shape is not None:
         added.append(f"reqd_work_group_size({','.join(map(str, request.group_shape))})")
     if request.registers_limit is not None:
         added.append(f"amdgpu_num_vgpr({request.registers_limit})")
