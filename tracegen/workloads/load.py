@@ -142,23 +142,35 @@ def _placed(workload: AnyWorkload, origins: list[Origin]) -> AnyWorkload:
     return dataclasses.replace(workload, origin=origin, source_file=origin.file)
 
 
-def _text(
-    path: Path, name: str, given: dict[str, str], args: str | None, kind: type[_InText]
-) -> _InText:
-    """A kernel of a file in OpenCL C or CUDA C++, with what `args` returns."""
-    if not path.is_file():
-        raise KernelError(f"no such kernel file: {path}")
-    text = path.read_text(encoding="utf-8", errors="replace")
-    if not text.strip():
-        raise KernelError(f"{path} is empty: there is no kernel in it")
+def _described(
+    path: Path, given: dict[str, str], args: str | None, kind: Any, **how: Any
+) -> tuple[Any, dict[str, str]]:
+    """What `args` returns for a file whose launch it describes, and the settings left over. how : see _made"""
     if args is None:
         raise KernelError(
             f"{path} does not describe its launch: --args FILE.py:NAME names a callable that returns a"
             f" tracegen.{kind.__name__}"
         )
-    made, macros = _made(args, given, text)
+    made, others = _made(args, given, **how)
     if not isinstance(made, kind):
         raise KernelError(f"{args} must return a tracegen.{kind.__name__}, got {_a(made)}")
+    return made, others
+
+
+def _checked(path: Path) -> Path:
+    if not path.is_file():
+        raise KernelError(f"no such kernel file: {path}")
+    return path
+
+
+def _text(
+    path: Path, name: str, given: dict[str, str], args: str | None, kind: type[_InText]
+) -> _InText:
+    """A kernel of a file in OpenCL C or CUDA C++, with what `args` returns."""
+    text = _checked(path).read_text(encoding="utf-8", errors="replace")
+    if not text.strip():
+        raise KernelError(f"{path} is empty: there is no kernel in it")
+    made, macros = _described(path, given, args, kind, text=text)
     if made.path is not None and Path(made.path).resolve() != path.resolve():
         raise KernelError(f"{args} is for {made.path}, not for {path}")
     if name and made.kernel and not _is_instance(made.kernel, name):
@@ -166,7 +178,7 @@ def _text(
     options = made.build_options
     options = [options] if isinstance(options, str) else list(options)
     options += [f"-D{key}={value}" for key, value in macros.items()]
-    return dataclasses.replace(
+    return dataclasses.replace(  # type: ignore[no-any-return]
         made,
         path=path,
         kernel=made.kernel or name or None,
@@ -175,28 +187,17 @@ def _text(
 
 
 def _binary(path: Path, name: str, given: dict[str, str], args: str | None) -> BinaryWorkload:
-    if not path.is_file():
-        raise KernelError(f"no such kernel file: {path}")
-    if args is None:
-        raise KernelError(
-            f"{path} does not describe its launch: --args FILE.py:NAME names a callable that returns a"
-            " tracegen.BinaryWorkload"
-        )
-    made, _ = _made(args, given)
-    if not isinstance(made, BinaryWorkload):
-        raise KernelError(f"{args} must return a tracegen.BinaryWorkload, got {_a(made)}")
+    made: BinaryWorkload = _described(_checked(path), given, args, BinaryWorkload)[0]
     return dataclasses.replace(made, path=path, kernel=name or made.kernel)
 
 
 def _triton(path: Path, name: str, given: dict[str, str], args: str) -> TritonWorkload:
     with triton_file.importing(path) as module:
         kernel = _attribute(module, name, str(path))
-    made, others = _made(args, given, others=True)
-    if not isinstance(made, TritonWorkload):
-        raise KernelError(f"{args} must return a tracegen.TritonWorkload, got {_a(made)}")
+    made, others = _described(path, given, args, TritonWorkload, others=True)
     config = others.pop("config", str(made.config))
     settings = {**made.settings, **{key: _literal(text) for key, text in others.items()}}
-    return dataclasses.replace(
+    return dataclasses.replace(  # type: ignore[no-any-return]
         made, kernel=kernel, settings=settings, config=convert("config", config, int)
     )
 
@@ -342,9 +343,7 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise KernelError(f"no such kernel file: {path}")
-    path = path.resolve()
+    path = _checked(path).resolve()
     root, parts = path.parent, [path.stem]
     while (root / "__init__.py").is_file():
         parts.insert(0, root.name)
