@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from tracegen.execution import operations as o
 from tracegen.execution.code import Code
+from tracegen.execution.flow import TooOften, follow
 from tracegen.execution.moved import (
     A_SIGNED,
     A_UNSIGNED,
@@ -593,8 +594,9 @@ def movement(code: Code, constants: Mapping[int, int]) -> Movement | None:
             known[row] = _Value(step, None, _Name((special, row)))  # type: ignore[arg-type]
     analysis = _Analysis(code)
     try:
-        _visit(analysis, known)
-    except _Unmoved:
+        successors = [use.successors for use in uses_of(code)]
+        follow(successors, known, analysis.after, joined, _MOST_ROUNDS)
+    except (_Unmoved, TooOften):
         return None
     checks = sorted(analysis.checks.items())
     at = np.array([key[0] for key, _ in checks], np.int64)
@@ -609,31 +611,3 @@ def movement(code: Code, constants: Mapping[int, int]) -> Movement | None:
 
 
 _ACCESSES = tuple(OPERATIONS[name].number for name in ("LOAD", "STORE", "ATOMIC"))
-
-
-def _visit(analysis: _Analysis, known: _State) -> None:
-    """Follows all ways through the code until nothing new is found."""
-    successors = [use.successors for use in uses_of(analysis.code)]
-    starts = {0} | {
-        to for k, after in enumerate(successors) for to in after if to != k + 1 or len(after) > 1
-    }
-    entering: dict[int, _State] = {0: known}
-    rounds = dict.fromkeys(starts, 0)
-    waiting = [0]
-    while waiting:
-        k = waiting.pop()
-        rounds[k] += 1
-        if rounds[k] > _MOST_ROUNDS:
-            raise _Unmoved
-        state = dict(entering[k])
-        while True:
-            state = analysis.after(k, state)
-            if successors[k] != (k + 1,) or k + 1 in starts:
-                break
-            k += 1
-        for to in successors[k]:
-            before = entering.get(to)
-            now = state if before is None else joined(before, state, to)
-            if now != before:
-                entering[to] = now
-                waiting.append(to)

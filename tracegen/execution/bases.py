@@ -14,6 +14,7 @@ import numpy as np
 
 from tracegen.execution import operations as o
 from tracegen.execution.code import ARGUMENTS, Code
+from tracegen.execution.flow import follow
 from tracegen.execution.operations import ALWAYS, OPERATIONS, MicroOperation
 from tracegen.execution.slicing import PARTIAL, WHOLE, change, uses_of, widths
 
@@ -88,40 +89,24 @@ def bases(
             np.isin(code.table[:, 0], [OPERATIONS[one].number for one in _ACCESSES]).sum()
         )
     rows = [MicroOperation(*numbers) for numbers in code.table.tolist()]
-    following = [use.successors for use in uses_of(code)]
-    starts = {to for k, ends in enumerate(following) for to in ends if to != k + 1 or len(ends) > 1}
-    entering = {0: flow.first}
     found: dict[int, int] = {
         k: 0 for k, row in enumerate(rows) if _BY_NUMBER[row.op].name in _ACCESSES
     }
-    waiting = [0]
-    while waiting:
-        k = waiting.pop()
-        here = dict(entering[k])
-        while True:
-            if k in found:
-                found[k] |= flow.address(rows[k], here)
-            flow.step(rows[k], here)
-            if following[k] != (k + 1,) or k + 1 in starts:
-                break
-            k += 1
-        waiting += [to for to in following[k] if _join(entering, to, here)]
+
+    def step(k: int, here: _Values) -> _Values:
+        if k in found:
+            found[k] |= flow.address(rows[k], here)
+        flow.step(rows[k], here)
+        return here
+
+    follow([use.successors for use in uses_of(code)], flow.first, step, _joined)
     regions = [flow.region(bits) for bits in found.values()]
     return [region if region < flow.n_region else -1 for region in regions]
 
 
-def _join(entering: dict[int, _Values], at: int, more: _Values) -> bool:
-    """Adds what may come to a basic block; whether any is new there."""
-    if at not in entering:
-        entering[at] = dict(more)
-        return True
-    into, changed = entering[at], False
-    for row in into.keys() | more.keys():
-        old = into.get(row, _NOTHING)
-        new = old.joined(more.get(row, _NOTHING))
-        if new != old:
-            into[row], changed = new, True
-    return changed
+def _joined(one: _Values, other: _Values, _: int) -> _Values:
+    rows = one.keys() | other.keys()
+    return {row: one.get(row, _NOTHING).joined(other.get(row, _NOTHING)) for row in rows}
 
 
 class _Flow:

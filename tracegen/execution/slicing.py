@@ -20,6 +20,7 @@ import numpy as np
 
 from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, Code
+from tracegen.execution.flow import follow
 from tracegen.execution.operations import ALWAYS, OPERATIONS, MicroOperation
 
 _BY_NUMBER = {operation.number: operation for operation in OPERATIONS.values()}
@@ -313,50 +314,29 @@ def address_loads(code: Code) -> list[frozenset[int]]:
         if use.space >= 0:
             number_of[k] = len(number_of)
     found = [0] * len(number_of)
-    starts = {0} | {to for use in uses for to in use.successors[1:]}
-    starts |= {to for k, use in enumerate(uses) for to in use.successors if to != k + 1}
-    entering: dict[int, dict[int, int]] = {
-        0: {}
-    }  # variable -> bits of loads, where basic blocks begin
-    waiting = [0] if uses else []
-    while waiting:
-        k = waiting.pop()
-        here = dict(entering[k])
-        while True:
-            use = uses[k]
-            read = 0
-            for variable in _bits(use.reads & ~lanes[k]):
-                read |= here.get(variable, 0)
-            if k in number_of:
-                found[number_of[k]] |= read
-                read = 1 << number_of[k] if use.name != "STORE" else 0
-            half = use.name == "LOAD" and code.table[k, _X] & (o.HIGH_HALF | o.KEEP_HALF)
-            merges = half or use.name in PARTIAL
-            kills = use.writes if guards[k] == executing and not merges else use.kills
-            for variable in _bits(use.writes):
-                before = 0 if kills >> variable & 1 else here.get(variable, 0)
-                here[variable] = before | read
-            if use.successors != (k + 1,) or k + 1 in starts:
-                break
-            k += 1
-        for successor in use.successors:
-            if _joined(entering, successor, here):
-                waiting.append(successor)
+
+    def step(k: int, here: dict[int, int]) -> dict[int, int]:
+        """Variable -> bits of loads."""
+        use, read = uses[k], 0
+        for variable in _bits(use.reads & ~lanes[k]):
+            read |= here.get(variable, 0)
+        if k in number_of:
+            found[number_of[k]] |= read
+            read = 1 << number_of[k] if use.name != "STORE" else 0
+        half = use.name == "LOAD" and code.table[k, _X] & (o.HIGH_HALF | o.KEEP_HALF)
+        merges = half or use.name in PARTIAL
+        kills = use.writes if guards[k] == executing and not merges else use.kills
+        for variable in _bits(use.writes):
+            before = 0 if kills >> variable & 1 else here.get(variable, 0)
+            here[variable] = before | read
+        return here
+
+    follow([use.successors for use in uses], {}, step, _joined)
     return [frozenset(_bits(bits)) for bits in found]
 
 
-def _joined(entering: dict[int, dict[int, int]], at: int, more: dict[int, int]) -> bool:
-    """Adds what may come to a basic block; whether any is new there."""
-    if at not in entering:
-        entering[at] = dict(more)
-        return True
-    into, changed = entering[at], False
-    for variable, bits in more.items():
-        old = into.get(variable, 0)
-        if bits | old != old:
-            into[variable] = bits | old
-            changed = True
-    return changed
+def _joined(one: dict[int, int], other: dict[int, int], _: int) -> dict[int, int]:
+    return {key: one.get(key, 0) | other.get(key, 0) for key in one.keys() | other.keys()}
 
 
 def _bits(value: int) -> Iterator[int]:
