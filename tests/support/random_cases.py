@@ -96,7 +96,8 @@ def earlier(draw: st.DrawFn) -> np.ndarray[Any, Any] | None:
 def levels(
     draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool, together: bool = False
 ) -> Level:
-    """together : also with features together that no shipped level has together; loops are compiled for each such set"""
+    """together : also with features, or sets of them, that no shipped machine has at this level; loops are compiled
+    for each such set, half a minute each"""
     line = draw(st.sampled_from([32, 64, 128, 256]))
     sector = draw(st.sampled_from([s for s in (32, 64, 128, 256) if s <= line]))
     fill = draw(st.sampled_from([f for f in (32, 64, 128, 256) if sector <= f <= line]))
@@ -120,7 +121,7 @@ def levels(
             ]
         )
     )
-    on_fill = partitions == 1 and draw(st.sampled_from([False, False, True]))
+    on_fill = partitions == 1 and (first or together) and draw(st.sampled_from([False, False, True]))
     if on_fill:
         write_policy, allocate = "write_through", "none"
     if replacement == "lru_loads":
@@ -164,7 +165,7 @@ def levels(
     )
     if slices == 1 and replacement in ("lru", "lru_loads", "fifo") and draw(st.booleans()):
         n_lines = draw(st.integers(1, max(made.tagged_lines - 1, 1)))
-        if not together and (on_fill or made.completes_sectors):
+        if not together and (on_fill or not first):
             return made
         return dataclasses.replace(
             made,
@@ -231,8 +232,10 @@ def cases(draw: st.DrawFn, together: bool = False) -> tuple[Trace, Machine, dict
         most = made.levels[0].local_carveouts_bytes[-1]
         local = min(trace.launch.local_memory_bytes, most // made.residency.max_groups // 32 * 32)
         trace = trace.replace(launch=dataclasses.replace(trace.launch, local_memory_bytes=local))
+    on_fill = any(cache.allocate == "on_fill" for cache in made.levels)
+    samplers = ["wrr", "lrr", "uniform", *(["gto", "gty", "gty"] if together or not on_fill else [])]
     options: dict[str, Any] = {
-        "sampler": draw(st.sampled_from(["wrr", "lrr", "gto", "gty", "gty", "uniform"])),
+        "sampler": draw(st.sampled_from(samplers)),
         "dispatch": draw(st.sampled_from(["first_free", "first_free", "round_robin"])),
         "deviation": draw(st.sampled_from([None, True, False])),
         "warmup_waves": draw(st.sampled_from([None, 0])),
