@@ -9,9 +9,6 @@ from experiments.stochastic.case_study import figure_8
 from experiments.stochastic.convergence import figure_7
 from experiments.stochastic.dram_latency import figure_3
 from experiments.stochastic.hit_ratios import figures_5_and_6, figures_5_and_6_today
-from experiments.stochastic.ordering import orderings
-from experiments.stochastic.snapshots import snapshot_study
-from experiments.stochastic.today import workloads_of_today
 
 TITLE = "The stochastic memory hierarchy, reproduced"
 FIGURES: Mapping[str, MakeFigure] = {
@@ -20,7 +17,4 @@ FIGURES: Mapping[str, MakeFigure] = {
     "figures-5-6-v100": figures_5_and_6_today,
     "figure-7": figure_7,
     "figure-8": figure_8,
-    "ordering": orderings,
-    "snapshots": snapshot_study,
-    "today": workloads_of_today,
 }

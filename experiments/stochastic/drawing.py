@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from scipy.stats import chi2
 
 from experiments.stochastic.replays import Ratios as Floats
 from memsim.files import write_picture
-from memsim.report import DRAM_COLOUR, LINE_COLOUR, PART_COLOURS
-from memsim.statistics import Estimate, describe
-from tracegen.recording import WAVES as DEFAULT_WAVES
+from memsim.report import LINE_COLOUR, PART_COLOURS
+from memsim.statistics import describe
 
 LEAST_SPAN = 2.0
 """Smallest range of an axis, in points of hit ratio."""
@@ -215,124 +212,3 @@ def latency_densities(path: Path, samples: Mapping[str, Mapping[str, Floats]]) -
         axes.set_title(machine, fontsize=9)
         axes.legend(frameon=False, fontsize=8, loc="upper right")
     return write_picture(path, figure, 150).name
-
-
-SAMPLER_MARKS = {"wrr": "o", "lrr": "s", "gto": "^", "gty": "v", "uniform": "D"}
-SAMPLER_NAMES = {
-    "wrr": "weighted round robin",
-    "lrr": "loose round robin",
-    "gto": "greedy, then oldest",
-    "gty": "greedy, then youngest",
-    "uniform": "uniform",
-}
-
-
-def orderings(
-    path: Path,
-    labels: Sequence[str],
-    latencies: Sequence[Mapping[tuple[str, bool], Estimate]],
-    is_sensitive: Sequence[bool],
-) -> str:
-    """Expected latency of each access by (sampler, schedule deviation), one row for each access."""
-    figure = Figure(figsize=(9, 1.6 + 0.5 * len(labels)), layout="constrained")
-    axes = figure.subplots()
-    for row, (latency, sensitive) in enumerate(zip(latencies, is_sensitive, strict=True)):
-        means = [e.mean for e in latency.values() if e.is_defined]
-        ends = [min(means), max(means)]
-        axes.plot(ends, [row, row], color="lightgray", lw=9, zorder=0, solid_capstyle="round")
-        for (sampler, deviation), estimate in latency.items():
-            axes.errorbar(
-                estimate.mean,
-                row - 0.24 + 0.12 * list(SAMPLER_MARKS).index(sampler),
-                xerr=2 * estimate.sigma,
-                fmt=SAMPLER_MARKS[sampler],
-                color=LINE_COLOUR if deviation else DRAM_COLOUR,
-                markersize=4.5,
-                lw=0.9,
-                alpha=0.85,
-            )
-        axes.annotate(
-            f"{100 * (ends[1] / ends[0] - 1):.0f} %" + ("  order-sensitive" if sensitive else ""),
-            (1.01, row),
-            xycoords=("axes fraction", "data"),
-            fontsize=7,
-            va="center",
-            annotation_clip=False,
-        )
-    axes.set_yticks(range(len(labels)), labels, fontsize=7)
-    axes.invert_yaxis()
-    axes.set_xlabel("expected latency, cycles; bars cover 95 % of the orderings (2 sigma)")
-    axes.legend(
-        handles=_ordering_handles(),
-        frameon=False,
-        fontsize=7,
-        ncols=3,
-        loc="lower center",
-        bbox_to_anchor=(0.4, 1.0),
-    )
-    return write_picture(path, figure, 150).name
-
-
-def _ordering_handles() -> list[Any]:
-    return [
-        *(
-            Line2D([], [], marker=mark, ls="", color="black", label=SAMPLER_NAMES[sampler])
-            for sampler, mark in SAMPLER_MARKS.items()
-        ),
-        Patch(color=LINE_COLOUR, label="cores start at random points (schedule deviation)"),
-        Patch(color=DRAM_COLOUR, label="cores start together"),
-    ]
-
-
-ByQuantity = Mapping[str, Sequence[float]]
-"""Hit ratio -> its values in %."""
-CURVE_STYLES = (("o-", LINE_COLOUR), ("^:", "gray"), ("s--", DRAM_COLOUR))
-
-
-def snapshot_sizes(
-    path: Path,
-    sizes: Sequence[int],
-    curves: Mapping[str, Mapping[str, ByQuantity]],
-    positions: Mapping[str, ByQuantity],
-) -> str:
-    """Hit ratios against snapshot size: one row for each kernel, one column for each hit ratio.
-
-    sizes : in waves of resident groups
-    curves : kernel -> name of the curve -> hit ratio -> (n_size,) values
-    positions : kernel -> hit ratio -> values at other positions, with DEFAULT_WAVES waves
-    """
-    quantities = list(next(iter(positions.values())))
-    figure = Figure(figsize=(3.4 * len(quantities), 1.9 * len(curves) + 0.4), layout="constrained")
-    grid = figure.subplots(len(curves), len(quantities), squeeze=False)
-    for (kernel, of_kernel), line in zip(curves.items(), grid, strict=True):
-        for quantity, axes in zip(quantities, line, strict=True):
-            elsewhere = positions[kernel][quantity]
-            shown = [*elsewhere]
-            for (name, values), (style, colour) in zip(
-                of_kernel.items(), CURVE_STYLES, strict=True
-            ):
-                axes.plot(sizes, values[quantity], style, ms=3, color=colour, label=name)
-                shown += values[quantity]
-            axes.plot(
-                [DEFAULT_WAVES] * len(elsewhere),
-                elsewhere,
-                "x",
-                ms=5,
-                color="black",
-                label="other positions",
-            )
-            axes.set_xscale("log", base=2)
-            axes.set_xticks(sizes, [str(size) for size in sizes])
-            axes.minorticks_off()
-            axes.tick_params(labelsize=7)
-            if np.isfinite(shown).any():
-                middle = (np.nanmin(shown) + np.nanmax(shown)) / 2
-                half = max(0.6 * (np.nanmax(shown) - np.nanmin(shown)), LEAST_SPAN)
-                axes.set_ylim(middle - half, middle + half)
-            axes.set_title(f"{quantity} hit ratio, %", fontsize=7)
-        line[0].set_ylabel(kernel, fontsize=8)
-    for axes in grid[-1]:
-        axes.set_xlabel("waves of resident groups", fontsize=8)
-    handles = grid[0][0].get_legend_handles_labels()
-    figure.legend(*handles, frameon=False, fontsize=8, loc="outside upper center", ncols=4)
-    return write_picture(path, figure, 130).name

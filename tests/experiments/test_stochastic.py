@@ -1,8 +1,7 @@
-"""The stochastic reproduction: hit ratios, sigmas, coverage, gains, snapshots."""
+"""The stochastic reproduction: hit ratios, sigmas, coverage, gains."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,10 @@ from experiments.kernels import matrices, stream
 from experiments.kernels.spmv import spmv_of
 from experiments.kernels.spmv_vectorised import spmv_vectorised_of
 from experiments.reproduction import page
-from experiments.stochastic import drawing, hit_ratios, ordering, snapshots
+from experiments.stochastic import drawing, hit_ratios
 from experiments.stochastic.applications import APPLICATIONS, MERGE_WIDTHS, Application
 from experiments.stochastic.case_study import Gain, _array_of, _bars, _order, _replayed, gain
 from experiments.stochastic.convergence import (
-    _scaled,
     _stop,
     coverage,
     exact_coverage,
@@ -33,7 +31,6 @@ from memsim.montecarlo.workers import hit_ratio
 from memsim.statistics import describe
 from tests.support.traces import make_trace
 from tests.support.trials import run_trials
-from tracegen.recording.snapshot import WAVES
 
 
 def test_the_machine_is_that_of_section_2_1() -> None:
@@ -200,54 +197,6 @@ def test_memory_moves_at_least_what_is_read(block_diagonal: dict[str, Any]) -> N
     assert scalar.dram_per_row.mean > vectorised.dram_per_row.mean
 
 
-def test_snapshots_of_a_stream_are_all_alike(tmp_path: Path) -> None:
-    """A copy reads and writes every line once and whole, so there are no hits at any size and
-    position."""
-    study = snapshots._study(
-        "copy", stream.copy(n=1 << 18), load_machine("c2050"), (1, 2, WAVES), (0.2, 0.8), (2, 3)
-    )
-    for quantity in QUANTITIES:
-        assert (
-            study.by_size[quantity] == study.in_step[quantity] == study.cold[quantity] == [0, 0, 0]
-        )
-        assert study.by_position[quantity] == [0, 0]
-    assert study.cold_start("L1 load", WAVES) == 0
-    written(tmp_path, snapshots.draw(tmp_path / "snapshots.png", [study]))
-    moved = dataclasses.replace(study, cold={q: [5.0, 4.0, 3.0] for q in QUANTITIES})
-    assert moved.cold_start("L2 load", 2) == 4
-    assert set(snapshots.SIZES_QUICK) < set(snapshots.SIZES)
-    assert WAVES in snapshots.SIZES_QUICK
-    assert max(snapshots.SIZES) > WAVES
-    assert "in 3 of 3 hit ratios" in snapshots._findings([moved])[0]
-    assert "by up to 3.0 points" in snapshots._findings([moved])[1]
-    unsure = describe([0.5, 1.5, 3.0])  # two points are within its interval
-    result = snapshots._findings(
-        [dataclasses.replace(study, errors=study.errors | {"L1 load": unsure})]
-    )
-    assert "in 2 of 3 hit ratios" in result[0]
-    assert "Not shown to be within 2 points: copy, L1 load (1.7 ±" in result[2]
-
-
-def test_a_difference_between_sizes_gets_orderings_until_it_is_precise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """On two cores with a small L2, x is read through random indices, so orderings differ."""
-    monkeypatch.setattr(snapshots, "PRECISE", 0.05)
-    machine = _scaled(load_machine("c2050"))
-    workload = spmv_of(matrices.uniform_random(1 << 16, 4), 128)
-    study = snapshots._study("SpMV", workload, machine, (WAVES // 4, WAVES, 2 * WAVES), (), (2, 3))
-    error, means = study.errors["L2 load"], study.by_size["L2 load"]
-    assert error.n_trials == 3
-    assert np.isfinite(means).all()
-    assert study.default_waves == WAVES
-    assert error.half_width > 0  # after two orderings it was above snapshots.PRECISE
-    # A store hits nothing: two orderings would do, but all quantities come from the same ones.
-    assert study.errors["L2 write"].half_width == 0
-    study = snapshots._study("SpMV", workload, machine, (1, WAVES), (), (2, 3))
-    assert study.errors["L2 load"].n_trials == 2  # the default is the longest one here
-    assert study.errors["L2 load"].ci95 == (0, 0)
-
-
 def written(tmp_path: Path, name: str) -> None:
     picture = (tmp_path / name).read_bytes()
     assert picture.startswith(b"\x89PNG")
@@ -278,36 +227,6 @@ def test_pictures_of_trials(tmp_path: Path) -> None:
     written(tmp_path, drawing.coverage(tmp_path / "coverage.png", shares))
     samples = {"m": {"SpMV": np.random.default_rng(0).gamma(4, 100, 500)}}
     written(tmp_path, drawing.latency_densities(tmp_path / "latency.png", samples))
-
-
-def access(means: dict[tuple[str, bool], float], *, is_marked: bool = False) -> ordering.Access:
-    return ordering.AccessByOrdering(
-        kernel="k",
-        site="a[i]",
-        share=0.5,
-        latency={key: describe([100 * m, 100 * m]) for key, m in means.items()},
-        ratio={key: np.array([[m, np.nan], [m + 2, np.nan]]) for key, m in means.items()},
-        levels=("L1", "L2"),
-        is_marked=is_marked,
-    )
-
-
-def test_what_orderings_move_is_named(tmp_path: Path) -> None:
-    every = dict.fromkeys(ordering.ORDERINGS, 10.0)
-    still = access(every)
-    by_sampler = access({**every, ("gto", True): 17.0}, is_marked=True)
-    by_deviation = access({**every, ("wrr", False): 4.0})
-    keys = [(sampler, True) for sampler in ordering.SAMPLERS]
-    assert by_sampler.spread(0, keys) == 7
-    sampler, deviation, marked = ordering._findings([still, by_sampler, by_deviation])
-    assert sampler.count("a[i]") == 1
-    assert "(7)" in sampler
-    assert deviation.count("a[i]") == 1
-    assert "(6)" in deviation
-    assert marked.count("a[i]") == 1
-    assert "none" in ordering._findings([still])[0]
-    assert ordering._cases(by_sampler)[0].note == "order-sensitive"
-    written(tmp_path, ordering._draw(tmp_path / "o.png", [still, by_sampler, by_deviation]))
 
 
 def test_applications_are_the_eight_of_the_paper() -> None:

@@ -224,6 +224,13 @@ def machines(draw: st.DrawFn, subgroup_size: int, together: bool = False) -> Mac
     return made_of_them.replace(translation=draw(st.none() | translation))
 
 
+def samplers(on: Machine, together: bool = False) -> st.SearchStrategy[str]:
+    """Greedy ones not beside allocation on fill, unless together: no shipped machine has both."""
+    on_fill = any(cache.allocate == "on_fill" for cache in on.levels)
+    greedy = [] if on_fill and not together else ["gto", "gty", "gty"]
+    return st.sampled_from(["wrr", "lrr", "uniform", *greedy])
+
+
 @st.composite
 def cases(draw: st.DrawFn, together: bool = False) -> tuple[Trace, Machine, dict[str, Any], int]:
     subgroup_size = draw(st.sampled_from([16, 32, 32, 64]))
@@ -232,10 +239,8 @@ def cases(draw: st.DrawFn, together: bool = False) -> tuple[Trace, Machine, dict
         most = made.levels[0].local_carveouts_bytes[-1]
         local = min(trace.launch.local_memory_bytes, most // made.residency.max_groups // 32 * 32)
         trace = trace.replace(launch=dataclasses.replace(trace.launch, local_memory_bytes=local))
-    on_fill = any(cache.allocate == "on_fill" for cache in made.levels)
-    samplers = ["wrr", "lrr", "uniform", *(["gto", "gty", "gty"] if together or not on_fill else [])]
     options: dict[str, Any] = {
-        "sampler": draw(st.sampled_from(samplers)),
+        "sampler": draw(samplers(made, together)),
         "dispatch": draw(st.sampled_from(["first_free", "first_free", "round_robin"])),
         "deviation": draw(st.sampled_from([None, True, False])),
         "warmup_waves": draw(st.sampled_from([None, 0])),

@@ -26,7 +26,7 @@ from memsim.montecarlo.sequence import (
 from memsim.statistics import ONE_PLACE, PHASES
 from memsim.trace.launches import Copy, Event, Fill, Launches
 from memsim.trace.model import ArrayExtent, Trace
-from tests.support.random_cases import SECOND_ARRAY, SITES, machines, traces
+from tests.support.random_cases import SECOND_ARRAY, SITES, machines, samplers, traces
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace
 from tests.twins.replay.cache import ReferenceCache
@@ -49,7 +49,7 @@ def sequences(draw: st.DrawFn) -> tuple[Launches, Machine, dict[str, Any], int]:
         )
         events.append(draw(st.sampled_from([(), (event,)])))
     options = {
-        "sampler": draw(st.sampled_from(["wrr", "gty", "uniform"])),
+        "sampler": draw(samplers(made)),
         "dispatch": draw(st.sampled_from(["first_free", "round_robin"])),
         "random_bases": draw(st.booleans()),
     }
