@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from experiments.history.feedback import figure_7, figure_8
 from experiments.history.scheduling import figure_5, figure_6
-from experiments.history.simulated_scheduling import core_times, simulation
+from experiments.history.simulated_scheduling import simulation
 from experiments.reproduction import MakeFigure
 
 TITLE = "History-based performance models that calibrate themselves"
@@ -16,6 +16,5 @@ FIGURES: Mapping[str, MakeFigure] = {
     "figure-6": figure_6,
     "figure-7": figure_7,
     "figure-8": figure_8,
-    "core-time": core_times,
     "simulation": simulation,
 }

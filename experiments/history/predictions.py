@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable, Sequence
 
 from calib.history import Key, Record, Store
 from experiments.history.execution import Done
@@ -45,33 +42,3 @@ def error(done: Sequence[Done]) -> float:
     if not predicted:
         return float("nan")
     return sum(abs(e - m) for e, m in predicted) / sum(m for _, m in predicted)
-
-
-def error_by_samples(
-    times_s: Mapping[str, npt.NDArray[np.float64]],
-    n_tasks: Mapping[str, int],
-    counts: Sequence[int],
-    *,
-    draws: int = 2000,
-    seed: int = 0,
-) -> dict[int, float]:
-    """The paper's error if every prediction is the mean of n samples, by n.
-
-    times_s : kind -> seconds of its launches
-    n_tasks : kind -> number of its tasks in a factorisation
-    counts : values of n; those with no launch left to predict are omitted. Each draw takes n + 1
-        launches of a kind, and the mean of n of them predicts the last
-    """
-    rng = np.random.default_rng(seed)
-    errors = {}
-    for n in counts:
-        if any(len(times) <= n for times in times_s.values()):
-            continue
-        off = total = 0.0
-        for kind, times in times_s.items():
-            order = np.argsort(rng.random((draws, len(times))), axis=1)[:, : n + 1]
-            drawn = times[order]
-            off += n_tasks[kind] * float(np.abs(drawn[:, :n].mean(1) - drawn[:, n]).mean())
-            total += n_tasks[kind] * float(times.mean())
-        errors[n] = off / total
-    return errors

@@ -115,15 +115,11 @@ def error_cases(
     repetitions: Sequence[Sequence[Run]],
     workers: Mapping[str, Sequence[int]],
     out: Path,
-    *,
-    known: Mapping[str, Mapping[tuple[int, int], float]] | None = None,
 ) -> tuple[list[Case], list[str], str]:
     """Cases and findings on the prediction errors, and the name of their picture.
 
     repetitions : series of runs, each of which begins without a history; an iteration's error is
         over all series
-    known : worker -> error by range of samples, to be shown instead of the errors in the runs. In
-        the runs, predictions with few samples are of other kinds of task than those with many
     """
     cases, findings = [], []
     curves: dict[str, list[float]] = {}
@@ -153,7 +149,7 @@ def error_cases(
                 )
             )
         everything = [d for runs in repetitions for run in runs for d in run.done]
-        bins = known[title] if known else by_samples([d for d in everything if d.worker in numbers])
+        bins = by_samples([d for d in everything if d.worker in numbers])
         by_range[title] = bins
         text = ", ".join(
             f"{100 * v:.3g} % on {_span(low, high)}" for (low, high), v in bins.items()

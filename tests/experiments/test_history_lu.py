@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from calib.history import Store
-from experiments.history import FIGURES, core_time, lu_kernels, measured_runs, paper_machine
+from experiments.history import FIGURES, lu_kernels, measured_runs, paper_machine
 from experiments.history.execution import Done, execute
 from experiments.history.policies import EarliestFinish, Expected, Greedy
-from experiments.history.predictions import FromHistory, error, error_by_samples
+from experiments.history.predictions import FromHistory, error
 from experiments.history.schedule_simulation import simulate
 from experiments.history.speeds_and_errors import by_samples, overtakes, rows
 from experiments.history.task_graph import Task, lu_tasks
@@ -136,47 +136,6 @@ def test_the_papers_error_by_hand():
         (1, 2): 0.5,
         (10, 19): 0.0,
     }
-
-
-def test_error_by_samples_is_that_of_normal_means():
-    """With standard deviation s and n samples the error is s sqrt(2/pi) sqrt(1 + 1/n); without
-    deviation, 0."""
-    rng = np.random.default_rng(5)
-    times = {"gemm": 1 + 0.05 * rng.standard_normal(800), "getrf": np.full(800, 3.0)}
-    result = error_by_samples(times, {"gemm": 6, "getrf": 2}, (1, 4, 50, 800))
-    assert set(result) == {1, 4, 50}
-    for n, value in result.items():
-        exact = 0.05 * np.sqrt(2 / np.pi) * np.sqrt(1 + 1 / n) / 2  # half the time is getrf's
-        # 2000 draws of 800 launches: 1.7 % and 2.5 %, five deviations.
-        assert value == pytest.approx(exact, rel=0.15)
-    assert result[1] > result[4] > result[50]
-
-
-def test_core_times_grow_with_the_work(two_devices):
-    """Six times the width is 216 times the work; waking of threads adds some 0.1 ms to both."""
-    _, small = core_time.measure(64, 7)
-    _, large = core_time.measure(384, 7)
-    for (kind, worker), times in small.items():
-        assert times.shape == (7,)
-        assert (times > 0).all()
-        if kind == lu_kernels.GEMM:
-            assert np.median(large[kind, worker]) > 5 * np.median(times)
-
-
-def test_the_figure_of_core_times(tmp_path, monkeypatch, two_devices):
-    rng = np.random.default_rng(6)
-    means = {"getrf": (4, 3), "trsm_lower": (9, 36), "trsm_upper": (6, 49), "gemm": (8, 16)}
-    times = {
-        (kind, worker): 1e-3 * mean * (1 + 0.05 * rng.standard_normal(20))
-        for kind, pair in means.items()
-        for worker, mean in enumerate(pair)
-    }
-    monkeypatch.setattr(core_time, "measure", lambda *_: (two_devices, times))
-    figure = FIGURES["core-time"](tmp_path, True)
-    speeds = {c.case.rpartition(", ")[2]: c.ours for c in figure.cases if c.quantity == "speed"}
-    assert speeds["1st"] < speeds["greedy"] < speeds["2nd"] < speeds["from 4th"] * 1.05
-    assert all((tmp_path / picture).stat().st_size > 1000 for picture in figure.pictures)
-    assert any("from iteration 2 on" in finding for finding in figure.findings)
 
 
 def test_rows_and_the_overtaking():

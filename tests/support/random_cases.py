@@ -121,7 +121,9 @@ def levels(
             ]
         )
     )
-    on_fill = partitions == 1 and (first or together) and draw(st.sampled_from([False, False, True]))
+    on_fill = (
+        partitions == 1 and (first or together) and draw(st.sampled_from([False, False, True]))
+    )
     if on_fill:
         write_policy, allocate = "write_through", "none"
     if replacement == "lru_loads":
