@@ -36,7 +36,7 @@ def test_a_copy(name: str) -> None:
         assert (read == n_bytes).all(), level
     assert (replay.dataset["dram_read_bytes"] >= n_bytes).all()
 
-    timing = predict([trace], machine, trials=2, jobs=1).timing
+    timing = predict([trace], machine, replay=replay, trials=2).timing
     least_s = n_bytes / machine.dram.bandwidth_bytes_per_cycle / machine.clock_hz
     assert timing.estimate.mean >= least_s
     assert timing.estimate.mean < 1e-3

@@ -79,8 +79,8 @@ def test_a_terminal_shows_the_first_of_many_accesses_and_counts_the_rest(width: 
 
 
 def test_a_page_of_many_accesses_has_cards_and_bars_of_the_first_alone() -> None:
-    content = replay_page(many(45).dataset)
-    summary = summarise(many(45).dataset)
+    content = replay_page(many(90).dataset)
+    summary = summarise(many(90).dataset)
     assert content.count("What to try for the launch") == 1  # all loads together coalesce poorly
     assert content.count('<article class="finding">') == 1 + 1, summary.loads[1].share
     assert content.count('class="plot"') == 30
