@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from memsim.commands.cli import main
 from memsim.progress import COMPILING
 from tests.support.command_line import Ended, RunMemsim
+from tests.support.weeks import of_other_weeks
 
 # A worker process of pytest-xdist inherits the width of the controller's terminal, which would
 # set the width of every table.
@@ -31,6 +33,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # A slow machine must not fail a test: hypothesis sets no deadline.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a run of all tests, cases of other weeks are for the slow suite."""
+    if all(Path(one).resolve() == Path(__file__).parent for one in config.args):
+        for item in of_other_weeks(items):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

@@ -86,6 +86,7 @@ def test_every_builder_has_a_case() -> None:
     assert {builder for builder, _ in CASES} == set(BUILDERS)
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_result_is_right_and_a_wrong_one_is_seen(
     case: tuple[Callable[..., Workload], dict[str, Any]],
@@ -111,6 +112,7 @@ def test_parameters_have_defaults_and_plain_types(builder: Callable[..., Workloa
         assert hint in (int, str, bool) or typing.get_origin(hint) is typing.Literal, name
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("builder", BUILDERS, ids=lambda b: f"{b.__module__[20:]}.{b.__name__}")
 def test_default_is_right(builder: Callable[..., Workload]) -> None:

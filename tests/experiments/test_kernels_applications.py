@@ -80,6 +80,7 @@ def run(workload: Workload) -> dict[str, Any]:
     return dict(outputs)
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_result_is_right_and_a_wrong_one_is_seen(case: Case) -> None:
     builder, parameters = case
@@ -120,6 +121,7 @@ def run_plain(workload: OpenCLWorkload) -> dict[str, Any]:
     return device_outputs(workload, opencl.choose())
 
 
+@pytest.mark.weekly(3)
 @needs_nvidia
 @pytest.mark.parametrize("case", OPENCL_C, ids=title)
 def test_opencl_c_result_is_right_on_a_device_and_as_machine_code(case: Any) -> None:
@@ -188,6 +190,7 @@ def test_parameters_have_defaults_and_plain_types(builder: Callable[..., Workloa
         assert hint in (int, float, str) or typing.get_origin(hint) is typing.Literal, name
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("builder", dict.fromkeys(case[0] for case in CASES))
 def test_default_is_right(builder: Callable[..., Workload]) -> None:

@@ -60,6 +60,7 @@ CASES: dict[str, Callable[[], Workload]] = {
 NARROW = ("ragged", "either", "rising", "branches", "matmul naive", "stencil7")
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize(
     ("name", "subgroup_size"), [*((name, 32) for name in CASES), *((name, 8) for name in NARROW)]
 )
@@ -142,6 +143,7 @@ GENERATORS = (
 """One of each kind; the slow test below takes all."""
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", GENERATORS)
 def test_a_kernel_of_a_generator(name: str, context: Any) -> None:
     kernel = distinct(name)[0]

@@ -97,6 +97,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", CASES)
 def test_kept_accesses_use_the_same_addresses(name: str, context: Any) -> None:
     make, choice, arrays = CASES[name]

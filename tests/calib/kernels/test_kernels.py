@@ -37,6 +37,7 @@ def test_every_generator_of_the_paper_exists() -> None:
     assert len(BY_NAME) >= 20
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_the_first_variant_computes_its_definition(name: str) -> None:
     check(name, small(name)[:1])
@@ -65,6 +66,7 @@ def check(name: str, kernels: list[MeasurementKernel]) -> None:
             kernel.check(outputs)
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_sizes_share_one_kernel(name: str) -> None:
     """Only `env` differs, so that counts and builds are made once."""

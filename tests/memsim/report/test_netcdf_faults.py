@@ -104,6 +104,7 @@ def test_a_small_file_that_claims_to_hold_much(tmp_path: Path, hostile: Path) ->
         Replay.load(hostile)
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
@@ -135,6 +136,7 @@ def test_attributes_that_are_no_result(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize(
     ("name", "dims", "value", "message"),
     [
@@ -215,6 +217,7 @@ def test_a_file_that_hdf5_does_not_survive(hostile: Path, monkeypatch: pytest.Mo
     assert Replay.load(hostile).dataset.sizes["trial"] == 4
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("value", ["x", None, {}, float("nan"), float("inf"), 1e300, -1])
 def test_a_page_leaves_out_what_is_no_number(hostile: Path, value: object) -> None:
     data = Replay.load(hostile).dataset

@@ -187,6 +187,7 @@ def everything(workload: Any, target: str, lanes: int) -> list[int]:
     return [int(n) for counts in total.values() for n in counts]
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("machine", ["a100", "mi250x"])
 @pytest.mark.parametrize(
     "workload",

@@ -14,7 +14,13 @@ from tests.support.cuda_kernels import floats, needs_clang, run, workload
 
 pytestmark = needs_clang
 TARGETS = [("a100", "auto"), ("a100", "clang"), ("mi250x", "auto")]
-everywhere = pytest.mark.parametrize(("machine", "compiler"), TARGETS)
+
+
+def everywhere(test: Any) -> Any:
+    """With each compiler, one of them each week."""
+    each = pytest.mark.parametrize(("machine", "compiler"), TARGETS)
+    return pytest.mark.weekly(len(TARGETS))(each(test))
+
 
 MATHEMATICS = {
     "rhypot(v, 1.0)": lambda v: 1 / np.hypot(v, 1),

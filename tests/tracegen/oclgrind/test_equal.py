@@ -51,6 +51,7 @@ def prepared_case(case: str) -> tuple[Workload, PreparedLoopy]:
     return workload, prepared_of(workload)
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("comparison", COMPARISONS, ids=compared)
 def test_trace_equals_oclgrind(comparison: tuple[str, bool], seen: Seen) -> None:
     case, reduced = comparison

@@ -84,6 +84,7 @@ def assert_equal_results(workload: OpenCLWorkload, machine: str, run: Run) -> No
         assert values.tobytes() == run.outputs[name].tobytes(), f"{name}\n{workload.source}"
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("case", raw_kernels.CASES)
 def test_machine_code_does_what_oclgrind_sees(case: str, machine: str, oclgrind: Oclgrind) -> None:

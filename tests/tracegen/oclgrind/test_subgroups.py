@@ -52,6 +52,7 @@ def bytes_of(access: Access) -> set[int]:
     return set(range(offset, offset + size))
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("reduced", [False, True], ids=["full", "reduced"])
 @pytest.mark.parametrize(
     "case",

@@ -144,6 +144,7 @@ def assert_tracers_agree(workload: Workload, context: Any, choices: Sequence[Tra
             assert other.provenance["tracer"] == "instrumented run"
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", STATIC)
 def test_every_launch_of_every_static_kernel(context: Any, name: str) -> None:
     choices = [TraceOptions(subgroup_size=size) for size in (32, 64)]
@@ -161,6 +162,7 @@ def test_a_difference_would_be_seen(context: Any) -> None:
     assert {"granule", "sites"} <= set(differences(walked, other))
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", ["matmul tiled, ragged", "stencil7", "transpose naive, ragged"])
 def test_snapshots(context: Any, name: str) -> None:
     machine = load_machine("v100")

@@ -55,6 +55,7 @@ def reads_data(workload: Workload) -> bool:
     )
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", BUILDERS)
