@@ -137,6 +137,7 @@ def check(fault: str, name: str, folder: Path, inputs: Path | None = None) -> No
     assert [path for path in temporary.iterdir() if path.name.startswith("mem")] == [], said
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize(
     ("fault", "name"),
     [("no /dev/shm", "sweep"), ("nowhere for temporary files", "trace"), ("no HOME", "count")],

@@ -20,6 +20,7 @@ from tracegen.compiled.nvidia import back_end as nvidia
 from tracegen.tools import CompilerMissing
 from tracegen.tools.process import run
 
+pytestmark = pytest.mark.weekly(2)  # each of these tests takes one of the vendors each week
 BOTH = [pytest.param("sm_80", marks=needs_nvidia), pytest.param("gfx90a", marks=needs_amd)]
 
 SUMS = """\

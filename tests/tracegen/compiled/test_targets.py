@@ -61,6 +61,7 @@ def disassembled(folder: Path, ptx: str, target: str, *options: str) -> tuple[st
     return run(folder, tools.nvdisasm.path, "-g", "-c", "k.cubin").stdout, log
 
 
+@pytest.mark.weekly(2)
 @needs_nvidia
 @pytest.mark.parametrize("target", NVIDIA)
 def test_nvidia(target: str, ptx: str, tmp_path: Path) -> None:
@@ -85,6 +86,7 @@ def check_memory(blocks: tuple[BasicBlock, ...], kernel: str) -> None:
     assert kernel != "private_array" or "private" in used
 
 
+@pytest.mark.weekly(2)
 @needs_nvidia
 @pytest.mark.parametrize("target", NVIDIA[1:])
 def test_nvidia_beyond_opencl(target: str, tmp_path: Path) -> None:
@@ -100,6 +102,7 @@ def test_nvidia_beyond_opencl(target: str, tmp_path: Path) -> None:
     assert pipes >= {"tensor", "special", "barrier", "wait", "load_store"}
 
 
+@pytest.mark.weekly(2)
 @needs_nvidia
 @pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_120"])
 def test_spills_are_those_that_ptxas_reports(target: str, ptx: str, tmp_path: Path) -> None:
@@ -119,6 +122,7 @@ def test_spills_are_those_that_ptxas_reports(target: str, ptx: str, tmp_path: Pa
     assert sum(size for direction, size in spills if direction == "load") == int(report[2]) > 0
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("target", AMD)
 def test_amd(target: str, tmp_path: Path) -> None:
     clang = find_clang("amdgcn")
@@ -172,6 +176,7 @@ def check(
             known |= set(instruction.writes)
 
 
+@pytest.mark.weekly(2)
 @needs_nvidia
 @pytest.mark.parametrize("program", ["many.cl", "matrix.ptx"])
 @pytest.mark.parametrize("target", targets("sm_90", "sm_100", "sm_120"))

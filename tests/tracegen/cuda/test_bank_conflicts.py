@@ -48,6 +48,7 @@ def totals(trace: Trace) -> dict[str, float]:
     return dict(zip(trace.work_kinds, sums.tolist(), strict=True))
 
 
+@pytest.mark.weekly(2)
 @needs_clang
 @pytest.mark.parametrize("pad", [0, 1, 2, 16])
 def test_a_column_has_as_many_conflicts_as_its_pitch_has_factors_of_the_banks(
@@ -64,6 +65,7 @@ def test_a_column_has_as_many_conflicts_as_its_pitch_has_factors_of_the_banks(
     assert (f"{said}: {added} on line 5." in page) == (said in page) == (added > 0)
 
 
+@pytest.mark.weekly(2)
 @needs_clang
 @pytest.mark.parametrize(
     ("kind", "stride", "expected"),

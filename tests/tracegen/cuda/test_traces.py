@@ -38,6 +38,7 @@ def lanes_by_array(trace: Trace) -> Counter[tuple[str, str]]:
     return found
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", TWINS)
 def test_a_twin_computes_the_same(name: str) -> None:
     original = TWINS[name].original()

@@ -164,6 +164,7 @@ def accesses(trace: Trace, subgroup: int) -> list[Any]:
     return made
 
 
+@pytest.mark.weekly(2)
 @needs_nvidia
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_slow_reader_finds_what_a_trace_has(name: str, tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def requests(trace: Trace) -> dict[tuple[str, str], Any]:
     return found
 
 
+@pytest.mark.weekly(3)
 @needs_nvidia
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if n in FAST else [pytest.mark.slow]) for n in SIZES]

@@ -57,6 +57,7 @@ def test_a_load_that_the_compiler_moved_out_of_its_loop_is_requested_once() -> N
         assert rows.max(axis=1).sum() <= found["load", array][0] <= 1.5 * rows.max(axis=1).sum()
 
 
+@pytest.mark.weekly(3)
 @needs_nvidia
 @pytest.mark.parametrize(
     "name", ["vadd1", "transpose_tiled", "reduce_shuffle", "hist_shared", "bitonic_step"]

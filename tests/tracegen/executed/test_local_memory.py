@@ -69,6 +69,7 @@ def opencl(body: str) -> tracegen.OpenCLWorkload:
     )
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("pad", [0, 2, 1])
 def test_a_column_has_as_many_conflicts_as_its_pitch_has_factors_of_the_banks(

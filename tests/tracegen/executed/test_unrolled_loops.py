@@ -52,6 +52,7 @@ def requested(trace: Trace) -> tuple[Counter[str], Counter[str]]:
     )
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(
     ("unroll", "written", "trips", "function"),

@@ -79,6 +79,7 @@ WRONG = {
 """Body, arguments, and what is said: the access, where, its direction, and the first work-item that leaves the array."""
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("language", SIGNATURES)
 @pytest.mark.parametrize("case", WRONG)
@@ -104,6 +105,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("language", SIGNATURES)
 @pytest.mark.parametrize("case", RIGHT)
@@ -118,6 +120,7 @@ def test_what_stays_in_its_array_or_may_be_in_several_is_none(language, machine,
     assert {one.array for one in trace.sites} & {"y", "z"}
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("language", SIGNATURES)
 def test_an_array_may_be_two_arguments_and_so_may_overlapping_views(language, machine):

@@ -76,6 +76,7 @@ WHOLE = [
 ]
 
 
+@pytest.mark.weekly(2)
 @needs_nvidia
 @pytest.mark.parametrize(("target", "shape", "kind", "total", "n", "of", "to"), WHOLE)
 def test_wmma(target: str, shape: str, kind: str, total: str, n: Any, of: Any, to: Any) -> None:
@@ -112,6 +113,7 @@ FRAGMENTS = [
 ]
 
 
+@pytest.mark.weekly(2)
 @needs_nvidia
 @pytest.mark.parametrize(("target", "shape", "types", "parts", "of", "to"), FRAGMENTS)
 def test_mma(target: str, shape: str, types: str, parts: int, of: Any, to: Any) -> None:
@@ -172,6 +174,7 @@ MFMA = [
 ]
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize(("target", "opcode", "rows", "each", "blocks", "of", "to"), MFMA)
 def test_mfma(
     target: str, opcode: str, rows: int, each: int, blocks: int, of: Any, to: Any
@@ -209,6 +212,7 @@ def by_registers(target: str, opcode: str, left: Any, right: Any, sums: Any, mor
     return np.ascontiguousarray(np.stack(found, 1)).view(sums.dtype).reshape(sums.shape)
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize(
     ("opcode", "of", "to", "more"),
     [

@@ -36,6 +36,7 @@ def refuse(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize(
     ("body", "match"),

@@ -22,7 +22,11 @@ BOTH = (
     pytest.param("a100", marks=needs_nvidia),
     pytest.param("mi250x", marks=needs_amd),
 )
-on_both = pytest.mark.parametrize("machine", BOTH)
+
+
+def on_both(test: Any) -> Any:
+    """One of the two each week."""
+    return pytest.mark.weekly(len(BOTH))(pytest.mark.parametrize("machine", BOTH)(test))
 
 
 def workload(source: str, arguments: Any, **options: Any) -> OpenCLWorkload:
