@@ -6,7 +6,6 @@ import functools
 from collections.abc import Mapping
 
 from experiments.perflex.accuracy import overall, variants
-from experiments.perflex.onchip_hiding import hiding
 from experiments.perflex.overlap import figure_4, figure_5
 from experiments.perflex.simple_model import figures_1_and_2
 from experiments.perflex.tables import figure_6, table_1, table_3
@@ -23,6 +22,5 @@ FIGURES: Mapping[str, MakeFigure] = {
     "figure-8": functools.partial(variants, "dg", "figure-8"),
     "figure-9": functools.partial(variants, "finite_diff", "figure-9"),
     "errors": overall,
-    "hiding": hiding,
     "table-3": table_3,
 }

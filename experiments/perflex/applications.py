@@ -38,8 +38,7 @@ class Application:
     """One application.
 
     model : the shipped model file with the costs and the measurement kernels (Figure 6)
-    whole, stripped : tags of the variants, and of the variants without on-chip work; sizes are
-        added
+    whole : tags of the variants; sizes are added
     cpu, gpu : sizes for CPUs and for GPUs
     variant : the argument in which the variants differ, or the first of two
     labels : value of that argument -> name of the variant
@@ -52,7 +51,6 @@ class Application:
     title: str
     model: str
     whole: Tags
-    stripped: Tags
     cpu: Sizes
     gpu: Sizes
     variant: str
@@ -62,12 +60,11 @@ class Application:
     size: str
 
     def kernels(self, part: str, *, on_gpu: bool = False) -> list[MeasurementKernel]:
-        """The kernels of one part: "own", "test" or "stripped"."""
+        """The kernels of one part: "own" or "test"."""
         sizes = self.gpu if on_gpu else self.cpu
-        chosen = {"own": sizes.own, "test": sizes.tests, "stripped": sizes.tests[-1:]}[part]
-        tags = self.stripped if part == "stripped" else self.whole
+        chosen = {"own": sizes.own, "test": sizes.tests}[part]
         size_tag = f"{self.size}:{','.join(map(str, chosen))}"
-        return kernels(tuple((*one, size_tag) for one in tags))
+        return kernels(tuple((*one, size_tag) for one in self.whole))
 
     def label(self, kernel: MeasurementKernel) -> str:
         return self.labels[str(kernel.variant[self.variant])]
@@ -93,7 +90,6 @@ MATMUL = Application(
     title="Matrix product",
     model="matmul",
     whole=(("matmul_sq", *_MATMUL),),
-    stripped=(("matmul_sq_pattern", *_MATMUL, "keep:both"),),
     cpu=Sizes(own=(64, 96, 128, 160), tests=(80, 112, 144)),
     gpu=Sizes(own=(1024, 1536, 2048, 2560), tests=(1280, 1792, 2304)),
     variant="prefetch",
@@ -107,7 +103,6 @@ DG = Application(
     title="DG differentiation",
     model="dg",
     whole=(("dg_diff", "dtype:float32"),),
-    stripped=(("dg_diff_pattern", "dtype:float32", "keep:both"),),
     cpu=Sizes(own=(64, 128, 256, 384), tests=(96, 192, 320)),
     gpu=Sizes(own=(32768, 65536, 131072), tests=(49152, 98304, 114688)),
     variant="variant",
@@ -126,7 +121,6 @@ FINITE_DIFF = Application(
     title="Finite differences",
     model="finite_diff",
     whole=tuple(("finite_diff", *tile) for tile in (_FD16, _FD18)),
-    stripped=tuple(("finite_diff_pattern", *tile) for tile in (_FD16, _FD18)),
     cpu=Sizes(own=(224, 448, 672, 896), tests=(336, 560, 784)),
     gpu=Sizes(own=(4032, 6048, 8064), tests=(5040, 7056, 7840)),
     variant="lsize_0",

@@ -60,9 +60,8 @@ QUICK = Effort(trials=6, rounds=2, longest_s=0.05)
 class Evaluation:
     """One application's measurements and fits.
 
-    table : every measured kernel; its rows are "micro", "own", "test" or "stripped" according to
-        `part`
-    tests, stripped : the kernels of these rows, in order
+    table : every measured kernel; its rows are "micro", "own" or "test" according to `part`
+    tests : the kernels of the latter, in order
     fits : model -> fit; predicted : model -> (n_test,) seconds
     """
 
@@ -71,7 +70,6 @@ class Evaluation:
     table: FeatureTable
     part: npt.NDArray[np.str_]
     tests: tuple[MeasurementKernel, ...]
-    stripped: tuple[MeasurementKernel, ...]
     fits: Mapping[str, Fit]
     predicted: Mapping[str, npt.NDArray[np.float64]]
 
@@ -124,7 +122,7 @@ def evaluate(name: str, quick: bool) -> Evaluation:
     on_gpu = is_gpu(context)
     groups = {
         "micro": file.kernels(on_gpu=on_gpu),
-        **{part: application.kernels(part, on_gpu=on_gpu) for part in ("own", "test", "stripped")},
+        **{part: application.kernels(part, on_gpu=on_gpu) for part in ("own", "test")},
     }
     rows = [kernel for each in groups.values() for kernel in each]
     part = np.repeat(list(groups), [len(each) for each in groups.values()])
@@ -159,7 +157,6 @@ def evaluate(name: str, quick: bool) -> Evaluation:
         table=table,
         part=part,
         tests=tuple(groups["test"]),
-        stripped=tuple(groups["stripped"]),
         fits=fits,
         predicted=predicted,
     )

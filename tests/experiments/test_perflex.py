@@ -13,7 +13,7 @@ import pytest
 from calib.features.table import FeatureTable
 from calib.fitting.fit import fit_model
 from calib.fitting.performance_model import Model
-from experiments.perflex import onchip_hiding, overlap, tables
+from experiments.perflex import overlap, tables
 from experiments.perflex.applications import APPLICATIONS, LINEAR, OVERLAP
 from experiments.perflex.evaluation import Evaluation
 
@@ -22,18 +22,17 @@ pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 COSTS = {"c_gmem": "p_g * f_mem", "c_onchip": "p_o * f_op", "c_overhead": "p_l * f_launch"}
 
 
-def made_up(hidden: float) -> Evaluation:
-    """The matrix products with 1 s per unit of f_mem and of f_op, of which a share is hidden."""
+def made_up() -> Evaluation:
+    """The matrix products with 1 s per unit of f_mem and of f_op."""
     application = APPLICATIONS["matmul"]
-    tests, stripped = application.kernels("test"), application.kernels("stripped")
+    tests = application.kernels("test")
     size = np.array([kernel.variant["n"] for kernel in tests], np.float64)
     plain = np.array([not kernel.variant["prefetch"] for kernel in tests])
     # Calibration: global memory, on-chip work and a launch, each by itself.
-    memory = np.concatenate([[100.0, 0.0, 0.0], size, size[-2:]])
-    onchip = np.concatenate([[0.0, 100.0, 0.0], np.where(plain, size / 2, size), [0.0, 0.0]])
+    memory = np.concatenate([[100.0, 0.0, 0.0], size])
+    onchip = np.concatenate([[0.0, 100.0, 0.0], np.where(plain, size / 2, size)])
     seconds = memory + onchip + 1.0
-    part = np.array(["micro"] * 3 + ["test"] * len(tests) + ["stripped"] * 2)
-    seconds[part == "test"] -= hidden * onchip[part == "test"]
+    part = np.array(["micro"] * 3 + ["test"] * len(tests))
     model = Model("f_time", LINEAR, costs=COSTS)
     table = FeatureTable(
         output="f_time",
@@ -48,25 +47,13 @@ def made_up(hidden: float) -> Evaluation:
         table=table,
         part=part,
         tests=tuple(tests),
-        stripped=tuple(stripped),
         fits={"linear": fit},
         predicted={"linear": predicted, "overlap": predicted},
     )
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
-def test_the_hidden_share_is_computed(share: float) -> None:
-    result = onchip_hiding.of(made_up(share))
-    assert [each.label for each in result] == ["prefetch", "no prefetch"]
-    for each in result:
-        # The launch stands in both times, so that only the on-chip work is left over.
-        assert each.hidden == pytest.approx(share, abs=1e-9)
-    assert result[0].onchip_s == pytest.approx(144)
-    assert result[1].onchip_s == pytest.approx(72)
-
-
 def test_variants_are_ranked_size_by_size() -> None:
-    right = made_up(0.0)
+    right = made_up()
     assert right.ranked("linear") == (3, 3, 3)
     assert right.mean_error("linear") < 1e-9
     predicted = right.predicted["linear"].copy()
@@ -113,10 +100,8 @@ def test_sizes_for_either_device_are_apart(name: str) -> None:
     application = APPLICATIONS[name]
     for on_gpu in (False, True):
         parts: dict[str, list[Any]] = {
-            part: application.kernels(part, on_gpu=on_gpu) for part in ("own", "test", "stripped")
+            part: application.kernels(part, on_gpu=on_gpu) for part in ("own", "test")
         }
         names = {part: {kernel.name for kernel in each} for part, each in parts.items()}
         assert not names["own"] & names["test"]
         assert len(parts["test"]) == 3 * len(application.labels)
-        labels = {application.label(kernel) for kernel in parts["stripped"]}
-        assert labels == set(application.labels.values())
