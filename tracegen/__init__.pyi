@@ -5,6 +5,7 @@ from .blocks.count import count_blocks as count_blocks
 from .profiling import profile as profile
 from .workloads.binary import BinaryWorkload as BinaryWorkload
 from .workloads.cuda import CudaWorkload as CudaWorkload
+from .workloads.load import AnyWorkload as AnyWorkload
 from .workloads.load import load_kernel as load_kernel
 from .workloads.opencl import OpenCLWorkload as OpenCLWorkload
 from .workloads.triton import TritonWorkload as TritonWorkload

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from memsim.errors import KernelError
 from memsim.machine import Machine
+from tracegen import AnyWorkload
 from tracegen.blocks import Block, BlockCounts, count_blocks
 from tracegen.options import Compiler
-from tracegen.workloads.load import AnyWorkload
 
 MOST_STEPS = 1 << 26
 """Basic blocks that sub-groups may run in an execution that serves only to find polynomials: a second or two."""

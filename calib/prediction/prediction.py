@@ -25,7 +25,7 @@ from memsim.statistics import ONE_PLACE, Estimate
 from memsim.trace import Trace, launch_work
 
 if TYPE_CHECKING:
-    from tracegen.workloads.load import AnyWorkload
+    from tracegen import AnyWorkload
 
 TIME_ERROR_PERCENT = 26.0
 """The error of a predicted time on machines with which none was compared: within it lie nine of ten of the times
