@@ -45,25 +45,32 @@ def shift(n: int = 1 << 12) -> Any:
 
 
 def prepare_loops() -> None:
-    """Compiles the interpreter's loops in another process, and meanwhile those of a replay in this one.
+    """Compiles the interpreter's loops in another process, and meanwhile those of a replay in this one; what the last
+    machine needs besides is the other's too, which ends first.
 
     Raises MemsimError where kernels cannot be traced or replayed at all.
     """
     import tracegen.execution.prepare
     from tracegen.own_process import Limits, in_own_process
 
-    in_own_process(tracegen.execution.prepare.prepare, Limits(), "the interpreter", _replay_shift)
+    *most, last = MACHINES
+
+    def other() -> None:
+        tracegen.execution.prepare.prepare()
+        _replay_shift(last)
+
+    in_own_process(other, Limits(), "the interpreter", lambda: _replay_shift(*most))
 
 
-def _replay_shift() -> None:
-    """Replays a kernel that is traced without the interpreter, on all machines."""
+def _replay_shift(*machines: str) -> None:
+    """Replays a kernel that is traced without the interpreter."""
     import memsim
     from tracegen.commands.kernel import trace_snapshots
     from tracegen.options import TraceOptions
     from tracegen.own_process import Limits
 
     options = TraceOptions(start=True, tracer="polyhedral")
-    for name in MACHINES:
+    for name in machines:
         machine = memsim.load_machine(name)
         memsim.replay(trace_snapshots(_spec(shift), machine, options, 3, Limits()), machine)
 
