@@ -1,13 +1,12 @@
-"""The eight applications of the paper's section 5.1, at sizes of its time and of today.
+"""The eight applications of the paper's section 5.1.
 
-The paper names the applications but not their sizes. The sizes of its time are those of the CUDA
-SDK 4.0 and Parboil 2, if they have the application, shortened where more data would only repeat the
-same pattern.
+The paper names the applications but not their sizes. These are those of the CUDA SDK 4.0 and Parboil 2, if they have
+the application, shortened where more data would only repeat the same pattern.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +47,7 @@ def _merge_sort(n: int, *, local: bool) -> list[Any]:
     return [one_pass(n, width) for width in MERGE_WIDTHS]
 
 
-OF_THE_PAPERS_TIME = (
+APPLICATIONS = (
     Application(name="DMM", size="1024 x 1024, tiles of 16 x 16", build=lambda: [tiled(1024, 16)]),
     Application(name="SpMV", size="200,000 rows of 51", build=lambda: [spmv_rows(200_000)]),
     Application(
@@ -70,36 +69,3 @@ OF_THE_PAPERS_TIME = (
         name="3-D stencil", size="512 x 512 x 16, 7 points", build=lambda: [stencil7(512, 512, 16)]
     ),
 )
-
-OF_TODAY = (
-    Application(name="DMM", size="2048 x 2048, tiles of 32 x 32", build=lambda: [tiled(2048, 32)]),
-    Application(name="SpMV", size="600,000 rows of 16", build=lambda: [spmv_rows(600_000, 16)]),
-    Application(
-        name="FFT", size="32 x 262,144 points, radix 8", build=lambda: [fft(262_144, 32, "8")]
-    ),
-    Application(
-        name="Black-Scholes",
-        size="4,000,000 options, an item each",
-        build=lambda: [black_scholes(groups=0)],
-    ),
-    Application(name="LBM", size="128 x 128 x 64", build=lambda: [d3q19(128, 128, 64, 128)]),
-    Application(
-        name="merge sort, global",
-        size="8,388,608 keys, three passes",
-        build=lambda: _merge_sort(1 << 23, local=False),
-    ),
-    Application(
-        name="merge sort, local",
-        size="8,388,608 keys, three passes",
-        build=lambda: _merge_sort(1 << 23, local=True),
-    ),
-    Application(
-        name="3-D stencil", size="512 x 512 x 48, 7 points", build=lambda: [stencil7(512, 512, 48)]
-    ),
-)
-
-APPLICATIONS: Mapping[str, tuple[Application, ...]] = {
-    "c2050": OF_THE_PAPERS_TIME,
-    "v100": OF_TODAY,
-}
-"""Applications by machine; the paper used a C2050."""

@@ -35,19 +35,11 @@ class Distribution:
 
 def figures_5_and_6(out: Path, quick: bool) -> Figure:
     """Every application on a C2050, at sizes of the paper's time."""
-    return _distributions("figures-5-6", "c2050", out, quick)
-
-
-def figures_5_and_6_today(out: Path, quick: bool) -> Figure:
-    """Every application on a V100, at sizes of today."""
-    return _distributions("figures-5-6-v100", "v100", out, quick)
-
-
-def _distributions(figure: str, machine_name: str, out: Path, quick: bool) -> Figure:
+    figure, machine_name = "figures-5-6", "c2050"
     trials = TRIALS_QUICK if quick else TRIALS
     machine = load_machine(machine_name)
     distributions: list[Distribution] = []
-    for application in APPLICATIONS[machine_name]:
+    for application in APPLICATIONS:
         traces = traces_of(application.build(), machine)
         replays = replays_of(traces, machine, trials)
         distributions.append(
