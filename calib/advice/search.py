@@ -14,9 +14,12 @@ from typing import Any, TypeVar
 from calib.advice.bounds import Change, upper_bounds
 from calib.advice.facts import Facts
 from calib.advice.launch import Reload, launch_changes, shapes
+from calib.advice.layout import axis_order, padded_pitch
+from calib.advice.local_memory import staged, tiled
+from calib.advice.loops import interchanged, shared_sum, swizzled, unrolled
+from calib.advice.mapping import group_shape, other_lanes, swapped_lanes
 from calib.advice.options import AdviseOptions
-from calib.advice.proposals import Proposal
-from calib.advice.remedies import REMEDIES
+from calib.advice.proposals import Proposal, Remedy
 from calib.advice.results import Advice, Tried
 from calib.advice.trial import (
     Changed,
@@ -30,11 +33,28 @@ from calib.advice.trial import (
     try_workload,
 )
 from calib.advice.variants import Variant
+from calib.advice.vectors import vectorised
 from calib.prediction import Prediction, PredictOptions
 from memsim.errors import MemsimError
 from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.options import TraceOptions
+
+REMEDIES: Mapping[str, Remedy] = {
+    "swap lanes": swapped_lanes,
+    "other lanes": other_lanes,
+    "stage": staged,
+    "tile": tiled,
+    "axis order": axis_order,
+    "share a sum": shared_sum,
+    "interchange": interchanged,
+    "unroll": unrolled,
+    "vectorise": vectorised,
+    "group shape": group_shape,
+    "group order": swizzled,
+    "pad": padded_pitch,
+}
+"""Name -> remedy, in the order in which they are tried."""
 
 T = TypeVar("T")
 Apart = Callable[[Callable[[], T], float], T]

@@ -16,6 +16,7 @@ from calib.kernels.building import (
     DTYPES,
     GROUP,
     LANGUAGE,
+    Layout,
     close,
     require_group,
     require_multiple,
@@ -23,7 +24,6 @@ from calib.kernels.building import (
     written,
 )
 from calib.kernels.collection import Built, Choice, Generator, Number
-from calib.kernels.layout import Layout
 
 N_VARIABLE, REACH = 32, 8
 """Variable i is updated from variable i + REACH, which was written N_VARIABLE - REACH updates

@@ -13,6 +13,7 @@ from calib.kernels.building import (
     DTYPES,
     GROUP,
     LANGUAGE,
+    Layout,
     assume_multiples,
     close,
     numbers,
@@ -23,7 +24,6 @@ from calib.kernels.building import (
     written,
 )
 from calib.kernels.collection import Built, Choice, Generator, Number
-from calib.kernels.layout import Layout
 
 
 def gmem_pattern(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from experiments.bbml.case_study import figure_5_right
-from experiments.bbml.distribution import figure_3
 from experiments.bbml.exactness import exact_path
 from experiments.bbml.graphs import data_dependent
-from experiments.bbml.tables import figure_4, figure_5_left, table_2, table_3
+from experiments.bbml.tables import figure_3, figure_4, figure_5_left, table_2, table_3
 from experiments.reproduction import MakeFigure
 
 TITLE = "Counts of basic blocks, exact and learned"

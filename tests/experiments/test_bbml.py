@@ -17,7 +17,6 @@ from experiments.bbml.applications import (
     paper,
 )
 from experiments.bbml.case_study import SIZES
-from experiments.bbml.distribution import figure_3
 from experiments.bbml.evaluation import score
 from experiments.bbml.network import (
     LEAST_MEAN,
@@ -26,6 +25,7 @@ from experiments.bbml.network import (
     fit_network,
     initial_weights,
 )
+from experiments.bbml.tables import figure_3
 from experiments.commands import REPRODUCTIONS
 
 

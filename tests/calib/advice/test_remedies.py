@@ -13,7 +13,7 @@ import pytest
 import tracegen
 from calib import predict
 from calib.advice.facts import Facts
-from calib.advice.remedies import REMEDIES
+from calib.advice.search import REMEDIES
 from calib.advice.trial import difference, outputs_of
 from calib.advice.variants import Variant
 from experiments.kernels import matmul, spmv, stencil, stream

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calib.history.errors import HistoryError
-from calib.history.outliers import FLOOR, cut, outliers
+from calib.history.records import FLOOR, cut, outliers
 from calib.history.statistics import LONGEST_S, Running, running, two_modes
 
 times = st.lists(st.floats(1e-9, 1e8), min_size=2, max_size=50)

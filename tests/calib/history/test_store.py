@@ -15,8 +15,7 @@ import pytest
 
 from calib.history.errors import HistoryError, HistoryWarning
 from calib.history.key import Key
-from calib.history.outliers import WINDOW
-from calib.history.records import Sample
+from calib.history.records import WINDOW, Sample
 from calib.history.statistics import running
 from calib.history.store import Store
 

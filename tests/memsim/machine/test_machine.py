@@ -18,6 +18,7 @@ from rich.console import Console
 from memsim.commands.machines import machines as machines_command
 from memsim.errors import MachineError
 from memsim.machine.file import (
+    index_lines,
     keys,
     load_machine,
     machine_from_json,
@@ -26,7 +27,6 @@ from memsim.machine.file import (
     machine_to_json,
 )
 from memsim.machine.table import machines_table, unit_of, value_of
-from memsim.machine.toml_lines import index_lines
 
 SHIPPED = [
     *(
