@@ -1,7 +1,7 @@
 """Models of time as expressions of features, and their calibration.
 
 `expression` and `performance_model` define models, `model_file` and `models/` hold them as TOML,
-`calibration` measures and fits (`fit`, `starting_points`, `identifiability`), `saved_model` stores
+`calibration` measures and fits (`fit`, `starting_points`), `saved_model` stores
 the result, and `breakdown` explains a prediction.
 """
 
