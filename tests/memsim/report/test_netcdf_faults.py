@@ -37,15 +37,25 @@ NAMES = (
 )
 
 
-@pytest.fixture
-def hostile(tmp_path: Path) -> Path:
+def saved(path: Path) -> Path:
     """A saved replay whose names passed through the model of a trace, as those of every reader do."""
     names = [
         AccessSite(name=name, array=name, direction="load", itemsize_bytes=4).name for name in NAMES
     ]
     sites = tuple((name, name, *site[2:]) for name, site in zip(names, SITES, strict=True))
     data = fake_dataset(n_trials=4, sites=sites, generated_source="a\0b\ud800\n\tc")
-    return Replay(data).save(tmp_path / "k.nc")
+    return Replay(data).save(path)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    return saved(tmp_path / "k.nc")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
+    """What is read from such a file."""
+    return Replay.load(saved(tmp_path_factory.mktemp("saved") / "k.nc")).dataset
 
 
 def test_names_are_text_everywhere(run_memsim: RunMemsim, tmp_path: Path, hostile: Path) -> None:
@@ -104,7 +114,6 @@ def test_a_small_file_that_claims_to_hold_much(tmp_path: Path, hostile: Path) ->
         Replay.load(hostile)
 
 
-@pytest.mark.weekly(3)
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
@@ -124,19 +133,17 @@ def test_a_small_file_that_claims_to_hold_much(tmp_path: Path, hostile: Path) ->
     ],
 )
 def test_attributes_that_are_no_result(
-    hostile: Path, name: str, value: object, message: str
+    whole: xr.Dataset, tmp_path: Path, name: str, value: object, message: str
 ) -> None:
-    data = Replay.load(hostile).dataset
-    data.attrs[name] = value
-    data.to_netcdf(hostile, engine="h5netcdf")
+    path = tmp_path / "k.nc"
+    whole.assign_attrs({name: value}).to_netcdf(path, engine="h5netcdf")
     with pytest.raises(ResultError) as caught:
-        Replay.load(hostile)
-    assert str(caught.value).startswith(str(hostile))
+        Replay.load(path)
+    assert str(caught.value).startswith(str(path))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.weekly(3)
 @pytest.mark.parametrize(
     ("name", "dims", "value", "message"),
     [
@@ -156,13 +163,12 @@ def test_attributes_that_are_no_result(
     ],
 )
 def test_variables_that_not_every_machine_has(
-    hostile: Path, name: str, dims: tuple[str, ...], value: object, message: str
+    whole: xr.Dataset, tmp_path: Path, name: str, dims: tuple[str, ...], value: object, message: str
 ) -> None:
-    data = Replay.load(hostile).dataset
-    shape = [data.sizes[dim] for dim in dims]
-    data.assign({name: (dims, np.full(shape, value))}).to_netcdf(hostile, engine="h5netcdf")
+    path, shape = tmp_path / "k.nc", [whole.sizes[dim] for dim in dims]
+    whole.assign({name: (dims, np.full(shape, value))}).to_netcdf(path, engine="h5netcdf")
     with pytest.raises(ResultError) as caught:
-        Replay.load(hostile)
+        Replay.load(path)
     assert message in str(caught.value)
 
 
