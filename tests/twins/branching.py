@@ -157,7 +157,7 @@ class Branching(Program):
 
     def atomic(self, size: int, x: int, fields: dict[str, int], floating: bool) -> None:
         made, operand = self.made, self.row(2)
-        operation = int(self.rng.integers(0, 13))
+        operation = int(self.rng.integers(0, 16 if size == 8 else 13))
         if floating:
             operation = int(self.rng.choice([o.ATOMIC_ADD, o.ATOMIC_MIN_S, o.ATOMIC_MAX_S]))
             x |= o.FLOATING

@@ -92,6 +92,7 @@ class Warp:
         self.last = [-1] * 8
         self.loads: list[int] = []
         self.copies: list[int] = []
+        self.marks: list[int] = []
         self.scalar_load = self.settled = -1
 
     def mask(self, source: int) -> Any:
@@ -165,7 +166,10 @@ class Group:
         while any(warp.live.any() for warp in self.warps):
             for warp in self.warps:
                 self.run_warp(warp, limit)
-            if not self.open_barriers() and any(warp.live.any() for warp in self.warps):
+            if self.open_barriers():
+                continue
+            rested = [warp.waiting.pop(("rest", 0), None) is not None for warp in self.warps]
+            if not any(rested) and any(warp.live.any() for warp in self.warps):
                 left = [warp for warp in self.warps if warp.live.any()]
                 stuck = ", ".join(
                     f"{one.number} at instructions {one.instructions()}" for one in left
@@ -187,7 +191,7 @@ class Group:
             warp.pc[active] = pc + 1
             step = Step(warp, o.MicroOperation(*self.code.table[pc].tolist()), active)
             DO[NAMES[step.fields.op]](step)
-        if not warp.live.any():
+        if not warp.live.any() or ("rest", 0) in warp.waiting:
             return
         waiting = [key for key, lanes in warp.waiting.items() if lanes.any()]
         if waiting != [("barrier", warp.barrier)]:
@@ -202,7 +206,7 @@ class Group:
         """Lets those go on whose barrier is complete; whether there are any."""
         opened = False
         alive = [warp for warp in self.warps if warp.live.any()]
-        for number in sorted({warp.barrier for warp in alive}):
+        for number in sorted({warp.barrier for warp in alive} - {-1}):
             warps = [warp for warp in alive if warp.barrier == number]
             step = warps[0].at_barrier[0][0]
             arrived = self.arrived.get(number, [])
@@ -241,7 +245,7 @@ def release_joins(warp: Warp) -> None:
     """Lanes go on where all living lanes that they name wait with them."""
     for key, lanes in warp.waiting.items():
         kind, row = key
-        if kind != "barrier":
+        if kind not in ("barrier", "rest"):
             here, alive = as_bits(lanes & warp.live), as_bits(warp.live)
             missing = warp.rows[row].astype(object) & alive & ~here
             warp.waiting[key] = lanes & warp.live & (missing != 0).astype(bool)
@@ -301,7 +305,10 @@ def join_wait(s: Step) -> None:
 @operation("BARRIER")
 def barrier(s: Step) -> None:
     number = barrier_number(s)
-    if s.who.any() and s.x & 1:
+    if s.x & 8:
+        if s.who.any() and s.u("a")[operations.first(s)] == np.prod(s.warp.group.launch.group_size):
+            record(s, "barrier", o.LOCAL, {}, 0)
+    elif s.who.any() and s.x & 1:
         s.warp.group.arrived.setdefault(number, []).append(s.warp)
         record(s, "arrive", o.LOCAL, {}, 0)
     elif s.who.any():
@@ -366,12 +373,26 @@ def wait_count(s: Step) -> None:
 def copies_end(s: Step) -> None:
     """Accesses of slot 6 up to here are a group of copies, and of all groups before."""
     s.warp.copies.append(s.warp.last[COPIES])
+    s.warp.marks.append(mark(s))
+
+
+def mark(s: Step) -> int:
+    """The barrier in memory that a group of copies comes to, -1 for none."""
+    return int(s.u("a")[np.argmax(s.active)]) if s.x else -1
 
 
 @operation("WAIT_COPIES")
 def wait_copies(s: Step) -> None:
-    if len(s.warp.copies) > s.y:
-        s.warp.settle(s.warp.copies[-1 - s.y])
+    pairs = zip(s.warp.copies, s.warp.marks, strict=True)
+    of_it = [copies for copies, its in pairs if not s.x or its == mark(s)]
+    if len(of_it) > s.y:
+        s.warp.settle(of_it[-1 - s.y])
+
+
+@operation("REST")
+def rest(s: Step) -> None:
+    if s.who.any():
+        s.warp.wait(("rest", 0), s.who)
 
 
 def addresses_of(s: Step) -> Lanes:
@@ -505,8 +526,35 @@ def changed(kind: int, old: int, given: int, bits: int) -> int:
         o.ATOMIC_OR: old | given, o.ATOMIC_XOR: old ^ given, o.ATOMIC_EXCHANGE: given,
         o.ATOMIC_INCREMENT: 0 if old >= given else old + 1,
         o.ATOMIC_DECREMENT: given if old == 0 or old > given else old - 1,
+        o.ATOMIC_ARRIVE: ampere(old), o.ATOMIC_ARRIVE_HOPPER: hopper(old, given, 0),
+        o.ATOMIC_DROP_HOPPER: hopper(old, given, given & 0xFFFFFFFF),
     }  # fmt: skip
     return new[kind] & (1 << bits) - 1
+
+
+def ampere(old: int) -> int:
+    """A barrier in memory to which one has come, on an A100."""
+    threads, phase = (1 << 30) - (old & 0xFFFFFFFF), old >> 63
+    missing = (1 << 31) - (old >> 32 & 0x7FFFFFFF) - 1
+    if missing == 0:
+        missing, phase = threads, 1 - phase
+    return (phase << 63) + ((1 << 31) - missing << 32) + (old & 0xFFFFFFFF)
+
+
+def hopper(old: int, given: int, leaving: int) -> int:
+    """The same from an H100 on. leaving : how many come to no later phase"""
+    threads = ((1 << 20) - (old >> 1 & 0xFFFFF) - leaving) % (1 << 20)
+    missing = ((1 << 20) - (old >> 43 & 0xFFFFF) - (given & 0xFFFFFFFF)) % (1 << 20)
+    awaited, phase = ((old >> 21) + (given >> 32)) % (1 << 22), old >> 63
+    if missing == awaited == 0:
+        missing, phase = threads, 1 - phase
+    return (
+        phase << 63
+        | -missing % (1 << 20) << 43
+        | awaited << 21
+        | -threads % (1 << 20) << 1
+        | old & 1
+    )
 
 
 def changed_floats(kind: int, old: int, given: int, size: int, x: int) -> int:

@@ -140,7 +140,7 @@ MODIFIERS: dict[str, Callable[[Rng], dict[str, int]]] = {
 """Operation -> its modifiers, at random. Those that are not named have none."""
 NOT_STRAIGHT = {
     *("LOAD", "STORE", "ATOMIC", "LOAD_CONSTANT", "CLOCK", "BLOCK", "BRANCH", "BRANCH_TABLE", "RETURN", "EXIT", "JOIN_SET"),
-    *("JOIN_WAIT", "JOIN_LEAVE", "SYNC_LANES", "BARRIER", "WAIT_SLOTS", "WAIT_COUNT", "TRAP", "UNKNOWN", "COPIES_END", "WAIT_COPIES"),
+    *("JOIN_WAIT", "JOIN_LEAVE", "SYNC_LANES", "BARRIER", "WAIT_SLOTS", "WAIT_COUNT", "TRAP", "UNKNOWN", "COPIES_END", "WAIT_COPIES", "REST"),
 }  # fmt: skip
 STRAIGHT = [name for name in o.OPERATIONS if name not in NOT_STRAIGHT]
 """Operations that only work on rows and masks."""

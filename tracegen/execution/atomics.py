@@ -26,9 +26,11 @@ _D, _E, _C = 2, 3, 6
 """Columns of the interpreter's table."""
 (
     o_ADD, o_SUBTRACT, o_AND, o_OR, o_XOR, o_EXCHANGE, o_COMPARE, o_INCREMENT, o_DECREMENT, o_MIN_U, o_MAX_U, o_MIN_S, o_MAX_S,
+    o_ARRIVE, o_DROP,
 ) = (
     o.ATOMIC_ADD, o.ATOMIC_SUBTRACT, o.ATOMIC_AND, o.ATOMIC_OR, o.ATOMIC_XOR, o.ATOMIC_EXCHANGE, o.ATOMIC_COMPARE,
     o.ATOMIC_INCREMENT, o.ATOMIC_DECREMENT, o.ATOMIC_MIN_U, o.ATOMIC_MAX_U, o.ATOMIC_MIN_S, o.ATOMIC_MAX_S,
+    o.ATOMIC_ARRIVE, o.ATOMIC_DROP_HOPPER,
 )  # fmt: skip
 _FLOATING, _PACKED, _BF16, _NO_RESULT, _OPERATION = (
     o.FLOATING, o.PACKED, o.BF16, o.NO_RESULT, o.ATOMIC_OPERATION,
@@ -76,6 +78,8 @@ def _updated(what, old, operand, wanted, x, size):
         return _updated_float(what, old, operand, x, size)
     if what == o_ADD:
         return old + operand
+    if what >= o_ARRIVE:
+        return _arrived(what, old, operand)
     if what == o_SUBTRACT:
         return old - operand
     if what == o_AND:
@@ -96,6 +100,22 @@ def _updated(what, old, operand, wanted, x, size):
         smaller = old < operand if size == 8 else (old ^ sign) < (operand ^ sign)
     keep = smaller == (what in (o_MIN_U, o_MIN_S))
     return old if keep else operand
+
+
+@inner
+def _arrived(what, old, operand):
+    """A barrier in memory to which some have come, see ATOMIC_ARRIVE."""
+    if what == o_ARRIVE:
+        come = (old >> 32) + 1
+        if come & 0x7FFFFFFF == 0:
+            come += (old & 0xFFFFFFFF) + 0x40000000
+        return come << 32 | old & 0xFFFFFFFF
+    phase, number = old >> 63 & 1, operand & 0xFFFFFFFF
+    whole = (old >> 1) + (number if what == o_DROP else 0) & 0xFFFFF
+    awaited, come = (old >> 21) + (operand >> 32) & 0x3FFFFF, (old >> 43) + number & 0xFFFFF
+    if awaited == 0 and come == 0:
+        phase, come = 1 - phase, whole
+    return phase << 63 | come << 43 | awaited << 21 | whole << 1 | old & 1
 
 
 @inner

@@ -23,6 +23,10 @@ D, E, A, B, C, M, N, X, Y = range(2, 11)
 """Columns of the interpreter's table."""
 _ALL = np.int64(-1)
 BARRIER_ACCESS = -1
+RESTS = N_BARRIERS + 1
+"""Warp.BARRIER of lanes that rest."""
+ONLY_RECORDED = 8
+"""Of BARRIER, in x."""
 
 
 @hot
@@ -48,11 +52,32 @@ def arrive(listed, subgroup, active, at):
     warp[Warp.RESULT] = at
 
 
+@inner
+def rest(state, subgroup, active):
+    """Lanes go on when the other sub-groups have gone as far as they can."""
+    warp = state.subgroups[subgroup]
+    warp[Warp.AT_BARRIER] |= active
+    if warp[Warp.BARRIER] == 0:
+        warp[Warp.BARRIER] = RESTS
+
+
+@hot
+def record_known(listed, subgroup, active, at):
+    """A sub-group has passed a barrier in memory, one of the whole group if it has as many work-items."""
+    state = opened(listed)
+    place = state.rows[subgroup] + state.table[at, A]
+    if (
+        state.subgroups[subgroup, Warp.RECORDS]
+        and peek32(place + 4 * lowest(active)) == state.sizes[Size.ITEMS]
+    ):
+        record_barrier(listed, subgroup)
+
+
 @hot
 def open_barriers(listed):
-    """Lets sub-groups go on whose barrier all have reached that it needs; whether any was."""
+    """Lets sub-groups go on whose barrier all have reached that it needs, or else those that rest; whether any was."""
     state = opened(listed)
-    some = False
+    some, rested = False, False
     n = state.sizes[Size.N_SUBGROUP]
     for number in range(N_BARRIERS):
         waiting, living = np.int64(0), np.int64(0)
@@ -65,7 +90,13 @@ def open_barriers(listed):
         if waiting and come:
             _open(state, number)
             some = True
-    return some
+    for subgroup in range(n):
+        warp = state.subgroups[subgroup]
+        if not some and warp[Warp.BARRIER] == RESTS:
+            warp[Warp.AT_BARRIER] = warp[Warp.BARRIER] = warp[Warp.ALL_WAIT] = 0
+            warp[Warp.ACTIVE] = 0
+            rested = True
+    return some or rested
 
 
 @inner

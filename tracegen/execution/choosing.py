@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from memsim.compile import hot, inner
-from tracegen.execution.barriers import record_barrier
+from tracegen.execution.barriers import RESTS, record_barrier
 from tracegen.execution.paths import close_path
 from tracegen.execution.state import STUCK_LANES, Chunk, Counter, Size, Warp, opened
 from tracegen.execution.windows import advance
@@ -47,7 +47,7 @@ def choose(listed, subgroup):
     if ready == 0:
         if live == 0:
             return _ENDED
-        if warp[Warp.AT_BARRIER] & live == live:
+        if warp[Warp.AT_BARRIER] & live == live or warp[Warp.BARRIER] == RESTS:
             return _AT_BARRIER
         return _STUCK
     pc, limit = np.int64(_NEVER), np.int64(_NEVER)
@@ -130,6 +130,8 @@ def _stop(listed, subgroup, how):
         state.out.tail[counters[Counter.N_SUBGROUP] + subgroup] = close_path(listed, subgroup)
         return
     warp[Warp.ALL_WAIT] = 1
+    if warp[Warp.BARRIER] == RESTS:
+        return
     if warp[Warp.RECORDS]:
         record_barrier(listed, subgroup)
     if state.sizes[Size.BY_BARRIERS]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from memsim.compile import hot, inner
 from tracegen.execution import slow
-from tracegen.execution.barriers import arrive
+from tracegen.execution.barriers import ONLY_RECORDED, arrive, record_known, rest
 from tracegen.execution.choosing import choose_batch, leave
 from tracegen.execution.granules import staged
 from tracegen.execution.groups import find_batch, has_room
@@ -57,7 +57,7 @@ from tracegen.execution.words import lowest, peek8, peek16, peek32, poke32, poke
 CONTROL = [
     "BLOCK", "LOAD", "STORE", "ATOMIC", "BRANCH", "WAIT_SLOTS", "WAIT_COUNT", "COPIES_END", "WAIT_COPIES", "MASK_LOGIC3",
     "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE", "VOTE_WHOLE", "LOAD_CONSTANT", "CLOCK", "BRANCH_TABLE", "RETURN", "EXIT", "JOIN_SET",
-    "JOIN_WAIT", "JOIN_LEAVE", "SYNC_LANES", "BARRIER", "TRAP", "UNKNOWN",
+    "JOIN_WAIT", "JOIN_LEAVE", "SYNC_LANES", "BARRIER", "TRAP", "UNKNOWN", "REST",
 ]  # fmt: skip
 """Operations that the loop of the interpreter does itself."""
 ORDER = [*VECTOR, *CONTROL, *slow.LANEWISE, *slow.TESTS, *slow.TOGETHER]
@@ -65,7 +65,7 @@ ORDER = [*VECTOR, *CONTROL, *slow.LANEWISE, *slow.TESTS, *slow.TOGETHER]
 (
     BLOCK, _LOAD, _STORE, _ATOMIC, BRANCH, WAIT_SLOTS, WAIT_COUNT, COPIES_END, WAIT_COPIES, MASK_LOGIC3,
     MASK_TO_ROWS, ROWS_TO_MASK, VOTE, VOTE_WHOLE, LOAD_CONSTANT, CLOCK, BRANCH_TABLE, RETURN, EXIT, JOIN_SET,
-    JOIN_WAIT, JOIN_LEAVE, SYNC_LANES, BARRIER, TRAP, UNKNOWN_RESULT,
+    JOIN_WAIT, JOIN_LEAVE, SYNC_LANES, BARRIER, TRAP, UNKNOWN_RESULT, REST,
 ) = range(len(VECTOR), len(VECTOR) + len(CONTROL))  # fmt: skip
 _N_ROWS, _N_MASKED = len(ROWS), len(ROWS) + len(MASKED)
 _N_COMPARISONS = _N_MASKED + len(COMPARISONS)
@@ -227,10 +227,15 @@ def _wait(state, subgroup, row, op):
         wait_slots(state, subgroup, np.int64(row[Y]))
     elif op == WAIT_COUNT:
         wait_count(state, subgroup, row[X], np.int64(row[Y]))
-    elif op == COPIES_END:
-        end_copies(state, subgroup)
     else:
-        wait_copies(state, subgroup, np.int64(row[Y]))
+        mark = np.int64(0)
+        if row[X]:
+            lane = lowest(state.subgroups[subgroup, Warp.ACTIVE])
+            mark = peek32(state.rows[subgroup] + row[A] + 4 * lane) + 1
+        if op == COPIES_END:
+            end_copies(state, subgroup, mark)
+        else:
+            wait_copies(state, subgroup, np.int64(row[Y]), mark)
 
 
 @hot
@@ -353,8 +358,14 @@ def _stops(listed, subgroup, here, pc):
             state.lane_waits[subgroup, lowest(left)] = row[A]
             left &= left - 1
         leave(state, subgroup, active, pc)
-    elif op == BARRIER:
-        arrive(listed, subgroup, here, pc - 1)
+    elif op in (BARRIER, REST):
+        if row[X] & ONLY_RECORDED:
+            record_known(listed, subgroup, here, pc - 1)
+            return True
+        if op == REST:
+            rest(state, subgroup, here)
+        else:
+            arrive(listed, subgroup, here, pc - 1)
         leave(state, subgroup, active, pc)
     else:
         which = 2 if op == UNKNOWN_RESULT else min(np.int64(row[Y]), 2)

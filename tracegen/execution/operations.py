@@ -157,10 +157,15 @@ ATOMIC_OPERATION = 24
 """Bit position of four bits."""
 (
     ATOMIC_ADD, ATOMIC_MIN_S, ATOMIC_MAX_S, ATOMIC_MIN_U, ATOMIC_MAX_U, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR,
-    ATOMIC_EXCHANGE, ATOMIC_COMPARE, ATOMIC_INCREMENT, ATOMIC_DECREMENT, ATOMIC_SUBTRACT,
-) = range(13)  # fmt: skip
+    ATOMIC_EXCHANGE, ATOMIC_COMPARE, ATOMIC_INCREMENT, ATOMIC_DECREMENT, ATOMIC_SUBTRACT, ATOMIC_ARRIVE, ATOMIC_ARRIVE_HOPPER,
+    ATOMIC_DROP_HOPPER,
+) = range(16)  # fmt: skip
 """ATOMIC_COMPARE: row b is what is compared (as many rows as the value), c the new value; the others take the operand from c.
-INCREMENT: old >= operand ? 0 : old + 1. DECREMENT: old == 0 or old > operand ? operand : old - 1."""
+INCREMENT: old >= operand ? 0 : old + 1. DECREMENT: old == 0 or old > operand ? operand : old - 1.
+ARRIVE: of NVIDIA's barriers in memory, of 64 bits, of n threads, of which m have not come. On an A100 2^30 - n are the low 32 bits, and
+2^31 - m those above; bit 63 is the phase, which changes where m becomes 0, and then m is n. From an H100 on 2^20 - n are
+bits 1 to 20, the bytes that are awaited bits 21 to 42, 2^20 - m bits 43 to 62; the phase changes where both are 0. Its operand
+has how many come in the low half, and how many more bytes are awaited in the high half; of DROP they come to no later phase."""
 
 LOCAL_WINDOW, PRIVATE_WINDOW = 1 << 52, 1 << 53
 """Where GENERIC addresses of local and private memory begin; their low 32 bits are 0. Each window has 2^24 bytes."""
@@ -287,12 +292,15 @@ JOIN_WAIT       <- a                | BSYNC: lanes wait until all living lanes n
 JOIN_LEAVE      d <- d              | BREAK: participating lanes leave row d of all lanes
 SYNC_LANES      <- a                | WARPSYNC: lanes wait until all living lanes of the bits in a wait here
 BARRIER         D:e d <- a b m      | y: 0 all of the group; else a named barrier: b its number, a the sub-groups times lanes that it needs (0: all);
-                                    |   x: bit 0 arrives only; reduction of m: bits 1-2: 1 count (d), 2 and (e), 3 or (e)
+                                    |   x: bit 0 arrives only; reduction of m: bits 1-2: 1 count (d), 2 and (e), 3 or (e);
+                                    |   bit 3: only recorded, where row a is the number of work-items
 WAIT_SLOTS      <-                  | waits for the accesses in scoreboards y (bits 0 to 5); accesses name theirs at SLOT of z; 7: none
 WAIT_COUNT      <-                  | waits until at most y loads (x 0) or scalar loads (x 1) or stores (x 2) are outstanding
 TRAP            <-                  | ends the run with an error: y 0 a trap, 1 an assertion, 2 an instruction that is not known
-COPIES_END      <-                  | NVIDIA's LDGDEPBAR: the accesses with slot 6 since the last one form a group of copies
-WAIT_COPIES     <-                  | waits until at most the y latest groups of copies are outstanding
+COPIES_END      <- a                | NVIDIA's LDGDEPBAR: the accesses with slot 6 since the last one form a group of copies; with x, of the
+                                    |   barrier in memory whose address the first participating lane has in a
+WAIT_COPIES     <- a                | waits until at most the y latest groups of copies are outstanding; with x, for the latest one of that barrier
+REST            <-                  | participating lanes go on when the other sub-groups of the group have gone as far as they can
 UNKNOWN         d D:e <-            | the result of an instruction that is not known: as TRAP with y 2 where it is executed
 """
 

@@ -393,6 +393,7 @@ class Execution:
             slots=np.zeros((n, 8), np.int32),
             loads=np.zeros((n, MOST_LOADS), np.int32),
             copies=np.zeros((n, MOST_LOADS), np.int32),
+            marks=np.zeros((n, MOST_LOADS), np.int32),
             places=targets,
             region_base=np.array([one.extent.base_bytes for one in regions] or [0], np.int64),
             region_end=np.array(

@@ -41,6 +41,7 @@ _ROOTS = frozenset(
         "TRAP",
         "COPIES_END",
         "WAIT_COPIES",
+        "REST",
     ]
 )
 """Operations that are needed for what they do, not for what they write."""

@@ -242,6 +242,7 @@ class State(NamedTuple):
     rows : address of the first row of each sub-group, then row_bytes a row, where its batch lies;  masks : (n_subgroup, n_mask)
     lane_pc, lane_waits : (n_subgroup, 64) where lanes that are not active go on, and the row or mask that they wait for
     slots : (n_subgroup, 8) the latest access of each scoreboard;  loads : (n_subgroup, MOST_LOADS) the latest loads
+    copies, marks : (n_subgroup, MOST_LOADS) the last access of each group of copies, and its barrier in memory
     places : address of an instruction / 16 -> micro-operation, -1 for none
     region_base, region_end : arrays in the address map, ascending;  region_host : address here minus address there
     hidden : of each region, whether its accesses are not recorded
@@ -267,6 +268,7 @@ class State(NamedTuple):
     slots: I32Rows
     loads: I32Rows
     copies: I32Rows
+    marks: I32Rows
     places: I32
     region_base: I64
     region_end: I64

@@ -34,17 +34,24 @@ def wait_count(state, subgroup, what, most):
 
 
 @inner
-def end_copies(state, subgroup):
-    """The copies to local memory since the last time are a group, which is waited for as a whole."""
+def end_copies(state, subgroup, mark):
+    """The copies to local memory since the last time are a group, which is waited for as a whole. mark : of its barrier in memory, or 0"""
     warp = state.subgroups[subgroup]
     n = warp[Warp.N_COPIES]
     before = state.copies[subgroup, (n - 1) & 63] if n else np.int32(-1)
     state.copies[subgroup, n & 63] = max(before, state.slots[subgroup, 6])
+    state.marks[subgroup, n & 63] = mark
     warp[Warp.N_COPIES] = n + 1
 
 
 @inner
-def wait_copies(state, subgroup, most):
+def wait_copies(state, subgroup, most, mark):
     n = state.subgroups[subgroup, Warp.N_COPIES]
+    if mark != 0:
+        first = max(n - MOST_LOADS, 0)
+        while n > first and state.marks[subgroup, (n - 1) & 63] != mark:
+            n -= 1
+        if n == first:
+            return
     if n > most and most < MOST_LOADS:
         _settle(state, subgroup, np.int64(state.copies[subgroup, (n - 1 - most) & 63]))

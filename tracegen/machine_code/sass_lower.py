@@ -13,7 +13,7 @@ from tracegen.execution.code import NO_SLOT, Assembler, Code
 from tracegen.execution.operations import ALWAYS
 from tracegen.machine_code import sass_halves, sass_matrices, sass_warp  # noqa: F401
 from tracegen.machine_code.sass_emit import HANDLERS, Emitter, UnknownInstruction
-from tracegen.machine_code.sass_memory import COPIES
+from tracegen.machine_code.sass_memory import COPIES, compares_phase, reads_phase
 from tracegen.machine_code.sass_text import Sass, read
 
 _REGISTER = re.compile(r"(?<![\w$.@])(UR|R|UP|P|B)(\d+)(?![\w$])")
@@ -36,6 +36,7 @@ def lower(code: MachineCode, lanes: int = 32, note: Note | None = None) -> Code:
     read_ones = [_sass(one) for one in instructions]
     assembler = Assembler(lanes=max(lanes, 32), width=lanes)
     slots, copies, counted = _slots(instructions, read_ones)
+    phases = _phases(read_ones)
     outside = set(_FUNCTION.findall(code.listing)) - {code.kernel}
     emitter = Emitter(
         assembler,
@@ -56,8 +57,14 @@ def lower(code: MachineCode, lanes: int = 32, note: Note | None = None) -> Code:
                 note(emitter, read_ones[number], number)
             is_counted = instruction.slot in counted
             one = structs.replace(instruction, slot=COPIES) if is_counted else instruction
+            phase = phases.get(number)
+            if phase == "LDS":
+                emitter.begin(one, read_ones[number])
+                reads_phase(emitter, read_ones[number])
             if not _lowered(emitter, one, read_ones[number], slots):
                 assembler.unknown[number] = instruction.text
+            if phase == "LOP3":
+                compares_phase(emitter, read_ones[number])
             if is_counted:
                 assembler.emit("COPIES_END", guard=ALWAYS)
             number += 1
@@ -118,6 +125,24 @@ def _slots(
         if sass.base == "DEPBAR" and len(sass.operands) > 1 and sass.operands[1].number > 0
     )
     return sum(1 << slot for slot in set(named)), copies, counted - copies
+
+
+def _phases(read_ones: list[Sass]) -> dict[int, str]:
+    """Which instructions read the phase of a barrier in memory of an A100, and which compare it, by number."""
+    found: dict[int, str] = {}
+    if not any(
+        sass.base in ("ATOMS", "ARRIVES") and sass.has("ARRIVE", "LDGSTSBAR") for sass in read_ones
+    ):
+        return found
+    loaded: dict[str, int] = {}
+    for number, sass in enumerate(read_ones):
+        if sass.base == "LDS":
+            loaded[sass.operands[0].text] = number
+        compared = [one.text for one in sass.operands]
+        if sass.base == "LOP3" and compared[3:4] + compared[5:6] == ["0x80000000", "0x48"]:
+            if compared[2] in loaded:
+                found |= {loaded[compared[2]]: "LDS", number: "LOP3"}
+    return found
 
 
 def _is_recorded(instruction: Instruction) -> bool:

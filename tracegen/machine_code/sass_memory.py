@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracegen.compiled.nvidia.sass_operands import access_bytes
 from tracegen.execution import operations as o
 from tracegen.execution.code import NO_SLOT
-from tracegen.execution.operations import ALWAYS, TRASH_ROW, ZERO_ROW
+from tracegen.execution.operations import ALWAYS, TRASH_MASK, TRASH_ROW, ZERO_ROW
 from tracegen.machine_code.sass_emit import Emitter, UnknownInstruction, lowers
 from tracegen.machine_code.sass_integers import RELATIONS
 from tracegen.machine_code.sass_text import NO_REGISTER, Operand, Part, Sass
@@ -152,7 +152,10 @@ def _load_constant(e: Emitter, s: Sass) -> None:
 
 @lowers("LDGSTS", f"{_GLOBAL} BYPASS ACCESS ZFILL")
 def _copy(e: Emitter, s: Sass) -> None:
-    """A load from global memory and a store to local memory; where a predicate is false, zeros are stored."""
+    """A load from global memory and a store to local memory; where a predicate is false, zeros are stored.
+
+    The address of `.ZFILL` has in its lowest bits how many of the last bytes are zero, which are not loaded.
+    """
     to, source, *p = s.operands
     size = _size(e, s)
     words = max(1, size // 4)
@@ -160,20 +163,52 @@ def _copy(e: Emitter, s: Sass) -> None:
     fields = address_fields(e, s, source, o.GLOBAL)
     fields["x"] |= _modifiers(e, s, size) | (o.BYPASS_L1 if s.has("BYPASS") else 0)
     guard = e.guard
-    if p and not p[0].is_true:
+    if s.has("ZFILL") or (p and not p[0].is_true):
         e.move(row, e.constant(*[0] * words), words)
-        guard = e.both(e.mask(p[0]))
-    e.emit("LOAD", guard=guard, d=row, slot=COPIES, **fields)
+        guard = e.both(e.mask(p[0])) if p else guard
+    if s.has("ZFILL"):
+        _load_some(e, row, fields, size, guard)
+    else:
+        e.emit("LOAD", guard=guard, d=row, slot=COPIES, **fields)
     fields = address_fields(e, s, to, o.LOCAL)
     fields["x"] |= size << o.BYTES
     e.emit("STORE", c=row, **fields)
+
+
+def _load_some(e: Emitter, row: int, fields: dict[str, int], size: int, guard: int) -> None:
+    place, own = e.temporary(2), e.temporary(2)
+    if fields["x"] & o.ADDRESS_32:
+        e.move(own, fields["a"])
+        e.move(own + 1, ZERO_ROW)
+    else:
+        e.move(own, fields["a"], 2)
+    e.emit("ADD64", d=place, a=own, b=fields["b"])
+    e.emit("ADD64", d=place, a=place, b=e.constant(fields["y"], fields["y"] >> 32))
+    left, bits, some = e.temporary(), e.temporary(), e.temporary_mask()
+    e.emit("LOGIC3", d=left, a=place, b=e.constant(size - 1), y=0xC0)
+    e.emit("LOGIC3", d=place, a=place, b=e.constant(-size), y=0xC0)
+    e.emit("ADD3", d=left, a=left, b=e.constant(size), x=o.NEGATE_A)
+    e.emit("COMPARE_U", d=some, a=left, b=e.constant(size), m=guard, x=RELATIONS["LT"])
+    x = fields["x"] & ~o.ADDRESS_32
+    whole = e.temporary_mask()
+    e.emit("MASK_LOGIC3", guard=ALWAYS, d=whole, m=guard, n=2 * some, x=0x30)
+    e.emit("LOAD", guard=2 * whole, d=row, a=place, x=x, slot=COPIES)
+    for k in range(max(1, size // 4)):
+        here = e.temporary_mask()
+        e.emit("COMPARE_U", d=here, a=left, b=e.constant(4 * k), m=2 * some, x=RELATIONS["GT"])
+        one = x & ~(63 << o.BYTES) | 4 << o.BYTES
+        e.emit("LOAD", guard=2 * here, d=row + k, a=place, y=4 * k, x=one, slot=COPIES)
+        e.emit("ADD3", d=bits, a=left, b=e.constant(-4 * k))
+        e.emit("SHIFT_LEFT", d=bits, a=bits, b=e.constant(3))
+        e.emit("BIT_MASK", d=bits, a=ZERO_ROW, b=bits)
+        e.emit("LOGIC3", guard=2 * here, d=row + k, a=row + k, b=bits, y=0xC0)
 
 
 # --- atomics ----------------------------------------------------------------------------------------
 _OPERATIONS = {
     "ADD": o.ATOMIC_ADD, "AND": o.ATOMIC_AND, "OR": o.ATOMIC_OR, "XOR": o.ATOMIC_XOR, "EXCH": o.ATOMIC_EXCHANGE,
     "CAS": o.ATOMIC_COMPARE, "CAST": o.ATOMIC_COMPARE, "INC": o.ATOMIC_INCREMENT, "DEC": o.ATOMIC_DECREMENT,
-    "MIN": o.ATOMIC_MIN_U, "MAX": o.ATOMIC_MAX_U, "POPC": o.ATOMIC_ADD,
+    "MIN": o.ATOMIC_MIN_U, "MAX": o.ATOMIC_MAX_U, "POPC": o.ATOMIC_ADD, "ARRIVE": o.ATOMIC_ARRIVE,
 }  # fmt: skip
 _ATOMIC = f"{_GLOBAL} {' '.join(_OPERATIONS)} SPIN S32 S64 U32 U64 F32 F64 F16x2 BF16_V2 BF16x2 FTZ RN 32 NOFTZ"
 
@@ -194,7 +229,7 @@ def _atomic(e: Emitter, s: Sass) -> None:
         fields["x"] |= o.BF16 if s.has("BF16_V2", "BF16x2") else 0
     if row == TRASH_ROW and not told:
         fields["x"] |= o.NO_RESULT
-    if not s.has("CAS", "CAST", "POPC"):
+    if not s.has("CAS", "CAST", "POPC", "ARRIVE"):
         fields["x"] |= o.IN_TURN
     if name in ("CAS", "CAST"):
         fields["e"], fields["c"] = (_value(e, one, size) for one in values)
@@ -238,6 +273,98 @@ def _atomic_kind(s: Sass, name: str) -> int:
     if name == "INC" and s.has("POPC"):
         return o.ATOMIC_ADD
     return _OPERATIONS[name]
+
+
+# --- barriers in memory -----------------------------------------------------------------------------
+_EXPECTED = "expected"
+"""The row with the number of threads of the barrier whose phase was read last."""
+
+
+def _of_barrier(e: Emitter, s: Sass, address: Operand) -> dict[str, int]:
+    """The fields of an access to 8 bytes of local memory, whose address is in one row, too."""
+    fields, row = address_fields(e, s, address, o.LOCAL), e.temporary()
+    e.emit("ADD3", d=row, a=fields["a"], b=fields["b"], c=e.constant(fields["y"]))
+    return {"a": row, "x": o.LOCAL | o.ADDRESS_32 | 8 << o.BYTES}
+
+
+def _come(e: Emitter, fields: dict[str, int], kind: int, words: tuple[int, int], d: int) -> None:
+    x = kind << o.ATOMIC_OPERATION | (o.NO_RESULT if d == TRASH_ROW else 0)
+    pair = e.temporary(2)
+    for k, word in enumerate(words):
+        e.move(pair + k, word)
+    e.emit("ATOMIC", d=d, c=pair, **fields | {"x": fields["x"] | x})
+
+
+def _pass(e: Emitter, address: int, expected: int, mask: int) -> None:
+    """Lanes have seen the phase change."""
+    e.emit("WAIT_COPIES", a=address, x=1)
+    e.emit("BARRIER", guard=mask, d=TRASH_ROW, e=TRASH_MASK, a=expected, x=8)
+
+
+@lowers("ARRIVES", "LDGSTSBAR 64 TRANSCNT ARVCNT")
+def _copies_arrive(e: Emitter, s: Sass) -> None:
+    """The thread's copies, which are done at once, come to a barrier."""
+    fields = _of_barrier(e, s, s.operands[0])
+    e.emit("COPIES_END", a=fields["a"], x=1)
+    one, less = e.constant(1), e.constant(-1)
+    if s.has("TRANSCNT"):
+        _come(e, fields, o.ATOMIC_ARRIVE_HOPPER, (ZERO_ROW, less), TRASH_ROW)
+    else:
+        kind = o.ATOMIC_ARRIVE_HOPPER if s.has("ARVCNT") else o.ATOMIC_ARRIVE
+        _come(e, fields, kind, (one, ZERO_ROW), TRASH_ROW)
+
+
+@lowers(
+    "SYNCS",
+    "ARRIVE EXCH PHASECHK CCTL TRANS64 64 TRYWAIT IV RED OPTOUT A1T0 ART0 A0T1 A0TR A0TX A1TR",
+)
+def _barrier_in_memory(e: Emitter, s: Sass) -> None:
+    """`SYNCS.ARRIVE.TRANS64.A0TR d, [a], b`: so many threads come, and so many bytes more are awaited, of which R is b."""
+    if s.has("CCTL"):
+        return None
+    d, address, b = s.operands
+    fields = _of_barrier(e, s, address)
+    if s.has("EXCH"):
+        if e.result(d) != TRASH_ROW:
+            raise UnknownInstruction
+        return e.emit("STORE", c=e.plain(b, 2), **fields)
+    if s.has("ARRIVE"):
+        how, given, less = (
+            s.one_of("A1T0", "ART0", "A0T1", "A0TR", "A0TX") or "A1TR",
+            e.plain(b),
+            e.temporary(),
+        )
+        e.emit("ADD3", d=less, a=given, x=o.NEGATE_A)
+        words = {"0": ZERO_ROW, "1": e.constant(1), "R": given, "X": less}
+        kind = o.ATOMIC_DROP_HOPPER if s.has("OPTOUT") else o.ATOMIC_ARRIVE_HOPPER
+        return _come(e, fields, kind, (words[how[1]], words[how[3]]), e.result(d))
+    word, changed, done = e.temporary(2), e.temporary(), e.temporary_mask()
+    for tried in range(2):
+        e.emit("LOAD", d=word, **fields)
+        e.emit("LOGIC3", d=changed, a=word + 1, b=e.plain(b), y=0x3C)
+        e.emit("COMPARE_S", d=done, a=changed, x=RELATIONS["LT"])
+        if not tried:
+            e.emit("REST", guard=e.both(2 * done + 1))
+    e.emit("BIT_FIELD_U", d=word, a=word, b=e.constant(1), c=e.constant(20))
+    e.emit("ADD3", d=word, a=word, b=e.constant(1 << 20), x=o.NEGATE_A)
+    _pass(e, fields["a"], word, e.both(2 * done))
+    return e.move_mask(e.result_mask(d), 2 * done)
+
+
+def reads_phase(e: Emitter, s: Sass) -> None:
+    """On an A100 a thread reads the upper half of a barrier, whose sign is the phase."""
+    fields = address_fields(e, s, s.operands[-1], o.LOCAL)
+    place, low = e.assembler.rows("barrier in memory", 1), e.assembler.rows(_EXPECTED, 1)
+    e.emit("ADD3", d=place, a=fields["a"], b=fields["b"], c=e.constant(fields["y"] - 4))
+    e.emit("LOAD", d=low, a=place, x=o.LOCAL | o.ADDRESS_32 | 4 << o.BYTES)
+    e.emit("ADD3", d=low, a=low, b=e.constant(1 << 30), x=o.NEGATE_A)
+
+
+def compares_phase(e: Emitter, s: Sass) -> None:
+    """... and compares it with the one that it waits for."""
+    done = e.mask(s.operands[0])
+    e.emit("REST", guard=e.both(done ^ 1))
+    _pass(e, e.assembler.rows("barrier in memory", 1), e.assembler.rows(_EXPECTED, 1), e.both(done))
 
 
 # --- matrices in local memory -----------------------------------------------------------------------

@@ -176,12 +176,17 @@ def _special(e: Emitter, s: Sass) -> None:
 
 # --- what has no effect here ------------------------------------------------------------------------
 @lowers(
-    "NOP YIELD NANOSLEEP MEMBAR ERRBAR CCTL CCTLL CCTLT FENCE ENDCOLLECTIVE PREEXIT ACQBULK PMTRIG UCGABAR_ARV WARPGROUP UNOP CGAERRBAR",
+    "NOP YIELD MEMBAR ERRBAR CCTL CCTLL CCTLT FENCE ENDCOLLECTIVE PREEXIT ACQBULK PMTRIG UCGABAR_ARV WARPGROUP UNOP CGAERRBAR",
     "WARP ALL GPU SYS CTA SC E IVALL IVALLP PF1 PF2 PF1.5 IV RS RSLB WB U C D I IVTH VIEW ASYNC S T G DEPBAR ARRIVE MMIO VC "
     "SYNCS ALLGPU LE",
 )
 def _nothing(e: Emitter, s: Sass) -> None:
     """Waits, fences and hints: lanes and sub-groups see each other's stores at once."""
+
+
+@lowers("NANOSLEEP", "WARP SYNCS")
+def _rest(e: Emitter, s: Sass) -> None:
+    e.emit("REST")
 
 
 # --- waits ------------------------------------------------------------------------------------------

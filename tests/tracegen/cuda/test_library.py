@@ -587,17 +587,18 @@ def _made(source: str) -> Any:
 
 @pytest.mark.parametrize("source", [PRIMITIVES, COPIES, BARRIER, PIPELINE])
 def test_copies_are_loads(source: str) -> None:
-    """Each element is loaded once: by 4 bytes for each thread, or by 16 for a quarter of them."""
+    """Each element is loaded once: by 4 bytes for each thread, or by 16 for a quarter of them where the program says that they are aligned."""
     made = _made(source)
     turned = floats(256).reshape(4, 64)[:, ::-1]
     np.testing.assert_array_equal(run(made)["y"].reshape(4, 64), turned)
     trace = tracegen.trace(made, "a100")
+    assert "nvrtc" in trace.provenance["compiler"]
     loads = [k for k, site in enumerate(trace.sites) if site.direction == "load"]
     assert {trace.sites[k].array for k in loads} == {"x"}
     lanes: Counter[int] = Counter()
     for k in loads:
         lanes[trace.sites[k].itemsize_bytes] += int(trace.lanes[trace.site == k].sum(dtype=int))
-    assert +lanes == ({4: 256} if source == PRIMITIVES else {16: 64})
+    assert +lanes == ({16: 64} if source == BARRIER else {4: 256})
 
 
 def test_bytes_beyond_the_copied_ones_are_zero() -> None:
@@ -611,6 +612,27 @@ def test_bytes_beyond_the_copied_ones_are_zero() -> None:
     x = np.arange(1, 17, dtype=np.int8)
     out = run(workload(source, x, np.full(16, 9, np.int8), block=16))["y"]
     np.testing.assert_array_equal(out, [*x[:11], 0, 0, 0, 0, 0])
+
+
+def test_what_lies_behind_an_array_is_not_copied() -> None:
+    """44 bytes in chunks of 16: of the last one 4 bytes are zero, and a fourth chunk has none to copy."""
+    source = """
+    #include <cuda_pipeline.h>
+    __global__ void k(const char *x, char *y, int n) {
+      __shared__ __align__(16) char s[64];
+      int i = threadIdx.x, left = max(0, min(16, n - 16 * i));
+      if (i < 4) __pipeline_memcpy_async(s + 16 * i, x + 16 * i, 16, 16 - left);
+      __pipeline_commit();
+      __pipeline_wait_prior(0);
+      __syncthreads();
+      y[i] = s[i];
+    }"""
+    x = np.arange(1, 45, dtype=np.int8)
+    for machine in ("a100", "h200"):
+        out = run(
+            workload(source, x, np.full(64, 9, np.int8), 44, block=64), machine, compiler="nvrtc"
+        )["y"]
+        np.testing.assert_array_equal(out, [*x, *[0] * 20])
 
 
 def test_a_wave_matches_and_reduces_on_amd() -> None:

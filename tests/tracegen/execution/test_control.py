@@ -202,6 +202,44 @@ def test_a_barrier_that_lanes_reach_one_after_another() -> None:
     assert [len(warp.events) for warp in group.warps] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("kind", "begin", "end"),
+    [
+        (o.ATOMIC_ARRIVE, ((1 << 30) - 96, (1 << 31) - 96), (1 << 32) - 96),
+        (
+            o.ATOMIC_ARRIVE_HOPPER,
+            ((1 << 20) - 96 << 1, (1 << 20) - 96 << 11),
+            1 << 31 | (1 << 20) - 96 << 11,
+        ),
+    ],
+)
+def test_a_barrier_in_memory(kind: int, begin: tuple[int, int], end: int) -> None:
+    """Of 96 threads each comes once; then the phase, bit 63, is the next one, to which none has come."""
+    text = Text()
+    local = o.LOCAL | o.ADDRESS_32 | 8 << o.BYTES
+    text.do("MOVE", d="state", a=begin[0])
+    text.do("MOVE", d="state+", a=begin[1])
+    text.do("STORE", c="state", x=local)
+    text.do("BARRIER")
+    text.do("MOVE", d="one", a=1)
+    text.do("ATOMIC", d="old", c="one", x=local | kind << o.ATOMIC_OPERATION, block=True)
+    text.label("again")
+    text.do("LOAD", d="state", x=local)
+    text.do("COMPARE_S", d="done", a="state+", x=o.LESS)
+    text.do("REST", guard="!done")
+    text.do("BRANCH", m="!done", label="again")
+    text.do("BARRIER", a=96, x=8)
+    text.do("BARRIER", a=64, x=8)  # one of fewer threads is not of the group
+    group, _ = run(text, 96)
+    for warp in range(3):
+        assert set(
+            zip(
+                values(group, text, "state", warp), values(group, text, "state+", warp), strict=True
+            )
+        ) == {(begin[0], end)}
+        assert [event.kind for event in group.warps[warp].events] == ["barrier"] * 2
+
+
 def test_what_is_waited_for() -> None:
     """Slots settle by themselves, counts of loads in order, scalar loads all at once, copies by groups."""
     text = Text(64)
@@ -230,8 +268,16 @@ def test_what_is_waited_for() -> None:
     access()  # 9, after 7
     text.do("WAIT_COUNT", y=0)
     access()  # 10, after 9
+    for barrier in (8, 16):
+        access(slot=6)  # 11 and 12, after 9
+        text.do("COPIES_END", a=barrier, x=1)
+    text.do("WAIT_COPIES", a=8, x=1)
+    access()  # 13, after 11
+    text.do("WAIT_COPIES", a=24, x=1)
+    access()  # 14: no copies come to that barrier
     group, _ = run(text, 64)
-    assert [event.waits for event in group.warps[0].events] == [-1, -1, -1, 1, 1, 2, 2, 2, 6, 7, 9]
+    waits = [event.waits for event in group.warps[0].events]
+    assert waits == [-1, -1, -1, 1, 1, 2, 2, 2, 6, 7, 9, 9, 9, 11, 11]
 
 
 def test_a_counter_of_loads_and_stores() -> None:

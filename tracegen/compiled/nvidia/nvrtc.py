@@ -21,7 +21,7 @@ _ERROR = re.compile(
     r"^(?P<file>[^\n]*)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<reason>[^\n]*)", re.MULTILINE
 )
 _NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
-_FROM_TOOLKIT = re.compile(r"cub/(?!device/)|nv/|cuda/|thrust/complex|cuda\.h$")
+_FROM_TOOLKIT = re.compile(r"cub/(?!device/)|nv/|cuda/|thrust/(?:functional|pair|tuple)\b|cuda\.h$")
 _CUB = "".join(
     f"#include <cub/{room}/{room}_{part}.cuh>\n"
     for room, parts in {
@@ -31,6 +31,15 @@ _CUB = "".join(
     for part in parts.split()
 )
 """What of CUB kernels use: the rest is for the host."""
+_THRUST_COMPLEX = """#include <cuda/std/complex>
+#pragma push_macro("_CCCL_HOST")
+#undef _CCCL_HOST
+#define _CCCL_HOST __device__
+#include_next <thrust/complex.h>
+#pragma pop_macro("_CCCL_HOST")
+"""
+"""NVRTC takes no function that is for the host alone."""
+_TEXTS = {"cub/cub.cuh": _CUB, "thrust/complex.h": _THRUST_COMPLEX}
 _LIBRARY = re.compile(
     "(?:algorithm|array|bit|complex|functional|initializer_list|iterator|limits|numeric|optional|span|tuple|type_traits"
     "|utility|variant)$"
@@ -95,8 +104,8 @@ def translated(program: CudaProgram, target: str, folder: Path) -> Translated:
 
 def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> Finished:
     def text_of(name: str) -> str | None:
-        if name == "cub/cub.cuh":
-            return _CUB
+        if name in _TEXTS:
+            return _TEXTS[name]
         if _FROM_TOOLKIT.match(name):
             return None
         if not has_library or not _LIBRARY.match(name):

@@ -15,6 +15,13 @@ typedef unsigned char uint8_t, uint_least8_t, uint_fast8_t, uchar;
 typedef unsigned short uint16_t, uint_least16_t, ushort;
 typedef unsigned uint32_t, uint_least32_t, uint;
 typedef unsigned long uint64_t, uint_least64_t, uint_fast16_t, uint_fast32_t, uint_fast64_t, uintmax_t, uintptr_t, ulong;
+#if __has_include(<cuda_pipeline.h>) // for NVRTC it declares uint64_t as unsigned long long, too
+#define uint64_t memsim_pipeline_uint64_t
+#define uintptr_t memsim_pipeline_uintptr_t
+#include <cuda_pipeline.h>
+#undef uint64_t
+#undef uintptr_t
+#endif
 #define INT8_MIN (-128)
 #define INT8_MAX 127
 #define UINT8_MAX 255
