@@ -139,9 +139,9 @@ def _phases(read_ones: list[Sass]) -> dict[int, str]:
         if sass.base == "LDS":
             loaded[sass.operands[0].text] = number
         compared = [one.text for one in sass.operands]
-        if sass.base == "LOP3" and compared[3:4] + compared[5:6] == ["0x80000000", "0x48"]:
-            if compared[2] in loaded:
-                found |= {loaded[compared[2]]: "LDS", number: "LOP3"}
+        is_phase = compared[3:4] + compared[5:6] == ["0x80000000", "0x48"]
+        if sass.base == "LOP3" and is_phase and compared[2] in loaded:
+            found |= {loaded[compared[2]]: "LDS", number: "LOP3"}
     return found
 
 
