@@ -2,7 +2,8 @@
 
 A slice of that level performs operations on one line one after another, however many slices there are: 0.56 additions
 of floating-point numbers in a nanosecond on an H200, where those at random addresses come at 101
-(experiments/data/h200_rates.csv).
+(experiments/data/h200_rates.csv). Where 8 to 64 lines are used alike, each gets by far less than the whole of a line's rate, for
+some wait for others: SPREAD.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from memsim.machine import Machine
 from memsim.trace import GRANULE_BYTES, Trace
 
 Floats = npt.NDArray[np.float64]
+SPREAD = 2.2
+"""An operation on one of many lines takes as long as so many additions of floating-point numbers on a single one; on an H200 2.2 on
+8, 32 and 64 lines; of integers 1.7 on 8 and 2.2 on 64."""
+ANOTHER_SECTOR = 0.145
+"""What each further sector of a line adds to an operation: words in all four of a line take 1.44 times as long as in one."""
 
 
 def hot_line_cycles(trace: Trace, machine: Machine, n_access: int) -> Floats:
@@ -48,8 +54,9 @@ def hot_line_cycles(trace: Trace, machine: Machine, n_access: int) -> Floats:
     item = np.array([described.itemsize_bytes for described in trace.sites])[trace.site[access]]
     words = np.maximum(np.bitwise_count(trace.byte_mask[granule]) / item, 1.0)
     together = np.maximum.reduceat(trace.lane_hits[granule] / words, starts)
+    sectors = np.diff(np.append(starts, len(granule)))
+    cycles = together * each[trace.site[access[starts]]] * (1 + ANOTHER_SECTOR * (sectors - 1))
     access, line = access[starts], line[starts]
-    cycles = together * each[trace.site[access]]
     subgroup = np.searchsorted(trace.subgroup_offset, access, side="right") - 1
     _, group = np.unique(trace.workgroup[subgroup], return_inverse=True)
     if not group.any():  # of one group, nothing else shows the line
@@ -59,6 +66,11 @@ def hot_line_cycles(trace: Trace, machine: Machine, n_access: int) -> Floats:
     lines, number = np.unique(line, return_inverse=True)
     busiest = np.bincount(number[is_first], cycles[is_first], len(lines)).argmax()
     of_busiest = ~is_first & (number == busiest)
+    if not of_busiest.any():
+        return per_execution
+    n_lines = cycles[~is_first].sum() / cycles[of_busiest].sum()
+    spread = SPREAD * level.line_float_atomic_cycles / np.where(each > 0, each, 1.0)
+    cycles *= 1 + (spread - 1)[trace.site[access]] * np.clip(np.log2(n_lines) / 2 - 0.5, 0, 1)
     counted = np.zeros(len(trace.sites))
     np.add.at(per_execution, trace.site[access[of_busiest]], cycles[of_busiest])
     np.add.at(counted, trace.site[np.unique(access[~is_first])], 1.0)

@@ -156,8 +156,9 @@ def _group_starts(summary: Summary) -> Advice | None:
 def _hot_line(summary: Summary) -> Advice | None:
     name, how = (
         "Have fewer atomics on one place",
-        "one line of memory takes them one after another. Add up in registers and in local memory, and let each group"
-        " add its sum once; or give groups places of their own, at least a line apart.",
+        "one line of memory takes them one after another. Give each group its own sums in local memory, which it adds"
+        " to the others once; add up first what the lanes of a sub-group have for one place; or give groups places of"
+        " their own, at least a line apart.",
     )
     time = summary.time
     if time.binds == HOT_LINE:
@@ -226,12 +227,12 @@ def _instructions(summary: Summary) -> Advice | None:
 LAUNCH_RULES = (
     _idle_cores,
     _local_memory,
+    _hot_line,
     _many_loads,
     _store,
     _latency,
     _barriers,
     _group_starts,
-    _hot_line,
     _tensor_cores,
     _dependences,
     _instructions,

@@ -17,6 +17,7 @@ _MASKED = re.compile(
 )
 _ATTRIBUTES = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)")
 _DEVICE = re.compile(r"\b__(?:device|global|constant|shared|managed)__\b")
+_KERNEL = re.compile(r"\b__global__\b")
 _INSTANCE = re.compile(
     r"^[ \t]*template\s+(?:__launch_bounds__\s*\([^;{}]*?\)\s*)?__global__[^;{}]*;", re.MULTILINE
 )
@@ -36,19 +37,23 @@ class _Found(NamedTuple):
     is_in_class: bool
 
 
-def without(text: str, line: int, *, in_functions: bool = True) -> str | None:
+def without(text: str, line: int, *, in_functions: bool = True, kernel: str = "") -> str | None:
     """The text without what an error on a line is about; None where that is not host code.
 
     in_functions : whether a function is left out, or else a declaration that is no member of a class
+    kernel : if given, another kernel is left empty
     """
-    found = next((one for one in _found(text, line) if one.is_function == in_functions), None)
+    found = next(
+        (one for one in _found(text, line, kernel) if one.is_function == in_functions), None
+    )
     if found is None or (found.is_in_class and not in_functions):
         return None
     opening, closing = found.opening, found.closing
     end = _offset(text, line + 1)
     if not found.is_function or end <= opening or LEFT_OUT in text[opening:closing]:
         return _blank(text, found.start, closing + 1)  # its declaration does not compile
-    body = f"{LEFT_OUT}();" + "\n" * text.count("\n", opening, closing)
+    call = "" if _KERNEL.search(_masked(text)[found.start : opening]) else f"{LEFT_OUT}();"
+    body = call + "\n" * text.count("\n", opening, closing)
     return text[: opening + 1] + body + text[closing:]
 
 
@@ -81,10 +86,10 @@ def unknown_type(text: str, line: int, reason: str) -> str:
     return name[1]
 
 
-def _found(text: str, line: int) -> Iterator[_Found]:
-    """The host code that a line belongs to."""
+def _found(text: str, line: int, kernel: str = "") -> Iterator[_Found]:
+    """The host code, or other kernel, that a line belongs to."""
     if 1 <= line <= text.count("\n") + 1:
-        yield from _around(_masked(text), _offset(text, line), _offset(text, line + 1))
+        yield from _around(_masked(text), _offset(text, line), _offset(text, line + 1), kernel)
 
 
 def _offset(text: str, line: int) -> int:
@@ -105,22 +110,25 @@ def _masked(text: str) -> str:
     return _MASKED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
-def _around(plain: str, start: int, end: int) -> Iterator[_Found]:
-    """The host code that a line from `start` to `end` belongs to."""
+def _around(plain: str, start: int, end: int, kernel: str) -> Iterator[_Found]:
+    """The host code, or other kernel, that a line from `start` to `end` belongs to."""
+    name = kernel.partition("<")[0].rpartition("::")[2].strip()
+    own = re.compile(rf"\b{re.escape(name)}\s*\(")
     at = begin = 0
     classes: list[int] = []  # the ends of those around
     while match := re.compile(r"[{};]").search(plain, at):
         at = match.end()
-        own = begin + len(plain[begin:]) - len(plain[begin:].lstrip())
-        if own >= end:
+        place = begin + len(plain[begin:]) - len(plain[begin:].lstrip())
+        if place >= end:
             return
         while classes and classes[-1] < match.start():
             classes.pop()
         head = _ATTRIBUTES.sub(" ", plain[begin : match.start()]).strip()
-        is_host, is_here = not _DEVICE.search(head), start < at
+        is_other = name and _KERNEL.search(head) and not own.search(head)
+        is_host, is_here = is_other or not _DEVICE.search(head), start < at
         if match[0] != "{":
             if match[0] == ";" and is_here and head and is_host:
-                yield _Found(own, at, match.start(), False, bool(classes))
+                yield _Found(place, at, match.start(), False, bool(classes))
             begin = at
             continue
         is_function = "(" in head
@@ -133,7 +141,7 @@ def _around(plain: str, start: int, end: int) -> Iterator[_Found]:
         if closing < 0:
             return
         if is_function and is_host and start <= closing:
-            yield _Found(own, match.start(), closing, True, bool(classes))
+            yield _Found(place, match.start(), closing, True, bool(classes))
         at = begin = closing + 1
 
 

@@ -77,7 +77,9 @@ class CudaProgram:
 
     @property
     def is_hip(self) -> bool:
-        return self.file.endswith(HIP_SUFFIXES) or "hip/hip_runtime.h" in self.text
+        named = self.file.endswith(HIP_SUFFIXES) or "hip/hip_runtime.h" in self.text
+        cuda = any(name.startswith("cuda") for name in self.missing)
+        return named or ("hip/hip_runtime.h" in self.missing and not cuda)
 
     @property
     def path(self) -> str:

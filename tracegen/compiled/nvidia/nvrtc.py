@@ -21,7 +21,10 @@ _ERROR = re.compile(
     r"^(?P<file>[^\n]*)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<reason>[^\n]*)", re.MULTILINE
 )
 _NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
-_FROM_TOOLKIT = re.compile(r"cub/(?!device/)|nv/|cuda/|thrust/(?:functional|pair|tuple)\b|cuda\.h$")
+_FROM_TOOLKIT = re.compile(
+    r"cub/(?!device/)|nv/|cuda/|cuda\.h$"
+    r"|thrust/(?:(?:detail|iterator|random|type_traits)/|(?:functional|pair|random|swap|tuple|type_traits|version)\.h$)"
+)
 _CUB = "".join(
     f"#include <cub/{room}/{room}_{part}.cuh>\n"
     for room, parts in {
@@ -92,6 +95,7 @@ def translated(program: CudaProgram, target: str, folder: Path) -> Translated:
             has_library, leaner = True, program
         leaner = leaner or _with_unknown(program, errors)
         leaner = leaner or _edited(program, errors, in_functions=False)
+        leaner = leaner or _edited(program, errors, in_functions=True, kernel=program.kernel)
         if (
             leaner is None and program.options.standard == STANDARD
         ):  # nvcc takes some of C++20 with it
@@ -141,14 +145,16 @@ def _with_header(program: CudaProgram, errors: Sequence[_Error]) -> CudaProgram 
 
 
 def _edited(
-    program: CudaProgram, errors: Sequence[_Error], *, in_functions: bool
+    program: CudaProgram, errors: Sequence[_Error], *, in_functions: bool, kernel: str = ""
 ) -> CudaProgram | None:
-    """The program without the host code that errors are about: functions, or else other declarations."""
+    """The program without the host code that errors are about: functions, or else other declarations; see host_code."""
     edited = dict(program.edited)
     for path, line, reason in sorted(errors, key=lambda one: -one.line):
         text = program.texts.get(path)
         if text is not None and not _NO_FILE.match(reason) and not reason.startswith("#error"):
-            leaner = host_code.without(edited.get(path, text), line, in_functions=in_functions)
+            leaner = host_code.without(
+                edited.get(path, text), line, in_functions=in_functions, kernel=kernel
+            )
             if leaner is not None:
                 edited[path] = leaner
     return replace(program, edited=edited) if edited != program.edited else None

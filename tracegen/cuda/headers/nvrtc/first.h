@@ -99,6 +99,9 @@ struct FILE;
 #define stdin ((FILE *)0)
 #define stdout ((FILE *)0)
 #define stderr ((FILE *)0)
+#if __has_include(<cuda/std/initializer_list>)
+#include <cuda/std/initializer_list>
+#endif
 namespace cuda { namespace std {} }
 namespace std {
 using namespace cuda::std;
@@ -121,9 +124,13 @@ template <class T, class Less> constexpr const T &max(const T &a, const T &b, Le
 template <class T> struct hash;
 
 // Types of the host, of whose layout nothing is known: `memsim/signature.h` knows them by their alignment.
+struct memsim_anything {
+  template <class... T> memsim_anything(T &&...);
+};
 #define MEMSIM_HOST_TYPE(name)                                                                       \
   template <class... T> struct alignas(4096) name {                                                  \
     template <class... U> name(U &&...);                                                             \
+    name(initializer_list<memsim_anything>);                                                         \
   };
 MEMSIM_HOST_TYPE(vector)
 MEMSIM_HOST_TYPE(deque)
