@@ -17,7 +17,7 @@ from memsim.machine import Machine
 from memsim.trace import AccessSite, ArrayExtent, Trace
 from tracegen.executed.faults import sentence
 from tracegen.executed.sites import PRIVATE_MEMORY, Sites, code_table
-from tracegen.executed.windows import nothing, window_traces
+from tracegen.executed.windows import nothing, waits_for_groups, window_traces
 from tracegen.executed.work import conflict_notes, instruction_counts, kinds_of, work_of
 from tracegen.execution.code import Code
 from tracegen.execution.run import Execution, Fault, Recorded, writes_arrays
@@ -67,6 +67,14 @@ class ExecutedRun(LaunchTraces):
     @property
     def execution(self) -> Execution:
         return self.executions[-1]
+
+    @property
+    def chance(self) -> str:
+        stores = self.execution.writes or self.execution.leaves_values
+        if not stores or not waits_for_groups(self.execution.code):
+            return ""
+        name = f"launch {self.launch.index} ({self.launch.name})"
+        return f"{name} waits for values that other groups store, which here have ended before"
 
     def whole(self) -> None:
         """Runs every group with all values: later launches may read what it writes."""

@@ -14,7 +14,9 @@ from memsim.statistics import MIN_TRIALS, student_t
 from memsim.trace import Trace
 from tracegen.executed.sites import Sites
 from tracegen.executed.work import instruction_counts, segment_counts
+from tracegen.execution import operations as o
 from tracegen.execution.code import Code
+from tracegen.execution.operations import MicroOperation
 from tracegen.execution.run import EVERYTHING, Execution, Recorded
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
@@ -50,7 +52,9 @@ ENOUGH_ACCESSES = 20_000_000
 
 
 def sampled_run(run: Runs) -> windows.Run | None:
-    """What groups spread over the launch do; None where they are short."""
+    """What groups spread over the launch do; None where they are short, or may wait for others."""
+    if waits_for_groups(run.execution.code):
+        return None
     ids = snapshot.sample(run.launch.n_groups)
     first = ids[len(ids) // 2 :][:1]
     alone = run.counted(first, by_barriers=False)
@@ -84,6 +88,13 @@ def sampled_run(run: Runs) -> windows.Run | None:
         granules=len(recorded.granule) / max(n_steps, 1.0),
         instructions=instructions,
     )
+
+
+def waits_for_groups(code: Code) -> bool:
+    """Whether what code does depends on a load that goes past the first level, as of a variable that is volatile."""
+    op, x = (code.table[:, MicroOperation._fields.index(name)] for name in ("op", "x"))
+    loads = (op == o.OPERATIONS["LOAD"].number) & (x & o.SKIPPED == 0) & (x & o.BYPASS_L1 != 0)
+    return bool((loads & ~np.isin(x & 7, (o.LOCAL, o.PRIVATE))).any())
 
 
 def window_traces(run: Runs, wave: int, n_places: int) -> list[Trace] | None:

@@ -172,6 +172,7 @@ class Execution:
 
     places : instruction number of each access that may be recorded
     writes : whether the code writes arrays; those of a launch that it does not write may be read-only
+    leaves_values : whether some stores to arrays are recorded alone
     """
 
     def __init__(self, code: Code, launch: Launch) -> None:
@@ -181,7 +182,7 @@ class Execution:
         self.places = [int(z) & 0xFFFFF for z in code.table[is_access, fields.index("z")]]
         self.n_items = int(np.prod(np.array(launch.group_shape, np.int64)))
         self.n_subgroup = -(-self.n_items // code.width)
-        self.writes = writes_arrays(code)
+        self.writes, self.leaves_values = writes_arrays(code), writes_arrays(code, skipped=True)
         self.together = 1 if _is_ordered(code) else min(BATCH, self.n_subgroup)
         self.kept: list[Any] = []
         self.state = self._state(is_access)
@@ -273,7 +274,8 @@ class Execution:
             state.counters[Counter.STEPS_LEFT] = steps
             since = since + steps if position == at else 0
             at = position
-            if since > MOST_STEPS:
+            spins = self.leaves_values and self.needs_values
+            if spins or since > MOST_STEPS:  # it may wait for a value that no store writes
                 state.counters[Counter.FAULT] = ENDLESS
                 raise self._fault(state)
             if progress is not None:
@@ -525,10 +527,12 @@ class Execution:
         return np.ascontiguousarray(table, np.int32)
 
 
-def writes_arrays(code: Code) -> bool:
-    """Whether code writes global memory; generic addresses may be those of it."""
+def writes_arrays(code: Code, *, skipped: bool = False) -> bool:
+    """Whether code writes global memory, or would do so if that were not skipped; generic addresses may be those of it."""
     op, x = (code.table[:, MicroOperation._fields.index(name)] for name in ("op", "x"))
-    writes = np.isin(op, _ACCESSES) & (op != OPERATIONS["LOAD"].number) & (x & SKIPPED == 0)
+    writes = (
+        np.isin(op, _ACCESSES) & (op != OPERATIONS["LOAD"].number) & ((x & SKIPPED != 0) == skipped)
+    )
     return bool((writes & ~np.isin(x & 7, (LOCAL, PRIVATE))).any())
 
 

@@ -42,7 +42,7 @@ def _modifiers(wave: Wave, space: int, n_bytes: int) -> int:
     if "d16" in opcode:
         x |= o.HIGH_HALF if "_hi" in opcode else o.KEEP_HALF
     if {"glc", "sc0", "sc1", "slc", "dlc", "scope"} & wave.parsed.modifiers.keys():
-        x |= o.BYPASS_L1 * (space == o.GLOBAL and "load" in opcode)
+        x |= o.BYPASS_L1 * (space in (o.GLOBAL, o.GENERIC) and "load" in opcode)
     if wave.generation < 10 and space != o.LOCAL:
         x |= o.COUNTED
     return x

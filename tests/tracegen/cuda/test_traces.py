@@ -185,3 +185,31 @@ def test_cuda_is_traced_without_loopy_and_opencl() -> None:
         "assert not {'loopy', 'pyopencl'} & sys.modules.keys()\n"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+LOOK_BACK = """
+__global__ void scan(const int *x, volatile int *flag, volatile int *sum, int *y) {
+  int b = blockIdx.x;
+  if (threadIdx.x == 0) {
+    int before = 0;
+    if (b) { while (!flag[b - 1]); before = sum[b - 1]; }
+    sum[b] = before + x[b * 64];
+    __threadfence();
+    flag[b] = 1;
+  }
+  __syncthreads();
+  y[b * 64 + threadIdx.x] = sum[b];
+}"""
+
+
+@pytest.mark.filterwarnings("ignore::memsim.errors.PathsWarning")
+@pytest.mark.parametrize("machine", ["a100", "mi250x"])
+def test_a_group_that_waits_for_an_earlier_one(machine: str) -> None:
+    """Groups run one after another, so none waits for long; which order a GPU takes is not known, as the first line says."""
+    arrays = [np.ones(64 * 8, np.int32), *(np.zeros(n, np.int32) for n in (8, 8, 64 * 8))]
+    given = workload(LOOK_BACK, *arrays, grid=8, block=64)
+    np.testing.assert_array_equal(run(given, machine)["y"].reshape(8, 64)[:, 0], np.arange(1, 9))
+    trace = tracegen.trace(given, machine)
+    loads = [trace.sites[k].array for k in trace.site[trace.site >= 0]]
+    assert loads.count("flag") == 7 + 8  # seven groups read the one before, and each stores its own
+    assert "waits for values that other groups store" in trace.provenance["one_of_many"]
