@@ -50,7 +50,8 @@ def without(text: str, line: int, *, in_functions: bool = True, kernel: str = ""
         return None
     opening, closing = found.opening, found.closing
     end = _offset(text, line + 1)
-    if not found.is_function or end <= opening or LEFT_OUT in text[opening:closing]:
+    inside = text[opening + 1 : closing].strip()
+    if not found.is_function or end <= opening or inside in ("", f"{LEFT_OUT}();"):
         return _blank(text, found.start, closing + 1)  # its declaration does not compile
     call = "" if _KERNEL.search(_masked(text)[found.start : opening]) else f"{LEFT_OUT}();"
     body = call + "\n" * text.count("\n", opening, closing)

@@ -12,6 +12,7 @@ from memsim.errors import KernelError
 from tests.support.cuda_kernels import floats, needs_clang, run, workload
 from tracegen import CudaWorkload
 from tracegen.cuda.host_code import without
+from tracegen.workloads.load import load_kernel
 
 pytestmark = needs_clang
 
@@ -105,3 +106,20 @@ def test_a_kernel_that_is_only_declared() -> None:
 )
 def test_functions_are_found_by_their_braces(text: str, line: int, expected: str | None) -> None:
     assert without(text, line) == expected
+
+
+def test_another_kernel_that_does_not_compile_is_left_empty(tmp_path: Path) -> None:
+    """Also in a .cpp file, which a command line may name."""
+    file = tmp_path / "two.cpp"
+    file.write_text(
+        "__global__ void seed(State_t *s) {\n  random_init(7, threadIdx.x, s);\n}\n"
+        "template <class T> __global__ void k(const T *x, T *y) {\n  y[threadIdx.x] = x[threadIdx.x] + 1;\n}\n"
+    )
+    args = tmp_path / "args.py"
+    args.write_text(
+        "import numpy as np\nfrom tracegen import CudaWorkload\n"
+        "def w(): return CudaWorkload(arguments=[np.ones(32, np.float32), np.zeros(32, np.float32)], grid=1, block=32)\n"
+    )
+    given = load_kernel(f"{file}:k<float>", {}, f"{args}:w")
+    assert isinstance(given, CudaWorkload)
+    assert set(run(given, compiler="nvrtc")["y"]) == {2.0}

@@ -68,6 +68,11 @@ struct Config {
 std::vector<int> sizes(3);
 void fail(cublasStatus_t status) { if (status != CUBLAS_STATUS_SUCCESS) throw std::runtime_error("no"); }
 void start() { cudaLaunchAttribute a[1]; a[0].id = cudaLaunchAttributeClusterDimension; }""", "p[i] = 3;", I * 0 + 3),
+    "values of types of the host": ("#include <map>\n#include <string>\nclass Log { enum Level { low, high }; const std::map<Level, const std::string> names = {{low, \"low\"}, {high, \"high\"}}; std::vector<int> v{1, 2}; };", "p[i] += 1;", I + 1),
+    "cuda/barrier": ("#include <cuda/barrier>", "__shared__ cuda::barrier<cuda::thread_scope_block> b; if (!i) init(&b, 32); __syncthreads(); auto t = b.arrive(); b.wait(std::move(t)); p[i] += 1;", I + 1),
+    "cuda_awbarrier_primitives.h": ("#include <cuda_awbarrier_primitives.h>", "__shared__ __mbarrier_t b; if (!i) __mbarrier_init(&b, 32); __syncthreads(); auto t = __mbarrier_arrive(&b); while (!__mbarrier_test_wait(&b, t)); p[i] += 1;", I + 1),
+    "cuda/pipeline": ("#include <cuda/pipeline>", "__shared__ int s[32]; auto q = cuda::make_pipeline(); q.producer_acquire(); cuda::memcpy_async(s + i, p + i, sizeof(int), q); q.producer_commit(); q.consumer_wait(); p[i] = s[i] + 1; q.consumer_release();", I + 1),
+    "thrust/iterator": ("#include <thrust/device_vector.h>\n#include <thrust/iterator/counting_iterator.h>", "thrust::counting_iterator<int> c(1); p[i] = c[i];", I + 1),
     "assert, printf": ("#include <cassert>\n#include <cstdio>", 'assert(p[i] > -5); printf("%d", p[i]); p[i] = 3;', I * 0 + 3),
     "string.h": ("#include <string.h>\n#include <stddef.h>\n#include <stdbool.h>", "float v; int b = p[i]; memcpy(&v, &b, sizeof v); bool t = v > 0; p[i] = t + (int)offsetof(uint4, z);", (I > 0) + 8),
     "shared memory with a size": ("extern __shared__ int s[32];", "s[i ^ 1] = p[i]; __syncthreads(); p[i] = s[i];", I ^ 1),
