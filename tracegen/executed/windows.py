@@ -15,10 +15,11 @@ from memsim.trace import Trace
 from tracegen.executed.sites import Sites
 from tracegen.executed.work import instruction_counts, segment_counts
 from tracegen.execution import operations as o
-from tracegen.execution.code import Code
+from tracegen.execution.code import INSTRUCTION_BITS, Code
 from tracegen.execution.operations import MicroOperation
 from tracegen.execution.run import EVERYTHING, Execution, Recorded
 from tracegen.machine_code.bound import BoundKernel
+from tracegen.machine_code.sass_memory import COPIES
 from tracegen.options import TraceOptions
 from tracegen.recording import snapshot, windows
 
@@ -91,10 +92,18 @@ def sampled_run(run: Runs) -> windows.Run | None:
 
 
 def waits_for_groups(code: Code) -> bool:
-    """Whether what code does depends on a load that goes past the first level, as of a variable that is volatile."""
-    op, x = (code.table[:, MicroOperation._fields.index(name)] for name in ("op", "x"))
+    """Whether what code does depends on a load in a loop that goes past the first level, as of a variable that is volatile. A loop
+    of an atomic operation that is tried again waits for no other group."""
+    op, x, y, z = (
+        code.table[:, MicroOperation._fields.index(name)] for name in ("op", "x", "y", "z")
+    )
     loads = (op == o.OPERATIONS["LOAD"].number) & (x & o.SKIPPED == 0) & (x & o.BYPASS_L1 != 0)
-    return bool((loads & ~np.isin(x & 7, (o.LOCAL, o.PRIVATE))).any())
+    copies = z >> INSTRUCTION_BITS & 7 == COPIES
+    places = np.flatnonzero(loads & ~copies & ~np.isin(x & 7, (o.LOCAL, o.PRIVATE)))
+    n_atomic = np.cumsum(op == o.OPERATIONS["ATOMIC"].number)
+    back = np.flatnonzero(op == o.OPERATIONS["BRANCH"].number)
+    back = back[(y[back] < back) & (n_atomic[y[back]] == n_atomic[back])]
+    return any(((y[back] <= place) & (back > place)).any() for place in places)
 
 
 def window_traces(run: Runs, wave: int, n_places: int) -> list[Trace] | None:
