@@ -15,6 +15,7 @@ from experiments.kernels.convolution import convolution
 from tests.support.cuda_kernels import needs_clang, run
 
 
+@pytest.mark.weekly(2)
 @needs_clang
 @pytest.mark.parametrize(
     "parameters",

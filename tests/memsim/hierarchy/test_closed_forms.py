@@ -258,7 +258,7 @@ def stack_distances(lines: Sequence[int]) -> list[int | None]:
     return found
 
 
-@settings(max_examples=40, derandomize=True)
+@settings(max_examples=20, derandomize=True)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=60))
 def test_fully_associative_lru_is_stack_distance(lines: list[int]) -> None:
     distances = stack_distances(lines)
@@ -682,7 +682,7 @@ def test_a_subgroup_that_returned_holds_up_no_start() -> None:
 
 
 @settings(
-    max_examples=100,
+    max_examples=50,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -699,7 +699,7 @@ def test_a_trial_that_counts_everything_counts_all_lookups(
 
 
 @settings(
-    max_examples=150,
+    max_examples=75,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -733,7 +733,7 @@ def test_bytes_are_conserved(case: tuple[Trace, Machine, dict[str, Any], int]) -
             assert result.dram_read_bytes % cache.sector_bytes == 0
 
 
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 @given(cases(), st.integers(0, 5))
 def test_a_trial_depends_on_seed_and_number_alone(
     case: tuple[Trace, Machine, dict[str, Any], int], before: int

@@ -57,6 +57,7 @@ def stencil(source: str = STENCIL, **changes: Any) -> CudaWorkload:
 class TestOnItsOwn:
     pytestmark = needs_nvrtc
 
+    @pytest.mark.weekly(3)
     @pytest.mark.parametrize("name", ["transpose_tiled", "bfs_level", "laplacian"])
     def test_the_same_is_accessed_as_with_clang(self, name: str) -> None:
         nvrtc, clang = (traced(twin(name), compiler) for compiler in ("nvrtc", "clang"))

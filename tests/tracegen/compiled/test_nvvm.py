@@ -78,6 +78,7 @@ class TestInstalled:
         assert "libnvvm" not in compile_kernel(TEXT, "k", "sm_80", by="clang").tools
         assert "libnvvm" not in compile_kernel(TEXT, "k", "sm_120").tools
 
+    @pytest.mark.weekly(3)
     @needs_clang
     @needs_nvrtc
     @pytest.mark.parametrize("name", ["stream_triad", "bfs_level", "spmv"])

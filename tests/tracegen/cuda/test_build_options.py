@@ -65,6 +65,7 @@ def compiled(options: str, by: str = "auto", text: str = SOURCE) -> tuple[Counte
     return Counter(names), code.registers_per_item
 
 
+@pytest.mark.weekly(2)
 @needs_nvidia
 @pytest.mark.parametrize("by", ["nvrtc", "clang"])
 def test_they_change_the_machine_code(by: str) -> None:
