@@ -66,7 +66,6 @@ SMALL: Mapping[str, Mapping[str, int]] = {
 }
 
 
-@pytest.mark.weekly(3)
 @needs_clang
 @pytest.mark.parametrize("name", KERNELS)
 def test_each_kernel_computes_what_numpy_does(name: str) -> None:

@@ -86,7 +86,6 @@ def test_every_builder_has_a_case() -> None:
     assert {builder for builder, _ in CASES} == set(BUILDERS)
 
 
-@pytest.mark.weekly(3)
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_result_is_right_and_a_wrong_one_is_seen(
     case: tuple[Callable[..., Workload], dict[str, Any]],

@@ -80,7 +80,6 @@ def run(workload: Workload) -> dict[str, Any]:
     return dict(outputs)
 
 
-@pytest.mark.weekly(3)
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_result_is_right_and_a_wrong_one_is_seen(case: Case) -> None:
     builder, parameters = case
@@ -121,7 +120,6 @@ def run_plain(workload: OpenCLWorkload) -> dict[str, Any]:
     return device_outputs(workload, opencl.choose())
 
 
-@pytest.mark.weekly(3)
 @needs_nvidia
 @pytest.mark.parametrize("case", OPENCL_C, ids=title)
 def test_opencl_c_result_is_right_on_a_device_and_as_machine_code(case: Any) -> None:

@@ -58,7 +58,6 @@ def run(workload: Any) -> tuple[int, dict[str, Any]]:
     return len(launches), outputs
 
 
-@pytest.mark.weekly(3)
 @pytest.mark.parametrize(("make", "settings", "launches", "name"), CASES)
 def test_results_are_those_of_numpy(
     make: Callable[..., Any], settings: dict[str, Any], launches: int, name: str

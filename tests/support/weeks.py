@@ -1,6 +1,6 @@
 """What takes long is not all run each time: every week has its part, and the slow suite runs all.
 
-Cases that are alike have the mark `weekly(n)`: of each test function, a run of all tests takes one case in n, in n
+Cases that are alike, of one code under test, have the mark `weekly(n)`: of each test function, a run of all tests takes one case in n, in n
 weeks all of them. Where a file is named, all of its cases run. `pytest -m 'weekly'` runs all of them.
 """
 
