@@ -44,6 +44,8 @@ _THROUGHPUT = {
 }
 _VECTOR = ("fma", "alu", "fp64", "fp16", "special")
 _CONFLICT, _STALLED, _OPERANDS, _PASSES = "conflict", "stalled", "operands", "passes"
+_WIDE, _WIDE_BYTES = "wide", 128
+"""Passes that deliver 128 bytes, and take longer where local memory delivers less a cycle."""
 _LOAD_STORE = {
     "local_32": 1.0,
     "local_64": 2.0,
@@ -55,7 +57,9 @@ _LOAD_STORE = {
     _PASSES: 1.0,
 }
 """Passes of the local memory's banks, 4 bytes a lane each; those that conflicts add are counted apart."""
-_NO_INSTRUCTIONS = (_CONFLICT, _STALLED, _OPERANDS, _PASSES, "copies")
+_NO_INSTRUCTIONS = (_CONFLICT, _WIDE, _STALLED, _OPERANDS, _PASSES, "copies")
+LOCAL_BYTES = "local_bytes"
+"""The throughput of local memory in bytes that differ; what several lanes read counts once."""
 
 RATES = frozenset(
     {
@@ -64,6 +68,7 @@ RATES = frozenset(
         *STANDS_IN.values(),
         *MATRIX_RATES,
         SLOTS,
+        LOCAL_BYTES,
         "scattered_lanes",
     }
 )
@@ -115,8 +120,14 @@ def stalled_cycles(machine: Machine, operations: Mapping[str, float]) -> float:
 
 def load_store_cycles(machine: Machine, operations: Mapping[str, float]) -> float:
     """Cycles that a block's accesses to local memory occupy the load/store unit."""
-    passes = sum(_LOAD_STORE.get(kind, 0.0) * n for kind, n in _counts(operations).items())
-    return passes * cycles_of(machine, "local_load") if passes else 0.0
+    counts = _counts(operations)
+    passes = sum(_LOAD_STORE.get(kind, 0.0) * n for kind, n in counts.items())
+    if not passes:
+        return 0.0
+    each = cycles_of(machine, "local_load")
+    bytes_per_cycle = machine.throughputs.get(LOCAL_BYTES, 0.0)
+    wide = max(_WIDE_BYTES / bytes_per_cycle - each, 0.0) if bytes_per_cycle else 0.0
+    return passes * each + counts.get(_WIDE, 0.0) * wide
 
 
 def _counts(operations: Mapping[str, float]) -> dict[str, float]:

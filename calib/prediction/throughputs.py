@@ -6,7 +6,8 @@ operations (lanes) that a core completes per cycle: fp16_fma, fp32_fma, fp64_fma
 like), int32_add, global_load, global_store, local_load, local_store and barrier. The suffix `_local` means that one
 operand is read directly from local memory, which only machines that list such a throughput can do.
 `load_store_lanes` are lanes whose accesses coalesce; where others are slower, as on AMD's GPUs,
-`scattered_lanes` are theirs (calib.prediction.l1_cycles). `tensor_f16_f32` are multiply-adds of matrix instructions whose factors
+`scattered_lanes` are theirs (calib.prediction.l1_cycles). `local_bytes` is what local memory delivers, if less than a pass of
+its banks; what several lanes read counts once. `tensor_f16_f32` are multiply-adds of matrix instructions whose factors
 are of 16 bits and whose sums of 32, `wgmma_f16_f32` those of instructions of four sub-groups.
 """
 

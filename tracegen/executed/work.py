@@ -25,6 +25,7 @@ KINDS: tuple[str, ...] = (
     *(f"paired_{bits}" for bits in _LOCAL_BITS[1:]),
     "exchange",
     "conflict",
+    "wide",
     "stalled",
     "operands",
 )
@@ -35,6 +36,7 @@ local_32, local_64, local_128 : local memory, by the bits that each work-item ac
 paired_64, paired_128 : the same where lanes are paired, which takes half as long (see tracegen.execution.banks)
 exchange : other instructions of the load/store unit, such as `SHFL`
 conflict : no instructions, but further passes of local memory's banks, which conflicts cause
+wide : no instructions, but those passes that deliver more than 64 bytes
 stalled : no instructions, but cycles until the next one of a sub-group that has a core to itself
 operands : no instructions, but further cycles in which operands are read, and nothing is issued
 
@@ -84,10 +86,10 @@ def instruction_counts(
 
     local_counts : as of Recorded
     """
-    instructions, added = _conflicts(code, local_counts)
+    instructions, added, wide = _conflicts(code, local_counts)
     kinds = kinds_of(code)
     counts = np.zeros((len(instructions), len(kinds)))
-    for row, one, conflicts in zip(counts, instructions, added, strict=True):
+    for row, one, conflicts, wide_passes in zip(counts, instructions, added, wide, strict=True):
         kind = kind_of(one)
         row[_NUMBER[kind]] += 1
         row[_NUMBER["stalled"]] += one.stall_cycles
@@ -96,6 +98,7 @@ def instruction_counts(
             row[kinds.index(more)] += count
         if one.memory is not None:
             row[_NUMBER["conflict"]] += max(conflicts, 0.0)
+            row[_NUMBER["wide"]] += wide_passes
             # Where lanes are paired, half of the passes are saved.
             if conflicts < 0 and kind.startswith("local_"):
                 bits = kind.removeprefix("local_")
@@ -107,17 +110,17 @@ def instruction_counts(
 
 def _conflicts(
     code: MachineCode, local_counts: npt.NDArray[np.int64]
-) -> tuple[list[Instruction], list[float]]:
-    """All instructions, and the passes that conflicts add to an execution of each."""
+) -> tuple[list[Instruction], list[float], list[float]]:
+    """All instructions, the passes that conflicts add to an execution of each, and its wide passes."""
     instructions = [one for block in code.blocks for one in block.instructions]
-    executed, _, passes = local_counts[: len(instructions)].T
-    added = np.zeros(len(instructions))
-    np.divide(passes, executed, out=added[: len(passes)], where=executed > 0)
+    executed, _, passes, wide = local_counts[: len(instructions)].T
+    each = np.zeros((2, len(instructions)))
+    np.divide((passes, wide), executed, out=each[:, : len(passes)], where=executed > 0)
     for k, one in enumerate(instructions):
         if one.memory is not None and one.opcode.startswith(("LDSM", "STSM")):
             # Each of its matrices is one access of 4 bytes a lane, or if it is transposed two of 2 bytes.
-            added[k] *= one.memory.bytes_per_item // 4 * (2 if "MT88" in one.opcode else 1)
-    return instructions, added.tolist()
+            each[:, k] *= one.memory.bytes_per_item // 4 * (2 if "MT88" in one.opcode else 1)
+    return instructions, each[0].tolist(), each[1].tolist()
 
 
 def conflict_notes(
@@ -130,7 +133,7 @@ def conflict_notes(
     user_line : 1-based line of the compiled text -> that of the user's file, None where it is generated
     """
     by_line: dict[int, float] = {}
-    for one, passes in zip(*_conflicts(code, local_counts), strict=True):
+    for one, passes, _ in zip(*_conflicts(code, local_counts), strict=True):
         line = user_line(one.location.line) if one.location is not None and passes > 0 else None
         if line is not None:
             by_line[line] = max(by_line.get(line, 0.0), passes)

@@ -12,6 +12,9 @@ lanes are served at a time (an engineer of NVIDIA, on compute capabilities 7.0 t
 t/unexpected-shared-memory-bank-conflict/77228; for Maxwell, S. Gray gives two passes of 16 bytes a lane as the
 least: github.com/NervanaSystems/maxas/issues/8).
 
+A pass whose words are more than 64 bytes is called wide: where the array of local memory and L1 delivers 64 bytes a cycle, as on
+NVIDIA's GPUs of compute capability 7.5, 8.6 and 8.9, it takes two cycles. What further passes deliver meanwhile is not counted.
+
 Lanes whose accesses of 8 bytes or more are not aligned to 8 bytes are served one after another. NVIDIA's
 GPUs refuse such accesses; on AMD's, LLVM ranks them slowest (`allowsMisalignedMemoryAccessesImpl` of
 SIISelLowering.cpp) and since version 15 makes none, but version 14 merged loads of neighbouring words into
@@ -29,11 +32,14 @@ import numpy as np
 from memsim.compile import hot
 
 BANKS = 32
+WIDE_WORDS = 16
+"""Words of a pass that is not wide."""
 
 
 @hot
 def _passes(bytes_of, begin, end, words_a_lane, misaligned, word, in_bank, in_turn):  # type: ignore[no-untyped-def]
-    """Different words in the busiest bank, of the accesses of threads `begin` to `end`; 0 without any.
+    """(different words in the busiest bank, whether they make one wide pass), of the accesses of threads `begin` to `end`;
+    0 without any.
 
     misaligned : their accesses are served one after another;  in_turn : those to one word are
     """
@@ -55,7 +61,7 @@ def _passes(bytes_of, begin, end, words_a_lane, misaligned, word, in_bank, in_tu
                 n += 1
                 in_bank[wanted % 32] += 1
                 most = max(most, in_bank[wanted % 32])
-    return most
+    return most, np.int64(most == 1 and n > WIDE_WORDS)
 
 
 @hot
@@ -85,14 +91,14 @@ def _are_paired(bytes_of, begin, end, distance):  # type: ignore[no-untyped-def]
 
 @hot
 def added_passes(noted, words_a_lane, lanes, word, in_bank, in_turn):  # type: ignore[no-untyped-def]
-    """(passes added, accesses of sub-groups). A pass serves as many lanes as need 128 bytes; fewer than none are
-    added where lanes are paired.
+    """(passes added, wide passes). A pass serves as many lanes as need 128 bytes; fewer than none are added where lanes
+    are paired.
 
     noted : (n_time, n_thread) uint32, 1 + the byte that a thread accesses, 0 where it accesses none
     words_a_lane : a power of two, at most 32
     word, in_bank : (32,) buffers;  in_turn : lanes that access one word are served one after another
     """
-    added, accesses = 0, 0
+    added, wide = 0, 0
     may_pair = not in_turn and lanes == 32 and 1 < words_a_lane <= 4
     n_time, n_thread = noted.shape
     for time in range(n_time):
@@ -106,13 +112,13 @@ def added_passes(noted, words_a_lane, lanes, word, in_bank, in_turn):  # type: i
             together = (64 if paired else 32) // words_a_lane
             for begin in range(first, end, together):
                 last = min(begin + together, end)
-                most = _passes(
+                most, is_wide = _passes(
                     noted[time], begin, last, words_a_lane, misaligned, word, in_bank, in_turn
                 )
                 if most > 0:
                     active = True
                     added += most - 1
-            accesses += active
+                    wide += is_wide
             if active and paired:
                 added -= words_a_lane // 2
-    return added, accesses
+    return added, wide

@@ -7,7 +7,7 @@ import numpy as np
 from memsim.compile import hot, inner
 from tracegen.execution import operations as o
 from tracegen.execution.address_lanes import differing, spread
-from tracegen.execution.banks import added_passes
+from tracegen.execution.banks import WIDE_WORDS, added_passes
 from tracegen.execution.granules import append, close, record_private
 from tracegen.execution.repeats import count_local, is_worth, remember, uncounted, use
 from tracegen.execution.state import (
@@ -256,27 +256,34 @@ def _local(listed, at, active):
                 return _fail(state, MISALIGNED, one, where)
     is_run = _is_run(state, active, first - lane * size, np.int64(size))
     form = np.int64(1 if is_run else 2 if least == most == 0 else 0)
-    passes = _passes(state, active, size, form, np.int64(row[_X]) & o.IN_TURN != 0)
-    count_local(state, row, 1, passes)
+    passes, wide = _passes(state, active, size, form, np.int64(row[_X]) & o.IN_TURN != 0)
+    count_local(state, row, 1, passes, wide)
     remember(state, active, row, np.int64(0), least, most, size, form)
-    state.facts[np.int64(row[_PLACE]), Fact.CONFLICTS] = passes
+    facts = state.facts[np.int64(row[_PLACE])]
+    facts[Fact.CONFLICTS], facts[Fact.WIDE] = passes, wide
     return np.int64(0)
 
 
 @inner
 def _passes(state, active, size, form, in_turn):
-    """Passes that bank conflicts add to an access. form : see Fact;  in_turn : see operations.IN_TURN"""
+    """(passes that bank conflicts add to an access, wide passes). form : see Fact;  in_turn : see operations.IN_TURN"""
     lanes = state.sizes[_LANES]
-    if form == 1 or (form == 2 and size <= 4 and not in_turn):
-        return np.int64(0)
-    noted, word, in_bank = state.noted, state.word, state.in_bank
-    for k in range(lanes):
-        noted[0, k] = state.scratch[k] + 1 if active >> k & 1 else 0
+    if form == 2 and size <= 4 and not in_turn:
+        return np.int64(0), np.int64(0)
     words = 1
     while words * 4 < size:
         words *= 2
-    added, _ = added_passes(noted[:, :lanes], words, lanes, word, in_bank, in_turn)
-    return np.int64(added)
+    if form == 1:
+        wide, together = np.int64(0), 32 // words
+        for first in range(0, lanes, together):
+            served = ones(active >> first & (1 << together) - 1)
+            wide += served * size > 4 * WIDE_WORDS
+        return np.int64(0), wide
+    noted, word, in_bank = state.noted, state.word, state.in_bank
+    for k in range(lanes):
+        noted[0, k] = state.scratch[k] + 1 if active >> k & 1 else 0
+    added, wide = added_passes(noted[:, :lanes], words, lanes, word, in_bank, in_turn)
+    return np.int64(added), np.int64(wide)
 
 
 @hot

@@ -63,8 +63,8 @@ def _add_counts(state, counts, sign):
     for segment in range(n):
         counts[segment] += sign * state.segment_count[segment]
     for instruction in range(len(state.local_counts)):
-        for k in range(3):
-            counts[n + 3 * instruction + k] += sign * state.local_counts[instruction, k]
+        for k in range(4):
+            counts[n + 4 * instruction + k] += sign * state.local_counts[instruction, k]
 
 
 @hot

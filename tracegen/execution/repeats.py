@@ -100,7 +100,7 @@ def repeated(listed, at, kind, k, n):
     if done:
         facts[Fact.MISSES] = 0
     if is_local:
-        count_local(state, row, done, facts[Fact.CONFLICTS])
+        count_local(state, row, done, facts[Fact.CONFLICTS], facts[Fact.WIDE])
     elif done:
         use(state, kind, x, region)
     return k
@@ -160,8 +160,9 @@ def uncounted(state, accesses, lanes):
 
 
 @inner
-def count_local(state, row, accesses, conflicts):
+def count_local(state, row, accesses, conflicts, wide):
     counts = state.local_counts[np.int64(row[_Z]) & 0xFFFFF]
     counts[0] += accesses
     counts[1] += accesses
     counts[2] += accesses * conflicts
+    counts[3] += accesses * wide

@@ -110,8 +110,8 @@ class Recorded(NamedTuple):
     work : (n_access,) int32, row of work;  tail : (n_subgroup,) int32, row of what follows the last access
     row_end, row_segment, row_count : of each row, how often which segments of the code were executed
     segment_count : (n_segment,) executions by sub-groups
-    local_counts : (n_instruction, 3) of accesses to local memory: executions by sub-groups, those with an active lane, and
-        passes that bank conflicts add
+    local_counts : (n_instruction, 4) of accesses to local memory: executions by sub-groups, those with an active lane,
+        passes that bank conflicts add, and wide passes (see tracegen.execution.banks)
     progress : (n_subgroup,) accesses or barriers, up to the end of the window;  runs : (n_place,) executions of each access, recorded
         or not; both 0 where there are no windows
     needs_values : whether a load read an array to which a store did not write its value, see slicing: the run says nothing
@@ -426,7 +426,7 @@ class Execution:
             barrier_needed=np.zeros(N_BARRIERS, np.int64),
             barrier_votes=np.zeros((2, N_BARRIERS), np.int64),
             segment_count=np.zeros(n_segment, np.int64),
-            local_counts=np.zeros((n_instruction, 3), np.int64),
+            local_counts=np.zeros((n_instruction, 4), np.int64),
             path=np.zeros((n, MOST_PATH), np.int32),
             touched=np.zeros((n, n_segment), np.int32),
             pending=np.zeros((n, n_segment), np.int64),
@@ -555,7 +555,7 @@ def _recorded(state: State, seconds: float) -> Recorded:
         copied = state.references[:, Reference.TIMES] @ state.reference_counts
         of_segments, of_local = np.split(copied, [len(state.segment_count)])
         state.segment_count[:] += of_segments
-        state.local_counts[:] += of_local.reshape(-1, 3)
+        state.local_counts[:] += of_local.reshape(-1, 4)
     n_access, n_granule = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
     rows = {name: getattr(out, name)[:n_access] for name in OF_ACCESSES}
     rows |= {name: getattr(out, name)[:n_granule] for name in OF_GRANULES}

@@ -147,6 +147,8 @@ class Fact(IntEnum):
     """The hash of the path before, and its row of work."""
     ROW = 8
     CONFLICTS = 9
+    """Passes that conflicts add, and wide ones."""
+    WIDE = 13
     FIRST = 10
     """The first address, and the places of its granules in the stage, BEGIN -1 where they are not there."""
     BEGIN = 11
@@ -250,7 +252,7 @@ class State(NamedTuple):
     hints : by access of the code, the region it met last;  stays : whether it must not meet another
     local : bytes of the group;  private_at : address of each sub-group's private memory, [word][lane]
     groups : ids;  group_slots : of each group the place of its first sub-group's private memory
-    segment_count : executions of each segment;  local_counts : (n_instruction, 3)
+    segment_count : executions of each segment;  local_counts : (n_instruction, 4)
     path, touched, pending : (n_subgroup, ...) the latest segments since a sub-group's last access, and the counts of those before
     who : sub-groups that run together;  chunks : (see Chunk, MOST_CHUNKS)
     facts, pattern : (n_place, ...), see Fact

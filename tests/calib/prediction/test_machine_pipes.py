@@ -85,6 +85,15 @@ def test_wide_accesses_to_local_memory_take_several_passes(kind: str, passes: in
     assert load_store_cycles(V100, {f"issued_{kind}": 3}) == 3 * passes
 
 
+def test_wide_passes_take_longer_where_local_memory_delivers_64_bytes_a_cycle() -> None:
+    """Eight passes, of which five are wide; what all lanes read alike takes no longer."""
+    operations = issued(local_32=6, conflict=2, wide=5)
+    assert load_store_cycles(V100, operations) == 8
+    for name in ("a6000", "rtx4090", "t4"):
+        assert load_store_cycles(load_machine(name), operations) == 8 + 5
+    assert unit_cycles(V100, operations)["slots"] == 6 / 4
+
+
 def test_the_throughputs_that_instructions_need() -> None:
     assert throughputs_of(issued(fma=1, local_64=1, branch=1)) == ["fp32_fma", "local_load"]
 

@@ -87,6 +87,8 @@ def test_strides(kind: str, stride: int, expected: dict[str, float]) -> None:
     found = totals(tracegen.trace(made, "a100"))
     stored = "local_64" if kind == "double" else "local_32"
     found[stored] -= 1  # the store of one element a lane
+    found["wide"] -= {"float": 1, "double": 2, "unsigned char": 0}[kind]
+    assert found["wide"] == {("float", 1): 1, ("double", 1): 2}.get((kind, stride), 0)
     kinds = {"local_32", "local_64", "local_128", "paired_64", "paired_128", "conflict"}
     assert {k: n for k, n in found.items() if n and k in kinds} == expected
 
@@ -114,7 +116,7 @@ def test_lanes_with_the_same_words_are_served_together(
     """As many passes as a sub-group of 64 lanes has in 32, which are not paired, where none are."""
     buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), False
     noted = (1 + 4 * words.astype(np.uint32))[None]
-    assert added_passes(noted, words_a_lane(size_bytes), 32, *buffers) == (expected, 1)
+    assert added_passes(noted, words_a_lane(size_bytes), 32, *buffers)[0] == expected
     unpaired, _ = added_passes(noted, words_a_lane(size_bytes), 64, *buffers)
     assert unpaired >= 0
     # A lane that accesses nothing has no partner.
@@ -138,7 +140,7 @@ def test_misaligned_lanes_are_served_one_after_another(
 ) -> None:
     noted = (1 + 4 + stride_bytes * np.arange(64, dtype=np.uint32))[None]
     buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), False
-    assert added_passes(noted, words_a_lane(size_bytes), 64, *buffers) == (expected, 1)
+    assert added_passes(noted, words_a_lane(size_bytes), 64, *buffers)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,28 @@ def test_atomics_on_one_word_wait_for_one_another(words: np.ndarray, expected: i
     """As many passes as lanes that one bank serves, whether their words differ or not."""
     buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), True
     noted = (1 + 4 * words.astype(np.uint32))[None]
-    assert added_passes(noted, 1, 32, *buffers) == (expected, 1)
+    assert added_passes(noted, 1, 32, *buffers)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "size_bytes", "expected"),
+    [
+        (LANES, 4, 1),
+        (0 * LANES, 4, 0),
+        (LANES // 2, 4, 0),  # 16 words
+        (LANES * 16 // 31, 4, 1),  # 17 words
+        (LANES * 2, 4, 0),  # two passes of 16 words
+        (LANES * 4, 16, 4),  # eight lanes a pass
+        (LANES // 2 * 4, 16, 2),  # pairs: 16 lanes a pass, of 32 words
+        (0 * LANES, 16, 0),
+    ],
+)
+def test_a_pass_of_more_than_16_words_is_wide(
+    words: np.ndarray, size_bytes: int, expected: int
+) -> None:
+    noted = (1 + 4 * words.astype(np.uint32))[None]
+    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), False
+    assert added_passes(noted, words_a_lane(size_bytes), 32, *buffers)[1] == expected
 
 
 COUNTED = """
