@@ -58,6 +58,7 @@ class AccessCosts:
     look_ups : (n_trial, n_site) of lines in the level below the first, per execution
     look_ups_per_cycle : one core's equal share; 0 where it is not known
     hot_line_cycles : (n_site,) per execution, of the machine's busiest line of atomic operations
+    turnaround_cycles : see memsim.machine.Dram.turnaround_cycles_at
     missed_translations : (n_trial, n_site) per execution
     translation_cycles : cycles that a miss occupies a core's address translation; None where the machine
         file does not specify it
@@ -78,6 +79,7 @@ class AccessCosts:
     look_ups: Floats
     look_ups_per_cycle: float
     hot_line_cycles: Floats
+    turnaround_cycles: float
     missed_translations: Floats
     translation_cycles: float | None = None
 
@@ -241,6 +243,7 @@ def access_costs(
         look_ups=looked_up,
         look_ups_per_cycle=look_ups_per_cycle(machine),
         hot_line_cycles=hot_line,
+        turnaround_cycles=machine.dram.turnaround_cycles_at(written),
         missed_translations=missed,
         translation_cycles=machine.translation.miss_cycles if machine.translation else None,
     )

@@ -74,6 +74,7 @@ class Options(TypedDict, total=False):
     queue_cycles : (n_channel,) service time of a channel's many servers, for whose requests arrive at random: beside
         the channel's backlog a load waits queue_cycles r / (2 (1 - r)), where r is the part of its time so far for
         which the channel was busy; 0 if empty
+    turnaround_cycles : (n_channel,) beside both it waits turnaround_cycles r^2; 0 if empty
     paths : (tlp,) the blocks that each sub-group of a group runs, in order, with equally many barriers; all n
         blocks if empty
     turn_cycles : most that a unit serves a block before it may serve others; but no block has more than MOST_TURNS_A_BLOCK
@@ -85,6 +86,7 @@ class Options(TypedDict, total=False):
     lag: Sequence[int]
     channel_used: npt.ArrayLike
     queue_cycles: Sequence[float]
+    turnaround_cycles: Sequence[float]
     paths: Sequence[Sequence[int]]
     turn_cycles: float
 
@@ -139,6 +141,9 @@ def _simulated(
         latency=np.asarray(latency_cycles, np.float64).reshape(n, -1),
         channels=channels,
         queue=np.array(options.get("queue_cycles") or [0.0] * channels.shape[1], np.float64),
+        turnaround=np.array(
+            options.get("turnaround_cycles") or [0.0] * channels.shape[1], np.float64
+        ),
         used=used if used.size else np.ones_like(channels),
         loads=np.array(options.get("loads") or [True] * n, np.bool_),
         waits=np.array(options.get("waits") or [True] * n, np.bool_),

@@ -28,7 +28,7 @@ class Simulated(NamedTuple):
         block occupies longest
     alone : (n,) cycles of each turn of a sub-group that has the core to itself
     latency : (n,);  channels : (n, n_channel) cycles of channels that all cores share
-    queue : (n_channel,);  used : (n, n_channel) probability that a block's loads use a channel at all
+    queue, turnaround : (n_channel,);  used : (n, n_channel) probability that a block's loads use a channel at all
     loads, waits : (n,) whether a block loads, and whether a sub-group waits after it for what it has loaded
     lag : (n,) 0: the latency after a block is waited for; k > 0: instead, what was loaded up to the block k before it; below 0:
         nothing
@@ -42,6 +42,7 @@ class Simulated(NamedTuple):
     latency: Floats
     channels: Floats
     queue: Floats
+    turnaround: Floats
     used: Floats
     loads: npt.NDArray[np.bool_]
     waits: npt.NDArray[np.bool_]
@@ -115,6 +116,7 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
         latency,
         channels,
         queue,
+        turnaround,
         used,
         loads,
         waits,
@@ -188,6 +190,7 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
                         busy_part = min(served[k] / max(done + longest_wait, 1.0), MOST_BUSY)
                         queued = channel_free[k] - done
                         queued += queue[k] * busy_part / (2 * (1 - busy_part))
+                        queued += turnaround[k] * busy_part * busy_part
                         arrival[c, s] = max(arrival[c, s], done + used[b, k] * queued)
             waited = latency[b, _drawn(c, s, at[c, s], latency.shape[1])]
             if n_there > 1:

@@ -58,7 +58,7 @@ class Inputs:
         all do if empty
     lag : (n_block,) see calib.prediction.basic_blocks.Block; latencies of those that lag are of what they load; 0 if empty
     channel_used : (n_trial, n_block, n_channel) probability that the block's loads use a channel at all; 1 if empty
-    queue_cycles : (n_channel,) see calib.prediction.event_simulation.Options
+    queue_cycles, turnaround_cycles : (n_channel,) see calib.prediction.event_simulation.Options
     stalled_cycles : (n_block,) in which a sub-group's own instructions wait for each other, or () if unknown
     schedulers : of a core; a sub-group stays on one of them. 0 where only operations are known
     idle_cycles : (n_block,) in which DRAM delivers nothing, for L1 serves hits; 0 if empty
@@ -86,6 +86,7 @@ class Inputs:
     lag: tuple[int, ...] = ()
     channel_used: Floats = field(default_factory=lambda: np.zeros(0))
     queue_cycles: tuple[float, ...] = ()
+    turnaround_cycles: tuple[float, ...] = ()
 
     @property
     def arithmetic_cycles(self) -> Floats:
@@ -208,6 +209,7 @@ def simulated_inputs(
         channel_used=np.stack(used, axis=1),
         spread=np.stack(spread, axis=1),
         queue_cycles=tuple(machine.dram.queue_cycles * (name == DRAM) for name in channels),
+        turnaround_cycles=tuple(costs.turnaround_cycles * (name == DRAM) for name in channels),
         loads=tuple(loads),
         waits=tuple(is_awaited),
         lag=lags if any(lags := tuple(block.lag for block in started.blocks)) else (),

@@ -330,6 +330,7 @@ def _run(
         lag=inputs.lag,
         channel_used=inputs.channel_used[trial] if inputs.channel_used.size else (),
         queue_cycles=inputs.queue_cycles,
+        turnaround_cycles=inputs.turnaround_cycles,
         turn_cycles=TURN_CYCLES if inputs.at_once else math.inf,
         paths=paths if len(paths) == tlp else list(paths) * tlp,
     )

@@ -65,6 +65,7 @@ _TIMES = (
     "row_miss_cycles",
     "row_conflict_cycles",
     "queue_cycles",
+    "turnaround_cycles",
     "refresh_interval_cycles",
     "refresh_cycles",
 )

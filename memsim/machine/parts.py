@@ -244,6 +244,9 @@ class Dram:
     queue_cycles : service time of the queues in which requests wait that arrive at random: as in a queue with constant
         service time (M/D/1), a request waits queue_cycles r / (2 (1 - r)) where the part r of the bandwidth is used.
         0 if not known
+    turnaround_cycles : how much longer loads wait where all of the bandwidth is used, half of it to write, for channels
+        turn around between reads and writes; otherwise in proportion to the part of the time in which they read,
+        and to that in which they write. 0 if not known
     refresh_cycles : time for which a channel serves nothing every refresh_interval_cycles; 0 for
         memory that never refreshes
     """
@@ -265,6 +268,11 @@ class Dram:
     sustained_row_hits_percent: float = 0.0
     row_activations_per_cycle: float = 0.0
     queue_cycles: float = 0.0
+    turnaround_cycles: float = 0.0
+
+    def turnaround_cycles_at(self, written: float) -> float:
+        """How much longer loads wait where all of the bandwidth is used, and this part of the bytes is written."""
+        return 4 * written * (1 - written) * self.turnaround_cycles
 
     @property
     def usable_bandwidth_bytes_per_cycle(self) -> float:

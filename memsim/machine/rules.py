@@ -69,6 +69,7 @@ _MAY_BE_ZERO = frozenset(
         "line_atomic_cycles",
         "line_float_atomic_cycles",
         "queue_cycles",
+        "turnaround_cycles",
         "group_starts_per_cycle",
         "launch_us",
         "model_error_points",

@@ -93,6 +93,7 @@ def readable(
                     busy_part = min(served[k] / max(issued + longest_wait, 1.0), MOST_BUSY)
                     queued = channel_free[k] - issued
                     queued += given.queue[k] * busy_part / (2 * (1 - busy_part))
+                    queued += given.turnaround[k] * busy_part * busy_part
                     arrival[c][s] = max(arrival[c][s], issued + given.used[block, k] * queued)
         cycles = latency[block][drawn(c, s, at[c][s], len(latency[block]))]
         here = max(issued, arrival[c][s]) + cycles if given.loads[block] else 0.0

@@ -52,6 +52,7 @@ def programs(draw: st.DrawFn, most_units: int = 3) -> dict[str, Any]:
         ),
         "channel_used": np.full((n, n_channel), draw(st.sampled_from([0.0, 0.3, 1.0]))),
         "queue_cycles": [draw(st.sampled_from([0.0, 40.0]))] * n_channel,
+        "turnaround_cycles": [draw(st.sampled_from([0.0, 60.0]))] * n_channel,
     }
 
 
@@ -234,6 +235,14 @@ def test_requests_at_random_wait_as_in_a_queue_with_constant_service() -> None:
     each = queued.end_cycles / 400
     part = 10 / each
     assert each == pytest.approx(100 + 200 * part / (2 * (1 - part)), rel=0.01)
+
+
+def test_loads_wait_longer_the_more_is_written_beside_them() -> None:
+    """One block, whose channel is busy for a tenth of the time: 200 x 0.1^2 beside its own 10."""
+    program: Any = ([0], [90], [[10]], [False])
+    queued = events(*program, tlp=1, blp=1, rounds=400, turnaround_cycles=[200.0])
+    each = queued.end_cycles / 400
+    assert each == pytest.approx(100 + 200 * (10 / each) ** 2, rel=0.01)
 
 
 def test_latencies_are_drawn_alike_from_all_quantiles() -> None:
