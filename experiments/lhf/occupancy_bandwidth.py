@@ -4,7 +4,8 @@ work-item.
 Each group starts, loads, stores and ends. At low occupancy the time is therefore the start of a
 group and one memory latency; at high occupancy it is the bandwidth. The kernels are read, scale and
 triad of RRZE-HPC/gpu-benches. The bandwidth of triad at full occupancy, and the row hits of its replay, stand in
-the machine files; read and scale chose nothing.
+the machine files; scale chose how long loads wait for writes beside them (`turnaround_cycles`). Read chose nothing, nor did
+triad at lower occupancies.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SNAPSHOT = Snapshot(waves=4, warmup=2)
 """A short snapshot is enough: no element is used twice."""
 KERNELS = {"read": (1, 0), "scale": (1, 1), "triad": (3, 1)}
 """Number of loads and stores for each element."""
-GPUS = {"v100": "v100", "a100_80": "a100", "mi210": "mi210"}
+GPUS = {"v100": "v100", "a100_80": "a100", "gh200": "h200", "mi210": "mi210"}
 """Measured GPU -> our machine."""
 KNEE = 0.9
 """Share of the largest bandwidth at the knee of a curve."""

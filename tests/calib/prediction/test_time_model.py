@@ -338,6 +338,7 @@ def costs(**changes: Any) -> AccessCosts:
         "look_ups": np.array([[1.0, 2.0, 1.0]]),
         "look_ups_per_cycle": 0.5,
         "hot_line_cycles": np.zeros(3),
+        "turnaround_cycles": 0.0,
         "missed_translations": np.zeros((1, 3)),
     }
     return AccessCosts(**{**fields, **changes})
