@@ -16,7 +16,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,12 +75,7 @@ def chosen() -> Candidate:
 
 def survey() -> list[Candidate]:
     """Every device in order of preference, each one tried, in a process of its own."""
-    listed, _ = _run_trial(only=[])
-    tried: list[Candidate] = []
-    for candidate in listed:
-        again, _ = _run_trial(only=[candidate.key])
-        tried.extend(c for c in again if c.key == candidate.key)
-    return tried
+    return [_tried(candidate) for candidate in _listed()]
 
 
 @functools.cache
@@ -108,16 +102,14 @@ def _context(wanted: str) -> Any:
 
 @functools.cache
 def _choice(wanted: str) -> Candidate:
-    failed: dict[tuple[int, int], Candidate] = {}
-    while True:
-        candidates, ended_well = _run_trial(wanted=wanted, skip=list(failed))
-        for candidate in candidates:
-            if candidate.ok:
-                return candidate
-        newly_failed = {c.key: c for c in candidates if c.ok is False}
-        failed |= newly_failed
-        if ended_well or not newly_failed:
-            raise OpenCLError(_why_none(wanted, candidates, list(failed.values())))
+    listed, failed = _listed(), []
+    for candidate in listed:
+        if opencl_trial.matches(dataclasses.asdict(candidate), wanted):
+            tried = _tried(candidate)
+            if tried.ok:
+                return tried
+            failed.append(tried)
+    raise OpenCLError(_why_none(wanted, listed, failed))
 
 
 def _why_none(wanted: str, candidates: list[Candidate], failed: list[Candidate]) -> str:
@@ -136,19 +128,30 @@ def _why_none(wanted: str, candidates: list[Candidate], failed: list[Candidate])
     )
 
 
-def _run_trial(
-    *,
-    wanted: str = "",
-    skip: Sequence[tuple[int, int]] = (),
-    only: Sequence[tuple[int, int]] | None = None,
-) -> tuple[list[Candidate], bool]:
-    """Results of one child process: every device, in order of preference, and whether it ended normally.
+def _listed() -> list[Candidate]:
+    """Every device, in order of preference."""
+    said, end = _child(None)
+    if "error" in said:
+        raise OpenCLError(f"OpenCL cannot list its devices: {said['error']}")
+    if "devices" not in said:
+        raise OpenCLError(
+            f"listing the OpenCL devices {end or 'returned nothing'}: an installed platform is broken;"
+            " remove its .icd file, or set OCL_ICD_VENDORS to that of one that works"
+        )
+    return [Candidate(**{**one, "types": tuple(one["types"])}) for one in said["devices"]]
 
-    Where it did not, the device under trial has failed, and those behind it were not reached.
-    """
-    request = json.dumps({"wanted": wanted, "skip": list(skip), "only": only})
+
+def _tried(candidate: Candidate) -> Candidate:
+    """The candidate with the result of its trial."""
+    said, end = _child(candidate.key)
+    reason = said.get("reason", said.get("error", end or "returned no result"))
+    return dataclasses.replace(candidate, ok=not reason, reason=reason)
+
+
+def _child(device: tuple[int, int] | None) -> tuple[dict[str, Any], str]:
+    """What a child process says, {} if nothing, and how it ended, "" if well. device : to try; None to list them"""
     # -P keeps this folder off the child's path: its files must not shadow the standard library's.
-    command = [sys.executable, "-P", str(_TRIAL_FILE), request]
+    command = [sys.executable, "-P", str(_TRIAL_FILE), json.dumps(device)]
     try:
         child = subprocess.run(
             command,
@@ -164,39 +167,11 @@ def _run_trial(
         raise OpenCLError(
             f"cannot start {sys.executable} to try OpenCL devices: {error}"
         ) from error
-
-    devices: list[dict[str, Any]] | None = None
-    reasons: dict[tuple[int, int], str] = {}
+    said: dict[str, Any] = {}
     for line in output.decode(errors="replace").splitlines():
-        if not line.startswith(opencl_trial.MARK):
-            continue
-        record = json.loads(line.removeprefix(opencl_trial.MARK))
-        if "error" in record:
-            raise OpenCLError(f"OpenCL cannot list its devices: {record['error']}")
-        if "devices" in record:
-            devices = record["devices"]
-        if "trying" in record:
-            reasons[_key(record["trying"])] = end or "returned no result"
-        if "tried" in record:
-            reasons[_key(record["tried"])] = record["reason"]
-    if devices is None:
-        raise OpenCLError(
-            f"listing the OpenCL devices {end or 'returned nothing'}: an installed platform is broken;"
-            " remove its .icd file, or set OCL_ICD_VENDORS to that of one that works"
-        )
-    candidates = []
-    for device in devices:
-        candidate = Candidate(**{**device, "types": tuple(device["types"])})
-        reason = reasons.get(candidate.key)
-        if reason is not None:
-            candidate = dataclasses.replace(candidate, ok=not reason, reason=reason)
-        candidates.append(candidate)
-    return candidates, not end
-
-
-def _key(pair: list[int]) -> tuple[int, int]:
-    platform_index, device_index = pair
-    return (platform_index, device_index)
+        if line.startswith(opencl_trial.MARK):
+            said = json.loads(line.removeprefix(opencl_trial.MARK))
+    return said, end
 
 
 def _end_of(returncode: int, stderr: bytes) -> str:

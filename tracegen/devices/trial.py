@@ -1,6 +1,6 @@
 """Lists OpenCL devices and tries one: builds a small kernel, runs it, compares the numbers.
 
-It runs as a program of its own (`python -P trial.py REQUEST`), because a broken platform may
+It runs as a program of its own (`python -P trial.py DEVICE`), because a broken platform may
 abort or hang instead of reporting an error; `tracegen.devices.choice` starts it and reads its lines. Its
 lines begin with MARK and continue in JSON; whatever else drivers print is ignored.
 """
@@ -143,32 +143,16 @@ def say(**record: Any) -> None:
     sys.stdout.flush()
 
 
-def main(request: dict[str, Any]) -> None:
-    """Lists; then tries, in order of rank, what `only` names, or what `wanted` matches and `skip`
-    does not name, until one works."""
+def main(device: list[int] | None) -> None:
+    """Says why a device cannot be used; for None, lists all devices in order of rank."""
     warnings.simplefilter("ignore")
     try:
-        devices = sorted(list_devices(), key=rank)
+        if device is None:
+            say(devices=sorted(list_devices(), key=rank))
+        else:
+            say(reason=try_device(*device))
     except Exception as error:  # a failed import or a broken loader is reported in one line
         say(error=first_lines(f"{type(error).__name__}: {error}"))
-        return
-    say(devices=devices)
-    for device in devices:
-        key = [device["platform_index"], device["device_index"]]
-        if request["only"] is not None:
-            tried = key in request["only"]
-        else:
-            tried = matches(device, request["wanted"]) and key not in request["skip"]
-        if not tried:
-            continue
-        say(trying=key)
-        try:
-            reason = try_device(*key)
-        except Exception as error:
-            reason = first_lines(f"{type(error).__name__}: {error}")
-        say(tried=key, reason=reason)
-        if not reason and request["only"] is None:
-            return
 
 
 if __name__ == "__main__":

@@ -120,11 +120,11 @@ def test_a_device_that_passed_is_not_tried_again_while_nothing_has_changed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     trials: list[object] = []
-    run_trial = opencl._run_trial
+    tried = opencl._tried
 
-    def counted(**request: Any) -> Any:
-        trials.append(request)
-        return run_trial(**request)
+    def counted(candidate: opencl.Candidate) -> opencl.Candidate:
+        trials.append(candidate)
+        return tried(candidate)
 
     def chosen_anew() -> Any:
         opencl._choice.cache_clear()
@@ -132,7 +132,7 @@ def test_a_device_that_passed_is_not_tried_again_while_nothing_has_changed(
         return opencl.choose().devices[0]
 
     monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(opencl, "_run_trial", counted)
+    monkeypatch.setattr(opencl, "_tried", counted)
     first = chosen_anew()
     assert len(trials) == 1
     assert chosen_anew() == first
