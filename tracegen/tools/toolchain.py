@@ -242,7 +242,7 @@ def _is_usable(clang: Tool, architecture: str) -> bool:
 
 def find_tool(name: str) -> Tool | None:
     """ptxas or nvdisasm: from NVIDIA's wheels, else from CUDA_HOME, else from PATH."""
-    for path in (*_wheel_paths(name), *_cuda_paths(name), shutil.which(name)):
+    for path in (*_installed(name, f"bin/{name}"), shutil.which(name)):
         if path is not None and os.access(path, os.X_OK):
             tool = _examined(name, str(path), ["--help"], r"'(?:sm_|SM)([0-9]+[af]?)'", "sm_")
             if tool is not None and tool.targets:
@@ -278,10 +278,10 @@ def find_library(name: str) -> Tool | None:
 
 @functools.lru_cache(maxsize=8)
 def _library(name: str, _: tuple[str | None, ...]) -> Tool | None:
-    for path in _library_paths(name):
-        words = answer(library_command(name, path), _identity(path))
-        if words and (version := re.match(r"version (\S+)", words)):
-            return Tool(name, path, _identity(path), version[1], tuple(words.split()[2:]))
+    for path in _installed(name, *_LIBRARIES[name]):
+        words = _answer(tuple(library_command(name, path)), _identity(path))
+        if version := re.match(r"version (\S+)(.*)", words):
+            return Tool(name, path, _identity(path), version[1], tuple(version[2].split()))
     return None
 
 
@@ -294,36 +294,15 @@ def cuda_headers() -> tuple[Path, ...]:
 def _cuda_headers(_: tuple[str | None, ...]) -> tuple[Path, ...]:
     found: dict[str, Path] = {}
     for name, file in CUDA_HEADERS.items():
-        for place in (
-            *(one for one in _wheel_files(name) if one.match(f"include/{file}")),
-            *_in_toolkit(file),
-        ):
+        for place in _installed(name, f"include/{file}"):
             found.setdefault(name, Path(str(place)[: -len(file)]))
     return tuple(dict.fromkeys(found.values()))
-
-
-def _in_toolkit(header: str) -> Iterator[Path]:
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if os.environ.get(variable):
-            place = Path(os.environ[variable]) / "include" / header
-            if place.is_file():
-                yield place
 
 
 def library_command(name: str, library: Path) -> list[str]:
     """The command that calls a library; see run_nvidia.py."""
     script = Path(__file__).with_name("run_nvidia.py")
     return [sys.executable, "-I", str(script), name, str(library)]
-
-
-def _library_paths(name: str) -> Iterator[Path]:
-    for file in _wheel_files(name):
-        if any(file.match(pattern) for pattern in _LIBRARIES[name]):
-            yield file
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if os.environ.get(variable):
-            for pattern in _LIBRARIES[name]:
-                yield from sorted(Path(os.environ[variable]).glob(pattern))
 
 
 def find_libdevice(ptxas: Path) -> Path | None:
@@ -356,34 +335,29 @@ def _clang(path: str, architecture: str) -> Tool | None:
     return _examined("clang", path, options, r"^\s+((?:sm_|gfx)[0-9a-f]+)$", "")
 
 
-def _wheel_paths(name: str) -> Iterator[Path]:
-    return (file for file in _wheel_files(name) if file.match(f"bin/{name}"))
-
-
-def _wheel_files(name: str) -> Iterator[Path]:
-    """The files of the wheels that have a tool."""
+def _installed(name: str, *patterns: str) -> Iterator[Path]:
+    """The files of a tool that match: of NVIDIA's wheels, then of CUDA_HOME."""
     for distribution in _DISTRIBUTIONS[name]:
         try:
             files = importlib.metadata.files(distribution) or ()
         except importlib.metadata.PackageNotFoundError:
             continue
-        yield from (Path(str(file.locate())) for file in files)
-
-
-def _cuda_paths(name: str) -> Iterator[Path]:
+        paths = (Path(str(file.locate())) for file in files)
+        yield from (path for path in paths if any(map(path.match, patterns)))
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
-            yield Path(os.environ[variable]) / "bin" / name
+            for pattern in patterns:
+                yield from sorted(Path(os.environ[variable]).glob(pattern))
 
 
 def _examined(name: str, path: str, options: list[str], pattern: str, prefix: str) -> Tool | None:
     """A program with its version and targets, None if it does not run."""
     identity = _identity(Path(path))
-    texts = _help_of(path, identity, tuple(options))
-    if texts is None:
+    said = _answer((path, "--version"), identity)
+    if not said:
         return None
-    version = re.search(r"(?:V|version )(\d+(?:\.\d+)+)", texts["version"])
-    targets = re.findall(pattern, texts["targets"], re.MULTILINE)
+    version = re.search(r"(?:V|version )(\d+(?:\.\d+)+)", said)
+    targets = re.findall(pattern, _answer((path, *options), identity), re.MULTILINE)
     listed = tuple(dict.fromkeys(f"{prefix}{target}" for target in targets))
     return Tool(name, Path(path), identity, version[1] if version else "?", listed)
 
@@ -393,37 +367,20 @@ def _identity(path: Path) -> str:
     return f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}"
 
 
-def answer(command: list[str], identity: str) -> str | None:
-    """What a program says of itself, once for each identity; None if it does not run."""
-    key = cache.key("answer", identity)
-    kept: dict[str, str] | None = cache.load(key)
-    if kept is None:
-        finished = run(command)
-        kept = {"said": "" if finished.status else finished.output}
-        cache.save(key, kept)
-    return kept["said"] or None
-
-
 @functools.lru_cache(maxsize=64)
-def _help_of(path: str, identity: str, options: tuple[str, ...]) -> dict[str, str] | None:
-    """The program's texts `version` and `targets`; None if it does not run."""
-    key = cache.key("answers", identity, *options)
-    kept: dict[str, str] | None = cache.load(key)
-    if kept is not None:
-        return kept
-    try:
-        version, targets = run([path, "--version"]), run([path, *options])
-    except KernelError:
-        return None
-    if version.status:
-        return None
-    # clang prints its targets to the standard error, and nothing of the kind if it has none.
-    answers = {
-        "version": version.output,
-        "targets": "" if targets.status else targets.output + targets.errors,
-    }
-    cache.save(key, answers)
-    return answers
+def _answer(command: tuple[str, ...], identity: str) -> str:
+    """What a program prints, once for each identity; "" if it does not run."""
+    key = cache.key("answer", identity, *command)
+    kept: dict[str, str] | None = cache.load(key, "said")
+    if kept is None:
+        try:
+            finished = run(command)
+        except KernelError:
+            return ""
+        # clang prints its targets to the standard error, and nothing of the kind if it has none.
+        kept = {"said": "" if finished.status else finished.output + finished.errors}
+        cache.save(key, kept)
+    return kept["said"]
 
 
 def major(tool: Tool) -> int:

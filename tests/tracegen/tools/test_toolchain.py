@@ -134,7 +134,7 @@ def test_amd_needs_a_later_clang_than_nvidia(empty: Path) -> None:
 def test_programs_run_once_for_version_and_targets(empty: Path) -> None:
     clang(empty, "clang", "16.0.2", "sm_70")
     for _ in range(3):
-        toolchain._help_of.cache_clear()  # as in another process
+        toolchain._answer.cache_clear()  # as in another process
         find_clang("nvptx64")
     assert (empty / "clang.log").read_text().count("run") == 2  # version and targets
     clang(empty, "clang", "17.0.4", "sm_70")  # another one at the same path
