@@ -84,18 +84,8 @@ def _add_extreme(e: Emitter, s: Sass) -> None:
 def extreme(e: Emitter, s: Sass, rows: tuple[int, int], least: Operand) -> int:
     """A row with the minimum of two integers where the predicate is set, else their maximum."""
     kind = ("64" if s.has("64", "U64", "S64") else "") + ("_U" if s.has("U32", "U64") else "_S")
-    words = 2 if "64" in kind else 1
-    found = []
-    for name, needed in (("MINIMUM", not least.is_false), ("MAXIMUM", not least.is_true)):
-        row = e.temporary(words)
-        if needed:
-            e.emit(name + kind, d=row, a=rows[0], b=rows[1])
-            found.append(row)
-    row = found[0]
-    if len(found) == 2:
-        row = e.temporary(words)
-        for k in range(words):
-            e.emit("SELECT", d=row + k, a=found[0] + k, b=found[1] + k, m=e.mask(least))
+    names = (f"MINIMUM{kind}", f"MAXIMUM{kind}")
+    row = e.either(names, least, 2 if "64" in kind else 1, a=rows[0], b=rows[1])
     if s.has("RELU"):
         positive = e.temporary()
         e.emit("MAXIMUM_S", d=positive, a=row, b=ZERO_ROW)

@@ -278,6 +278,18 @@ class Emitter:
         if words & 1:
             self.emit("MOVE", d=d + words - 1, a=a + words - 1)
 
+    def either(self, names: tuple[str, str], first: Operand, words: int = 1, **fields: Any) -> int:
+        """Rows with what the first of two operations gives where a predicate is set, else what the second one does."""
+        found = []
+        for name, needed in zip(names, (not first.is_false, not first.is_true), strict=True):
+            if needed:
+                found.append(self.temporary(words))
+                self.emit(name, d=found[-1], **fields)
+        row = self.temporary(words) if len(found) == 2 else found[0]
+        for k in range(words if len(found) == 2 else 0):
+            self.emit("SELECT", d=row + k, a=found[0] + k, b=found[1] + k, m=self.mask(first))
+        return row
+
     def move_mask(self, d: int, m: int) -> None:
         """Copies a mask."""
         if d >= FIRST_MASK:

@@ -94,15 +94,7 @@ def _extreme(e: Emitter, s: Sass) -> None:
 def _extreme_of(e: Emitter, s: Sass, row: int, sign: int, other: Operand, least: Operand) -> int:
     second, other_sign = e.number(other, "b")
     x = sign | other_sign | (o.FLUSH if s.has("FTZ") else 0)
-    found = []
-    for name, needed in (("MINIMUM_F32", not least.is_false), ("MAXIMUM_F32", not least.is_true)):
-        if needed:
-            found.append(e.temporary())
-            e.emit(name, d=found[-1], a=row, b=second, x=x)
-    result = found[0]
-    if len(found) == 2:
-        result = e.temporary()
-        e.emit("SELECT", d=result, a=found[0], b=found[1], m=e.mask(least))
+    result = e.either(("MINIMUM_F32", "MAXIMUM_F32"), least, a=row, b=second, x=x)
     if s.has("NAN"):
         mask, kept = e.temporary_mask(), e.temporary()
         e.emit("COMPARE_F32", d=mask, a=row, b=second, x=o.UNORDERED)
@@ -115,11 +107,8 @@ def _extreme_of(e: Emitter, s: Sass, row: int, sign: int, other: Operand, least:
 def _extreme_double(e: Emitter, s: Sass) -> None:
     d, a, b, least = s.operands
     (x, first), (y, second) = e.double(a, "a"), e.double(b, "b")
-    low, high = e.temporary(2), e.temporary(2)
-    e.emit("MINIMUM_F64", d=low, a=x, b=y, x=first | second)
-    e.emit("MAXIMUM_F64", d=high, a=x, b=y, x=first | second)
-    for k in range(2):
-        e.emit("SELECT", d=e.result(d) + k, a=low + k, b=high + k, m=e.mask(least))
+    names = ("MINIMUM_F64", "MAXIMUM_F64")
+    e.move(e.result(d), e.either(names, least, 2, a=x, b=y, x=first | second), 2)
 
 
 def _compare_fields(e: Emitter, s: Sass, double: bool, a: Operand, b: Operand) -> dict[str, int]:

@@ -121,14 +121,10 @@ def _extreme_halves(e: Emitter, s: Sass) -> None:
         raise UnknownInstruction
     brain = s.has("BF16_V2", "BF16")
     (x, first), (y, second) = _packed_source(e, a, 0, brain), _packed_source(e, b, 1, brain)
-    low, high = e.temporary(), e.temporary()
     flags = first | second | (o.BF16 if brain else 0)
-    e.emit("MINIMUM_F16", d=low, a=x, b=y, x=flags)
-    e.emit("MAXIMUM_F16", d=high, a=x, b=y, x=flags)
+    found = e.either(("MINIMUM_F16", "MAXIMUM_F16"), least, a=x, b=y, x=flags)
     if not s.has("NAN"):
-        return e.emit("SELECT", d=e.result(d), a=low, b=high, m=e.mask(least))
-    found = e.temporary()
-    e.emit("SELECT", d=found, a=low, b=high, m=e.mask(least))
+        return e.move(e.result(d), found)
     if brain:
         raise UnknownInstruction
     for half, field in enumerate("de"):  # where one is not a number, neither is the result
