@@ -78,7 +78,7 @@ class ExecutedRun(LaunchTraces):
 
     def whole(self) -> None:
         """Runs every group with all values: later launches may read what it writes."""
-        everything = Execution(self.code, self.bound.launch)
+        everything = Execution(sliced(self.code, global_values=True), self.bound.launch)
         self.bound.restore()
         try:
             everything.run(np.arange(self.launch.n_groups, dtype=np.int64), record=False)

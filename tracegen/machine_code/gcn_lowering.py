@@ -15,7 +15,6 @@ from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.execution.code import Code
 from tracegen.machine_code.gcn_arithmetic import arithmetic
 from tracegen.machine_code.gcn_control import control
-from tracegen.machine_code.gcn_flags import live_flags
 from tracegen.machine_code.gcn_lanes import LANES
 from tracegen.machine_code.gcn_launch import directives, set_registers
 from tracegen.machine_code.gcn_matrices import matrices
@@ -33,11 +32,11 @@ def lower(code: MachineCode) -> Code:
     Raises KernelError for an instruction that is not known, and where the assembly has no descriptor of the kernel.
     """
     wave = Wave(code)
-    given, live, number = directives(code), live_flags(code.blocks), 0
+    given, number = directives(code), 0
     for index, block in enumerate(code.blocks):
         wave.out.block([str(index)])
         wave.successors = block.successors
-        for instruction, wave.scc_live in zip(block.instructions, live[index], strict=True):
+        for instruction in block.instructions:
             wave.out.instruction(number, 16 * number)
             wave.number = number
             if number == 0:

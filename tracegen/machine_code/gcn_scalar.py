@@ -72,8 +72,7 @@ def _logic_of_rows(wave: Wave, operation: str) -> bool:
 
 
 def _mask_to_scc(wave: Wave, mask: int) -> None:
-    if wave.scc_live:
-        wave.emit("VOTE_WHOLE", d=wave.scc >> 1, m=mask)
+    wave.emit("VOTE_WHOLE", d=wave.scc >> 1, m=mask)
 
 
 def _save_exec(wave: Wave, match: re.Match[str]) -> None:
@@ -134,24 +133,20 @@ def _add_signed(wave: Wave, match: re.Match[str]) -> None:
     first, second = (operands[0], operands[1]) if match[2] else (operands[1], operands[2])
     a, b = wave.read(first), wave.read(second)
     d, subtracts = wave.result(operands[0]), match[1] == "sub"
-    sum_row = wave.temporary() if wave.scc_live else d
+    sum_row, wrong = wave.temporary(), wave.temporary()
     wave.emit("ADD3", d=sum_row, a=a, b=b, x=o.NEGATE_B * subtracts)
-    if wave.scc_live:
-        wrong = (
-            wave.temporary()
-        )  # the signs of both operands differ from that of the sum, or, of a difference, a's alone
-        wave.logic(wrong, a, b, 0x18 if subtracts else 0x42, sum_row)
-        wave.emit("COMPARE_S", d=wave.scc >> 1, a=wrong, x=o.LESS)
-        wave.emit("MOVE", d=d, a=sum_row)
+    # the signs of both operands differ from that of the sum, or, of a difference, a's alone
+    wave.logic(wrong, a, b, 0x18 if subtracts else 0x42, sum_row)
+    wave.emit("COMPARE_S", d=wave.scc >> 1, a=wrong, x=o.LESS)
+    wave.emit("MOVE", d=d, a=sum_row)
 
 
 def _extreme(wave: Wave, match: re.Match[str]) -> None:
     """s_min and s_max: the flag says whether the first operand was taken."""
     which, kind = match[1], "S" if match[2] == "i" else "U"
     a, b = wave.read(wave.operand(1)), wave.read(wave.operand(2))
-    if wave.scc_live:
-        relation = o.LESS if which == "min" else o.GREATER
-        wave.emit(f"COMPARE_{kind}", d=wave.scc >> 1, a=a, b=b, x=relation)
+    relation = o.LESS if which == "min" else o.GREATER
+    wave.emit(f"COMPARE_{kind}", d=wave.scc >> 1, a=a, b=b, x=relation)
     name = "MINIMUM" if which == "min" else "MAXIMUM"
     wave.emit(f"{name}_{kind}", d=wave.result(wave.operand(0)), a=a, b=b)
 

@@ -117,7 +117,6 @@ class Wave:
         self.files = {kind: self.out.rows(kind, count + 1) for kind, count in last.items()}
         self.spare = self.out.rows("temporaries", _TEMPORARIES)
         self.flush = 0
-        self.scc_live = True
         self.number = 0
         self.successors: tuple[int, ...] = ()
         self.table_entries: set[str] = set()
@@ -333,7 +332,6 @@ class Wave:
         self.emit("MASK_LOGIC3", guard=o.ALWAYS, d=d, m=m, n=n, x=table)
 
     def set_scc(self, row: int, words: int = 1) -> None:
-        """The flag says whether a result is not 0; nothing where nobody reads it."""
-        if self.scc_live:
-            name = "COMPARE64_U" if words == 2 else "COMPARE_U"
-            self.emit(name, guard=o.ALWAYS, d=self.scc >> 1, a=row, x=o.LESS | o.GREATER)
+        """The flag says whether a result is not 0."""
+        name = "COMPARE64_U" if words == 2 else "COMPARE_U"
+        self.emit(name, guard=o.ALWAYS, d=self.scc >> 1, a=row, x=o.LESS | o.GREATER)
