@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite import ir
+
 from tracegen.execution import operations as o
 from tracegen.execution.integer_lanes import combined, signs
-from tracegen.execution.lanes import F32, F64, I1, I32, Lanes, vector
+from tracegen.execution.lanes import F32, F64, I1, I32, I64, Lanes, declared, vector
 
 _SIGNS = {
     "a": (o.NEGATE_A, o.ABSOLUTE_A),
@@ -65,6 +68,65 @@ def _arithmetic(name: str, fields: str, double: bool = False) -> Callable[[Lanes
     return build
 
 
+def _rounded(name: str, fields: str, double: bool = False) -> Callable[[Lanes], Any]:
+    """Rounded down, up or to zero, as x says, by the processor itself."""
+
+    def build(v: Lanes) -> None:
+        b, module = v.builder, v.builder.module
+        values = [_float_operand(v, field, False, double) for field in fields]
+        change = declared(module, "llvm.set.rounding", ir.FunctionType(ir.VoidType(), [I32]))
+        # LLVM's numbers: 0 to zero, 1 nearest, 2 up, 3 down; those of x: 1 down, 2 up, 3 to zero.
+        mode = b.and_(b.lshr(v.x, I32(8)), I32(3))
+        number = b.select(b.icmp_unsigned("==", mode, I32(1)), I32(3), I32(0))
+        number = b.select(b.icmp_unsigned("==", mode, I32(2)), I32(2), number)
+        b.call(change, [number])
+        kind, metadata = values[0].type, ir.MetaDataType()
+        function = ir.FunctionType(kind, [kind] * len(values) + [metadata] * 2)
+        named = f"llvm.experimental.constrained.{name}.v32f{64 if double else 32}"
+        said = [ir.MetaDataString(module, text) for text in ("round.dynamic", "fpexcept.strict")]
+        result = b.call(declared(module, named, function), [*values, *said])
+        b.call(change, [I32(1)])
+        v.store("d", _float_result(v, result))
+
+    return build
+
+
+def _special(compute: Callable[[Lanes, Any], Any]) -> Callable[[Lanes], Any]:
+    """A function of floats, computed with doubles."""
+
+    def build(v: Lanes) -> None:
+        b = v.builder
+        value = b.fpext(_float_operand(v, "a", False, False), vector(F64))
+        result = compute(v, value)
+        size = v.call("fabs", result)
+        small = b.fcmp_ordered("<", size, v.all(2.0**-126, F64))
+        small = b.and_(small, v.all(v.has(o.FLUSH), I1))
+        sign = b.and_(b.bitcast(result, vector(I64)), v.all(-(1 << 63), I64))
+        result = b.select(small, b.bitcast(sign, vector(F64)), result)
+        v.store("d", _float_result(v, b.fptrunc(result, vector(F32))))
+
+    return build
+
+
+def _power_of_two(v: Lanes, value: Any) -> Any:
+    """2^(k + f), |f| <= 1/2: the series of exp(f log 2) up to what is lost when doubles are rounded."""
+    b = v.builder
+    inside = v.call(
+        "minimumnum", v.call("maximumnum", value, v.all(-200.0, F64)), v.all(200.0, F64)
+    )
+    # Behind this number the last bits of a double are those of an integer.
+    shift = v.all(3 * 2.0**51, F64)
+    shifted = b.fadd(inside, shift)
+    rest = b.fsub(inside, b.fsub(shifted, shift))
+    power = v.all(0.0, F64)
+    for n in range(13, -1, -1):
+        power = v.call("fma", power, rest, v.all(math.log(2) ** n / math.factorial(n), F64))
+    exponent = b.add(b.bitcast(shifted, vector(I64)), v.all(1023, I64))
+    scale = b.bitcast(b.shl(exponent, v.all(52, I64)), vector(F64))
+    is_number = b.fcmp_ordered("ord", value, value)
+    return b.select(is_number, b.fmul(power, scale), value)
+
+
 def _compare_float(double: bool) -> Callable[[Lanes], Any]:
     def build(v: Lanes) -> Any:
         b = v.builder
@@ -96,8 +158,22 @@ FLOATS: dict[str, Callable[[Lanes], Any]] = {
     "FUSED_F64": _arithmetic("fma", "abc", True),
     "MINIMUM_F64": _arithmetic("minimumnum", "ab", True),
     "MAXIMUM_F64": _arithmetic("maximumnum", "ab", True),
+    **{
+        f"ROUNDED_{name}_F{64 if double else 32}": _rounded(function, fields, double)
+        for name, function, fields in (
+            ("ADD", "fadd", "ab"),
+            ("MULTIPLY", "fmul", "ab"),
+            ("FUSED", "fma", "abc"),
+        )
+        for double in (False, True)
+    },
+    "SPECIAL_0": _special(lambda v, one: v.builder.fdiv(v.all(1.0, F64), one)),
+    "SPECIAL_1": _special(lambda v, one: v.call("sqrt", one)),
+    "SPECIAL_2": _special(lambda v, one: v.builder.fdiv(v.all(1.0, F64), v.call("sqrt", one))),
+    "SPECIAL_3": _special(_power_of_two),
 }
-"""Operations that write their results by themselves, and return None."""
+"""Operations that write their results by themselves, and return None. ROUNDED_* are those with a rounding in x, SPECIAL_* those with
+RECIPROCAL, ROOT, RECIPROCAL_ROOT and EXP2 in y."""
 FLOAT_COMPARISONS: dict[str, Callable[[Lanes], Any]] = {
     "COMPARE_F32": _compare_float(False),
     "COMPARE_F64": _compare_float(True),

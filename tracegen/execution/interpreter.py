@@ -501,6 +501,8 @@ def prepared_number(row: MicroOperation, operation: Operation) -> int:
         name = SIMPLE_LOGIC[row.y]
     elif name in _ROUNDED and row.x & ROUNDING:
         name = f"ROUNDED_{name}"
+    elif name == "SPECIAL" and f"SPECIAL_{row.y}" in ROWS:
+        name = f"SPECIAL_{row.y}"
     elif name in ("ADD3", "MULTIPLY_ADD") and row.x == 0:
         name = {"ADD3": "ADD", "MULTIPLY_ADD": "MULTIPLY"}[name]
     elif name.startswith("MULTIPLY_WIDE") and row.e == TRASH_MASK and row.m == NEVER:

@@ -35,10 +35,8 @@ LANEWISE = [
     "DOT4", "SUM_DIFFERENCES", "SPECIAL", "SPECIAL_F64", "SPECIAL_HIGH", "FRACTION_F32", "FRACTION_F64", "SCALE_F32",
     "SCALE_F64", "DIVISION_STEP_F32", "DIVISION_STEP_F64", "DIVISION_FIX_F32", "DIVISION_FIX_F64", "CONVERT", "PACK_F16",
     "ADD_F16", "MULTIPLY_F16", "FUSED_F16", "MINIMUM_F16", "MAXIMUM_F16",
-    "ROUNDED_ADD_F32", "ROUNDED_MULTIPLY_F32", "ROUNDED_FUSED_F32",
-    "ROUNDED_ADD_F64", "ROUNDED_MULTIPLY_F64", "ROUNDED_FUSED_F64",
 ]  # fmt: skip
-"""Operations whose result, row d, depends on one lane alone. ROUNDED_* are those with a rounding in x."""
+"""Operations whose result, row d, depends on one lane alone."""
 TESTS = [
     "COMPARE_F16",
     "CLASS_F32",
@@ -56,8 +54,7 @@ TOGETHER = [
 (
     DOT4, SUM_DIFFERENCES, SPECIAL, SPECIAL_F64, SPECIAL_HIGH, FRACTION_F32, FRACTION_F64, SCALE_F32, SCALE_F64,
     DIVISION_STEP_F32, DIVISION_STEP_F64, DIVISION_FIX_F32, DIVISION_FIX_F64, CONVERT, PACK_F16, ADD_F16, MULTIPLY_F16,
-    FUSED_F16, MINIMUM_F16, MAXIMUM_F16, ROUNDED_ADD_F32, ROUNDED_MULTIPLY_F32, ROUNDED_FUSED_F32, ROUNDED_ADD_F64,
-    ROUNDED_MULTIPLY_F64, ROUNDED_FUSED_F64,
+    FUSED_F16, MINIMUM_F16, MAXIMUM_F16,
 ) = range(len(LANEWISE))  # fmt: skip
 COMPARE_F16, CLASS_F32, CLASS_F64, DIVISION_CHECK, DIVISION_SCALE_F32, DIVISION_SCALE_F64 = range(
     len(TESTS)
@@ -100,8 +97,6 @@ def _special(value, which, x):
         if value == 0:
             return math.copysign(math.inf, value)
         return 1.0 / math.sqrt(value) if value > 0 else math.nan
-    if which == 3:
-        return 2.0**value
     if which == 4:
         if value == 0:
             return -math.inf
@@ -149,33 +144,6 @@ def _sticky(value, lost):
 @inner
 def _mode(x):
     return (x & _ROUNDING) >> 8
-
-
-@inner
-def _rounded(which, a, b, c, x):
-    """A sum, product or both of doubles with the rounding in x. Floats so computed can be rounded once more that way."""
-    first = _with_signs(a, x & _NEGATE_A != 0, x & _ABSOLUTE_A != 0)
-    second = _with_signs(b, x & _NEGATE_B != 0, x & _ABSOLUTE_B != 0)
-    third = _with_signs(c, x & _NEGATE_C != 0, x & _ABSOLUTE_C != 0)
-    if which in (ROUNDED_ADD_F32, ROUNDED_ADD_F64):
-        second, third = 1.0, second
-    elif which in (
-        ROUNDED_MULTIPLY_F32,
-        ROUNDED_MULTIPLY_F64,
-    ):  # a zero with the sign of the product
-        third = math.copysign(0.0, math.copysign(1.0, first) * math.copysign(1.0, second))
-    return _clamped(fused_towards(first, second, third, _mode(x)), x)
-
-
-@inner
-def _rounded_f32(which, a, b, c, x):
-    first, second, third = (
-        _flushed(np.float64(float_of(a)), x),
-        _flushed(np.float64(float_of(b)), x),
-        _flushed(np.float64(float_of(c)), x),
-    )
-    bits = float_bits(_rounded(which, first, second, third, x), _mode(x))
-    return bits & 0x80000000 if x & _FLUSH and bits & 0x7F800000 == 0 else bits
 
 
 @inner
@@ -326,10 +294,6 @@ def _lane(which, a, b, c, a2, b2, c2, m, x, y):
         return bits_of_double(_fixed_up(double_of(a2), double_of(b2), double_of(c2), True))
     if ADD_F16 <= which <= MAXIMUM_F16:
         return _packed(which, a, b, c, x)
-    if ROUNDED_ADD_F32 <= which <= ROUNDED_FUSED_F32:
-        return _rounded_f32(which, a, b, c, x)
-    if ROUNDED_ADD_F64 <= which <= ROUNDED_FUSED_F64:
-        return bits_of_double(_rounded(which, double_of(a2), double_of(b2), double_of(c2), x))
     if which == DOT4:
         return _dot4(a, b, c, x)
     return _differences(a, b, c, x)
@@ -399,8 +363,7 @@ def _differences(a, b, c, x):
 def lanewise(which, place, row_bytes, d, a, b, c, active, m, x, y):
     """One operation of LANEWISE, for the active lanes."""
     wide = which in (
-        SPECIAL_F64, SCALE_F64, DIVISION_STEP_F64, DIVISION_FIX_F64, ROUNDED_ADD_F64, ROUNDED_MULTIPLY_F64,
-        ROUNDED_FUSED_F64,
+        SPECIAL_F64, SCALE_F64, DIVISION_STEP_F64, DIVISION_FIX_F64,
     )  # fmt: skip
     wide |= which == FRACTION_F64 and y != 2
     to = x >> 4 & 15

@@ -13,7 +13,9 @@ from tests.twins.branching import Branching
 from tests.twins.comparison import differences
 from tests.twins.programs import OF_32_LANES, STRAIGHT, Program, result_format
 from tracegen.executed.targets import lowered
+from tracegen.execution import operations as o
 from tracegen.execution import run
+from tracegen.execution.code import Assembler
 from tracegen.machine_code.binding import bind
 
 APPROXIMATE = {"SPECIAL"}
@@ -52,6 +54,25 @@ def test_each_operation(seed: int, lanes: int) -> None:
     program.made.emit("EXIT")
     found = differences(program.made.finish(), (items, 1, 1), program.memory, formats, approximate)
     assert not found, explained(program, found, made)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_powers_of_two(seed: int) -> None:
+    """Rounded as the exact ones, subnormal and infinite ones too; of whole numbers they are exact."""
+    values = np.random.default_rng(seed).uniform(-152, 130, 32).astype(np.float32)
+    values[:8] = np.array([-150, -149, -127, 0, 1, 127, np.inf, np.nan]) if seed else np.arange(8)
+    made = Assembler()
+    powers = made.rows("powers", 1)
+    made.block()
+    made.instruction(0)
+    exponents = made.lane_table(tuple(values.view(np.uint32).tolist()))
+    made.emit("SPECIAL", d=powers, a=exponents, y=o.EXP2)
+    made.emit("EXIT")
+    execution = run.Execution(made.finish(), run.Launch(grid=(1,), group_shape=(32,), regions=[]))
+    execution.run(np.zeros(1, np.int64))
+    with np.errstate(over="ignore"):
+        wanted = np.exp2(values.astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_equal(execution.rows(powers, 1)[0, 0].view(np.float32), wanted)
 
 
 @pytest.fixture
