@@ -22,10 +22,10 @@ def test_what_a_file_took_is_what_it_says(row: dict[str, str]) -> None:
 
 
 def test_the_other_rates_are_near(tmp_path: Path) -> None:
-    """Of reads the dot product is farther off: on an A100 and an MI300A it is slower than streams that write."""
+    """Of reads the dot product is farther off: on an A100 it is slower than streams that write."""
     cases = babelstream(tmp_path, quick=True).cases
     streams, reads = errors(cases, STREAM), errors(cases, READ)
-    assert (streams.n, reads.n) == (27, 4)
+    assert (streams.n, reads.n) == (27, 3)
     assert streams.geometric_mean < 0.03
     assert abs(streams.worst) < 0.1
     assert reads.geometric_mean < 0.15
