@@ -6,7 +6,8 @@ integer, 64-bit floating-point and special-function instructions have units of t
 than a warp: a scheduler issues to the next one while a unit is busy (Jia et al., Dissecting the NVIDIA
 Volta GPU Architecture via Microbenchmarking, arXiv 1804.06826, section 2.1; NVIDIA Tesla V100 GPU
 Architecture whitepaper, section "Volta SM": independent FP32 and INT32 units). Their rates are those
-of the table of arithmetic throughputs in the CUDA C++ Programming Guide. Before Volta the
+of the table of arithmetic throughputs in the CUDA C++ Programming Guide. From compute capability 8.6 on half of the FP32 units
+multiply integers, too: at the rate of int32_add, as that table says (clpeak, an RTX 4090: 63 a cycle and core). Before Volta the
 same units compute with floating-point numbers and integers (NVIDIA Maxwell and Pascal Tuning Guides).
 On AMD's GPUs all vector arithmetic shares the SIMD units, beside which the scalar unit, the local
 data share and the memory unit issue (AMD, Graphics Core Next architecture whitepaper, 2012: at most
@@ -37,6 +38,7 @@ _FIRST_SPLIT = 70
 _THROUGHPUT = {
     "fma": "fp32_fma",
     "alu": "int32_add",
+    "integer_fma": "int32_add",
     "fp64": "fp64_fma",
     "fp16": "fp16_fma",
     "special": "fp32_special",
@@ -57,7 +59,7 @@ _LOAD_STORE = {
     _PASSES: 1.0,
 }
 """Passes of the local memory's banks, 4 bytes a lane each; those that conflicts add are counted apart."""
-_NO_INSTRUCTIONS = (_CONFLICT, _WIDE, _STALLED, _OPERANDS, _PASSES, "copies")
+_NO_INSTRUCTIONS = (_CONFLICT, _WIDE, _STALLED, _OPERANDS, _PASSES, "copies", "integer_fma")
 LOCAL_BYTES = "local_bytes"
 """The throughput of local memory in bytes that differ; what several lanes read counts once."""
 
@@ -102,7 +104,7 @@ def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, 
         cycles[READS] = (issued + counts[_OPERANDS]) * _slot_cycles(machine)
     unit_of = _shared_units(machine)
     for kind, throughput in _THROUGHPUT.items():
-        if counts.get(kind):
+        if counts.get(kind) and (kind != "integer_fma" or _is_split(machine)):
             unit = unit_of.get(kind, kind)
             busy = counts[kind] * cycles_of(machine, throughput)
             cycles[unit] = cycles.get(unit, 0.0) + busy

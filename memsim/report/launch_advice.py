@@ -242,6 +242,7 @@ LAUNCH_RULES = (
 UNITS = {
     "fma": "32-bit floating-point numbers",
     "alu": "integers (indices and comparisons among them)",
+    "integer_fma": "products of integers",
     "fp64": "64-bit floating-point numbers",
     "reads of operands": "reads of operands from one bank of registers",
     "fp16": "16-bit floating-point numbers",

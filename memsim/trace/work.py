@@ -11,7 +11,9 @@ import numpy as np
 from memsim.trace.model import Trace
 
 INSTRUCTIONS_AN_ACCESS = 8
-NO_INSTRUCTIONS = re.compile("conflict|wide|stalled|operands|passes|copies|tensor_.+|wgmma_.+")
+NO_INSTRUCTIONS = re.compile(
+    "conflict|wide|stalled|operands|passes|copies|integer_fma|tensor_.+|wgmma_.+"
+)
 """Kinds of work that count passes of local memory's banks, cycles, copies beside their accesses, and what matrix instructions compute."""
 
 

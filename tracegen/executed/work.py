@@ -42,9 +42,10 @@ operands : no instructions, but further cycles in which operands are read, and n
 
 Behind these, of code that has them (see `kinds_of`): what matrix instructions compute, in multiply-adds of a lane, by the rate
 that a machine's file has for them (see matrix_work); passes : no instructions, but passes of local memory's banks, in which
-products of four sub-groups read; copies : of `access`, those that are asynchronous copies to local memory.
+products of four sub-groups read; copies : of `access`, those that are asynchronous copies to local memory; integer_fma : of
+`fma`, those of integers, for which NVIDIA's GPUs since compute capability 8.6 have half as many units.
 """
-PASSES, COPIES = "passes", "copies"
+PASSES, COPIES, INTEGER_FMA = "passes", "copies", "integer_fma"
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 
 
@@ -72,6 +73,8 @@ def _more(instruction: Instruction) -> dict[str, float]:
     """What an instruction counts beside its own kind."""
     if instruction.opcode.startswith("LDGSTS"):
         return {COPIES: 1.0}
+    if instruction.pipe == "fma" and instruction.opcode.startswith(("IMAD", "IMUL", "IDP")):
+        return {INTEGER_FMA: 1.0}
     work = matrix_work(instruction)
     return {work.kind: work.fused} | ({PASSES: work.passes} if work.passes else {}) if work else {}
 

@@ -71,6 +71,14 @@ def test_a_machine_that_does_not_list_instructions_has_no_limit_of_slots() -> No
     assert unit_cycles(V100.replace(throughputs=rates), issued(fma=10))["slots"] == 0
 
 
+def test_products_of_integers_have_half_of_the_units_of_an_h200() -> None:
+    """Of 8 multiply-adds 6 of integers, at 64 a cycle where floating-point numbers have 128; on a V100 both have 64."""
+    operations = issued(fma=8, integer_fma=6)
+    assert unit_cycles(load_machine("h200"), operations) == {"slots": 2, "fma": 2, "integer_fma": 3}
+    assert unit_cycles(V100, operations) == {"slots": 2, "fma": 4, "integer_fma": 3}
+    assert unit_cycles(load_machine("titan_x"), operations)["arithmetic"] == 8 / 4
+
+
 def test_tensor_cores_work_beside_the_others() -> None:
     """HMMA.16816 has 2048 multiply-adds, 64 a lane, of which an A100 does 1024 a cycle; bfloat16 alike."""
     a100 = load_machine("a100")

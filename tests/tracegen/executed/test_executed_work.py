@@ -31,33 +31,37 @@ FMA = Instruction(opcode="FFMA", text="FFMA", pipe="fma", stall_cycles=4)
 def test_passes_of_conflicts_are_means_of_what_ran() -> None:
     """An access that 8 sub-groups executed, 6 with an active lane, and to which conflicts added 9 passes. The others issue it,
     too: a predicate that is off in all lanes saves nothing but the conflicts."""
-    rows = counted([[8, 6, 9], [0, 0, 0], [0, 0, 0]], local(4), local(16), FMA)
-    assert rows == [{"local_32": 1, "conflict": 9 / 8}, {"local_128": 1}, {"fma": 1, "stalled": 4}]
+    rows = counted([[8, 6, 9, 4], [0, 0, 0, 0], [0, 0, 0, 0]], local(4), local(16), FMA)
+    first = {"local_32": 1, "conflict": 9 / 8, "wide": 4 / 8}
+    assert rows == [first, {"local_128": 1}, {"fma": 1, "stalled": 4}]
 
 
 def test_passes_that_are_saved_pair_lanes() -> None:
     """Lanes of 16 bytes need four passes; where they are paired, two are saved."""
-    assert counted([[4, 4, -8]], local(16)) == [{"paired_128": 1}]
-    assert counted([[4, 2, -4]], local(16)) == [{"local_128": 1 / 2, "paired_128": 1 / 2}]
+    assert counted([[4, 4, -8, 0]], local(16)) == [{"paired_128": 1}]
+    assert counted([[4, 2, -4, 0]], local(16)) == [{"local_128": 1 / 2, "paired_128": 1 / 2}]
 
 
 def test_an_access_that_no_lane_makes_is_issued() -> None:
-    assert counted([[8, 0, 0]], local(4)) == [{"local_32": 1}]
+    assert counted([[8, 0, 0, 0]], local(4)) == [{"local_32": 1}]
 
 
 def test_matrices_are_read_one_by_one() -> None:
     """LDSM of four matrices is four accesses here: each adds 7 passes where the rows of a matrix lie in the same banks."""
     memory = MemoryOperation(space="local", direction="load", bytes_per_item=16)
     read = Instruction(opcode="LDSM.16.M88.4", text="LDSM", pipe="load_store", memory=memory)
-    assert counted([[4, 4, 4 * 7]], read) == [{"local_128": 1, "conflict": 4 * 7}]
+    assert counted([[4, 4, 4 * 7, 4]], read) == [{"local_128": 1, "conflict": 4 * 7, "wide": 4}]
 
 
 def test_copies_and_products_count_in_kinds_of_their_own() -> None:
     memory = MemoryOperation(space="global", direction="load", bytes_per_item=16)
     copy = Instruction(opcode="LDGSTS.E.128", text="LDGSTS", pipe="load_store", memory=memory)
     product = Instruction(opcode="HMMA.16816.F32", text="HMMA.16816.F32", pipe="tensor")
+    integers = Instruction(opcode="IMAD.WIDE", text="IMAD.WIDE", pipe="fma")
     wanted = [{"access": 1, "copies": 1, "conflict": 3}, {"tensor": 1, "tensor_f16_f32": 64}]
-    assert counted([[1, 1, 3], [0, 0, 0]], copy, product) == wanted
+    wanted += [{"fma": 1, "integer_fma": 1}]
+    found = counted([[1, 1, 3, 0], [0, 0, 0, 0], [0, 0, 0, 0]], copy, product, integers)
+    assert found == wanted
 
 
 def test_work_is_what_ran_since_the_last_access() -> None:
