@@ -22,8 +22,9 @@ from experiments.data_files import rows, write_results
 TABLE = "time_errors.csv"
 SHARE = 0.9
 """The share of measured times that lie within a machine's `time_error_percent` of the predicted one."""
-LEAST_CASES = 6
-"""A machine with fewer compared times has no error of its own."""
+LEAST_CASES, LEAST_KERNELS = 6, 2
+"""A machine with fewer compared times is none that others are judged by; one whose times are of fewer figures has no error of
+its own, for a kernel says little of others."""
 _OF_FIGURE = {
     "common-kernels": "h200",
     "h100-times": "h100",
@@ -70,12 +71,17 @@ def error_percent(samples: Sequence[npt.NDArray[np.float64]]) -> float:
 
 
 def compared(ratios: Ratios) -> list[str]:
-    """The machines with an error of their own."""
+    """The machines that others are judged by."""
     return [
         name
         for name, figures in ratios.items()
         if sum(len(one) for one in figures.values()) >= LEAST_CASES
     ]
+
+
+def with_own_error(ratios: Ratios) -> list[str]:
+    """The machines whose files have an error of their own."""
+    return [name for name in compared(ratios) if len(ratios[name]) >= LEAST_KERNELS]
 
 
 def of_machine(ratios: Ratios, machine: str) -> float:
