@@ -3,7 +3,7 @@ files comes.
 
     python -m experiments.time_errors DIR...
 
-replaces in that table the figures that `memsim reproduce` has written into the folders.
+replaces in that table the figures of those machines that `memsim reproduce` has written into the folders.
 """
 
 from __future__ import annotations
@@ -125,12 +125,12 @@ def _read(folders: Sequence[Path]) -> Iterator[dict[str, str]]:
 
 
 def main(folders: Sequence[str]) -> None:
-    """Replaces the figures of these folders in the table."""
+    """Replaces what is in these folders in the table."""
     path = Path(__file__).parent / "data" / TABLE
     new = list(_read([Path(one) for one in folders]))
-    figures = {row["figure"] for row in new}
+    found = {(row["machine"], row["figure"]) for row in new}
     old = list(rows(TABLE)) if path.exists() else []
-    kept = [row for row in old if row["figure"] not in figures]
+    kept = [row for row in old if (row["machine"], row["figure"]) not in found]
     write_results(
         path,
         "Measured over predicted times of `memsim reproduce hardware` and `lhf`; time_error_percent of machine files comes"

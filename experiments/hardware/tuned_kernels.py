@@ -1,9 +1,9 @@
-"""A100, H200 and MI250X, a 15 x 15 convolution and a dedispersion: predicted times against measured ones.
+"""A100, A6000, H200 and MI250X, a 15 x 15 convolution and a dedispersion: predicted times against measured ones.
 
 The configurations are random samples; `memsim tune` ranks them. Nothing was chosen on their times, but for
 the clock of the A100 in the convolution: a configuration was launched 32 times within a tenth of a second,
 most of it at the base clock. Some runs change to the boost clock on the way (`a100_clock_switches.csv`), by up
-to 1.84 = 1410 / 765. Those of the dedispersion take two seconds, nearly all of it at the boost clock.
+to 1.84 = 1410 / 765. The A6000's file has the boost clock; its runs show two clocks, 1.2 to 1.3 apart. Those of the dedispersion take two seconds, nearly all of it at the boost clock.
 """
 
 from __future__ import annotations
@@ -47,9 +47,14 @@ def _cuda(module: Any, name: str, **sizes: int) -> KernelSpec:
 
 CONVOLUTION = TunedKernel(
     name="convolution",
-    title="A100, H200 and MI250X, 15 x 15 convolution in 100 configurations: time",
+    title="A100, A6000, H200 and MI250X, 15 x 15 convolution in 100 configurations: time",
     kernel=_cuda(convolution, "convolution", image_size=4096),
-    columns={"a100@765MHz": "a100_ms", "h200": "h200_ms", "mi250x": "mi250x_ms"},
+    columns={
+        "a100@765MHz": "a100_ms",
+        "a6000": "a6000_ms",
+        "h200": "h200_ms",
+        "mi250x": "mi250x_ms",
+    },
 )
 DEDISPERSION = TunedKernel(
     name="dedispersion",
