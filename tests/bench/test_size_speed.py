@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support import sized_kernels
+
 pytestmark = pytest.mark.bench
 
-FOLDER = Path(__file__).parent / "sizes"
+FOLDER = sized_kernels.FOLDER
 COMPILED = {k: value for k, value in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 """The environment, where Python too keeps what it has compiled."""
 MATRICES = (1024, 2048, 4096, 8192)
@@ -48,8 +50,8 @@ class Answer(NamedTuple):
 
 def answered(kernel: str, setting: str, machine: str, folder: Path) -> Answer:
     path = folder / "answer.json"
-    command = ("profile", f"kernels.cu:{kernel}", "--args", f"arguments.py:{kernel}")
-    command += ("--set", setting, "-m", machine, "--json", str(path))
+    named = (f"kernels.cu:{kernel}", "--args", f"arguments.py:{kernel}", "--set", setting)
+    command = ("profile", *named, "-m", machine, "--json", str(path))
     began, first_s = time.monotonic(), None
     with subprocess.Popen(
         [sys.executable, "-m", "memsim.commands.start", *command],

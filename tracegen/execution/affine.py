@@ -328,10 +328,13 @@ _Found = tuple[list[_Value], list[Any]] | None
 
 
 def _add(self: _Analysis, at: int, row: MicroOperation, state: _State, known: Any) -> _Found:
-    steps = []
-    for field, sign in zip("abc", (o.NEGATE_A, o.NEGATE_B, o.NEGATE_C), strict=True):
-        one = known[field][0]
-        if one.step is None or one.is_high:
+    steps, values = [], [known[field][0] for field in "abc"]
+    high = next((one for one in values if one.is_high), None)
+    if high is not None:  # what stays is added to the high half of a number
+        stays = sum(one.step == _STILL and not one.is_high for one in values) == 2
+        return ([high], []) if stays and row.x == 0 else None
+    for one, sign in zip(values, (o.NEGATE_A, o.NEGATE_B, o.NEGATE_C), strict=True):
+        if one.step is None:
             return None
         steps.append(_times(one.step, -1 if row.x & sign else 1, 32))
     return _low(at, _sum(*steps, bits=32))
@@ -345,9 +348,11 @@ def _multiply_add(
     self: _Analysis, at: int, row: MicroOperation, state: _State, known: Any
 ) -> _Found:
     product, added = _product(known["a"][0], known["b"][0], 32), known["c"][0]
+    number = known["b"][0].number or 0
+    if row.x == 0 and added.number == 0 and number == 1:
+        return [known["a"][0]], []
     if product is None or added.step is None or added.is_high:
         return None
-    number = known["b"][0].number or 0
     if row.x == 0 and added.number == 0 and number & number - 1 == 0 < number:
         return _shifted(known["a"][0], number.bit_length() - 1)
     signs = (-1 if row.x & o.NEGATE_A else 1, -1 if row.x & o.NEGATE_C else 1)

@@ -51,6 +51,7 @@ def begin_reference(state):
     one[Reference.INSTRUCTIONS] = -counters[Counter.INSTRUCTIONS]
     one[Reference.LANE_ACCESSES] = -counters[Counter.LANE_ACCESSES]
     one[Reference.TIMES] = 0
+    one[Reference.POSITION] = counters[Counter.POSITION]
     for c in range(_BOUNDS, len(one), 2):
         one[c], one[c + 1] = -_FAR, _FAR
     counts[:] = 0
@@ -65,6 +66,9 @@ def _add_counts(state, counts, sign):
     for instruction in range(len(state.local_counts)):
         for k in range(4):
             counts[n + 4 * instruction + k] += sign * state.local_counts[instruction, k]
+    n += 4 * len(state.local_counts)
+    for place in range(len(state.out.runs)):
+        counts[n + place] += sign * state.out.runs[place]
 
 
 @hot
@@ -131,6 +135,10 @@ def note_bounds(listed, at, n):
 @inner
 def _fits(state, one, x, y, z):
     """Whether a group can be moved so far in the grid; writes by how many granules its accesses move."""
+    windows, own = state.out.windows, one[Reference.POSITION]
+    position = state.counters[Counter.POSITION]
+    if windows[own, 0] != windows[position, 0] or windows[own, 1] != windows[position, 1]:
+        return False
     at = np.int64(_BOUNDS)
     for check in range(len(state.check_steps)):
         step = state.check_steps[check]
@@ -195,6 +203,7 @@ def _copied(state, one):
     for k in range(n):
         out.subgroup_accesses[subgroup + k] = out.subgroup_accesses[own + k]
         out.tail[subgroup + k] = out.tail[own + k]
+        out.progress[subgroup + k] = out.progress[own + k]
     one[Reference.TIMES] += 1
     counters[Counter.N_ACCESS], counters[Counter.N_GRANULE] = access + count, to + n_granule
     counters[Counter.N_SUBGROUP] = subgroup + n

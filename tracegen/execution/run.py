@@ -235,8 +235,8 @@ class Execution:
             row_values=np.zeros(2 * len(out.row_end), np.int32),
         )
         every = state.groups
-        if record and windows is None:
-            is_known = "_movement" in vars(self)
+        if record:
+            is_known = "_movement" in vars(self) or windows is not None  # then groups are long
             state = (
                 self._with_references(state)
                 if is_known
@@ -296,7 +296,7 @@ class Execution:
         sizes = state.sizes.copy()
         sizes[Size.MOVES] = 1
         n = len(Reference) + 2 * (len(moves.check_steps) + len(moves.steps))
-        counts = len(state.segment_count) + state.local_counts.size
+        counts = len(state.segment_count) + state.local_counts.size + len(state.out.runs)
         return state._replace(
             **moves._asdict(),
             shifts=np.zeros(len(moves.steps), np.int64),
@@ -553,9 +553,11 @@ def _recorded(state: State, seconds: float) -> Recorded:
     out, counters = state.out, state.counters
     if state.sizes[Size.MOVES]:
         copied = state.references[:, Reference.TIMES] @ state.reference_counts
-        of_segments, of_local = np.split(copied, [len(state.segment_count)])
+        ends = np.cumsum([len(state.segment_count), state.local_counts.size])
+        of_segments, of_local, of_runs = np.split(copied, ends)
         state.segment_count[:] += of_segments
         state.local_counts[:] += of_local.reshape(-1, 4)
+        out.runs[:] += of_runs
     n_access, n_granule = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
     rows = {name: getattr(out, name)[:n_access] for name in OF_ACCESSES}
     rows |= {name: getattr(out, name)[:n_granule] for name in OF_GRANULES}

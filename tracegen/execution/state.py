@@ -170,8 +170,8 @@ class Staged(IntEnum):
 
 
 class Reference(IntEnum):
-    """Columns of State.references, a group that may be copied: which, where it is in the recording, what it counted and how often it
-    was copied. Behind them are the least and greatest distance of all checks, and of all accesses, by which it may be moved."""
+    """Columns of State.references, a group that may be copied: which, where it is in the recording, what it counted, how often it
+    was copied, and its place in the list of groups. Behind them are the least and greatest distance of all checks, and of all accesses, by which it may be moved."""
 
     GROUP = 0
     ACCESS = 1
@@ -183,6 +183,7 @@ class Reference(IntEnum):
     LANE_ACCESSES = 7
     STEPS = 8
     TIMES = 9
+    POSITION = 10
 
 
 N_FACTS, N_STAGED = 16, len(Staged)
@@ -257,7 +258,7 @@ class State(NamedTuple):
     who : sub-groups that run together;  chunks : (see Chunk, MOST_CHUNKS)
     facts, pattern : (n_place, ...), see Fact
     steps, check_steps, check_kinds, first_check : see affine.Movement;  shifts : (n_place,) granules
-    references : see Reference;  reference_counts : executions of segments and local_counts of each
+    references : see Reference;  reference_counts : executions of segments, local_counts and runs of each
     """
 
     counters: I64

@@ -11,6 +11,7 @@ import pytest
 from experiments.kernels import common_kernels, matmul_steps
 from memsim.trace import ArrayExtent
 from tests.support.compilers import needs_nvidia
+from tests.support.sized_kernels import sized
 from tracegen.executed.targets import lowered
 from tracegen.execution import operations as o
 from tracegen.execution import run
@@ -264,6 +265,8 @@ KERNELS: dict[str, tuple[Callable[[], Any], int]] = {
     "copy_stride8": (lambda: common_kernels.KERNELS["copy_stride8"](n=1 << 16), 31),
     "reduce_shuffle": (lambda: common_kernels.KERNELS["reduce_shuffle"](n=1 << 18), 1),
     "product": (lambda: matmul_steps.product(step="coalesced", n=256), 63),
+    "wide_product": (lambda: sized("coalesced", n=256), 63),
+    "wide_tiles": (lambda: sized("tiled", n=256), 63),
     "spmv_scalar": (lambda: common_kernels.KERNELS["spmv_scalar"](rows=1 << 13), 0),
 }
 """Edges of a grid, loops, local memory; and addresses that depend on data. With the least number of groups that are copied."""

@@ -117,6 +117,24 @@ def test_a_window_is_a_part_of_the_whole(source: str, by_barriers: bool) -> None
     assert part.progress.tolist() == [20] * len(part.progress)
 
 
+@pytest.mark.parametrize(("source", "by_barriers"), [(COLUMNS, False), (TILES, True)])
+def test_windows_of_copied_groups(source: str, by_barriers: bool) -> None:
+    """They are those of groups that are executed; a group whose window lies elsewhere is no copy."""
+    chosen = np.array([[10, 20], [10, 20], [12, 25], [10, 20], [12, 25]])
+    made = []
+    for copies in (False, True):
+        execution = run_of(workload(source, 40, 5, 64)).execution
+        if not copies:
+            execution.__dict__["_movement"] = None
+        one = execution.run(np.arange(5), windows=chosen, by_barriers=by_barriers)._asdict()
+        made.append(
+            {name: np.asarray(of).tolist() for name, of in one.items() if name != "seconds"}
+        )
+        assert (execution._movement is None) != copies
+    assert made[0] == made[1]
+    assert made[0]["progress"] == [20] * 4 + [25] * 2 + [20] * 2 + [25] * 2
+
+
 def test_runs_are_counted_by_hand() -> None:
     """Two groups of two sub-groups load 40 times each and store once."""
     counted = run_of(workload(COLUMNS, 40, 2, 64)).counted(np.arange(2), by_barriers=False)
