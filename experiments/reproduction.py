@@ -7,19 +7,16 @@ function that makes it, which takes the folder for pictures and whether to make 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from markupsafe import Markup
 
 from memsim import report
-from memsim.commands import display
 from memsim.errors import MemsimError
 from memsim.files import write_text
-from memsim.progress import as_part
-from memsim.progress import report as tell
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -56,6 +53,12 @@ class Case:
             "note": self.note,
         }
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The case of which this is the record."""
+        reference, rest = record["paper"], {k: v for k, v in record.items() if k != "paper"}
+        return cls(reference=reference, **rest)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
@@ -75,19 +78,6 @@ class Figure:
 
 
 MakeFigure = Callable[[Path, bool], Figure]
-
-
-T = TypeVar("T")
-
-
-def each(figure: str, cases: Iterable[T]) -> Iterator[T]:
-    """The cases of a figure; meanwhile is shown how many of them are done."""
-    listed = list(cases)
-    with display():
-        for done, case in enumerate(listed):
-            tell(figure, done, len(listed))
-            with as_part():
-                yield case
 
 
 def number_text(value: float) -> str:

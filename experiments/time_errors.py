@@ -29,7 +29,7 @@ _OF_FIGURE = {
     "common-kernels": "h200",
     "h100-times": "h100",
     "v100-times": "v100",
-    "mi250x-laplacian": "mi250x",
+    "mi250x-times": "mi250x",
 }
 _N_BODY = {"V100": "v100", "A100": "a100", "RTX 4090": "rtx4090", "L40S": "l40s", "H200": "h200"}
 _FIGURES = (

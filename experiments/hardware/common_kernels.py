@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-import memsim
 import tracegen
 from calib.prediction import Prediction, PredictOptions, predict, run_replay
+from experiments.cases import Done, run
 from experiments.data_files import rows, source, write_results
 from experiments.hardware import drawing
 from experiments.hardware.comparison import errors
 from experiments.kernels.common_kernels import KERNELS
-from experiments.reproduction import Case, Figure, each
+from experiments.reproduction import Case, Figure
 from memsim import Replay, ReplayOptions
 from memsim.machine import Machine, load_machine
 from memsim.trace import Trace
@@ -29,8 +29,6 @@ from tracegen.growing import replay_grown
 from tracegen.options import TraceOptions
 
 TABLE = "h200_common_kernels.csv"
-QUICK = ("mandelbrot", "hist_shared", "bmm8")
-QUICK_TRIALS = 2
 COUNTERS: Mapping[str, Callable[[Mapping[str, str]], int]] = {
     "l2_read": lambda row: 32 * int(row["l2_to_l1_sectors"]),
     "dram_read": lambda row: int(row["dram_read_bytes"]),
@@ -41,14 +39,14 @@ LEAST_BYTES = 10_000_000
 """Fewer counted bytes are not compared: what little a launch writes itself, or reads of its arguments."""
 
 
-def measured(quick: bool) -> Sequence[Mapping[str, str]]:
-    """The rows of the table, three if quick."""
-    return [row for row in rows(TABLE) if not quick or row["kernel"] in QUICK]
+def measured() -> Mapping[str, Mapping[str, str]]:
+    """Kernel -> its row of the table."""
+    return {row["kernel"]: row for row in rows(TABLE)}
 
 
-def predicted(workload: CudaWorkload, machine: Machine, quick: bool = False) -> Prediction:
-    """As `memsim predict` with default options; if quick, from two trials of one snapshot."""
-    options = PredictOptions(trials=QUICK_TRIALS) if quick else PredictOptions()
+def predicted(workload: CudaWorkload, machine: Machine) -> Prediction:
+    """As `memsim predict` with default options."""
+    options = PredictOptions(jobs=1)
     traces: list[Trace] = []
 
     def trace_at(tracing: TraceOptions, places: int) -> list[Trace]:
@@ -58,39 +56,19 @@ def predicted(workload: CudaWorkload, machine: Machine, quick: bool = False) -> 
     def replay_all(traced: list[Trace]) -> Replay:
         return run_replay(traced, machine, options, miss_kinds=False)
 
-    if quick:
-        replay = replay_all(trace_at(TraceOptions(), 1))
-    else:
-        replay = replay_grown(trace_at, replay_all, TraceOptions())
+    replay = replay_grown(trace_at, replay_all, TraceOptions())
     return predict(traces, machine, options, replay=replay)
 
 
 def common_times(out: Path, quick: bool) -> Figure:
-    """The time of each kernel, of three if quick; also writes h200_common_kernels_ours.csv."""
-    machine, table = load_machine("h200"), measured(quick)
-    cases: list[Case] = []
-    results: list[dict[str, object]] = []
-    for row in each("common-kernels", table):
-        timing = predicted(KERNELS[row["kernel"]](), machine, quick).timing
-        time = timing.estimate.scaled(1e6)
-        cases.append(
-            Case(
-                figure="common-kernels",
-                case=row["kernel"],
-                quantity="time",
-                unit="us",
-                reference=float(row["time_cold_us"]),
-                ours=time.mean,
-                ci95=None if math.isnan(time.half_width) else time.half_width,
-                note=f"bound by {timing.binds}",
-            )
-        )
-        results.append({"kernel": row["kernel"], "time_us": time.mean, "binds": timing.binds})
+    """The time of each kernel, or of a sample; also writes h200_common_kernels_ours.csv."""
+    done = run("common-kernels", measured(), time_of, out, quick=quick)
+    cases = [case for one in done for case in one.cases]
     write_results(
         out / "h200_common_kernels_ours.csv",
         "Times in us by memsim predict with default options for comparison with h200_common_kernels.csv, and what binds"
         " them.",
-        results,
+        [one.row for one in done],
     )
     return Figure(
         reference_name="measured",
@@ -105,6 +83,23 @@ def common_times(out: Path, quick: bool) -> Figure:
     )
 
 
+def time_of(row: Mapping[str, str]) -> Done:
+    """The time of one kernel, a row of the table."""
+    timing = predicted(KERNELS[row["kernel"]](), load_machine("h200")).timing
+    time = timing.estimate.scaled(1e6)
+    case = Case(
+        figure="common-kernels",
+        case=row["kernel"],
+        quantity="time",
+        unit="us",
+        reference=float(row["time_cold_us"]),
+        ours=time.mean,
+        ci95=None if math.isnan(time.half_width) else time.half_width,
+        note=f"bound by {timing.binds}",
+    )
+    return Done([case], {"kernel": row["kernel"], "time_us": time.mean, "binds": timing.binds})
+
+
 def time_finding(cases: Sequence[Case]) -> str:
     """The errors of the times, and how many are within 20 %."""
     off = np.array(
@@ -113,15 +108,9 @@ def time_finding(cases: Sequence[Case]) -> str:
     return f"time: {errors(cases, 'time')}; {np.count_nonzero(off <= 0.2)} within 20 %"
 
 
-def profiled(workload: CudaWorkload, machine: Machine, quick: bool = False) -> dict[str, float]:
-    """Quantity -> bytes of a launch, as `memsim profile` with default options; if quick, from two trials of one
-    snapshot."""
-    if quick:
-        traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
-        options = ReplayOptions(trials=QUICK_TRIALS, miss_kinds=False)
-        replay = memsim.replay(traces, machine, options)
-    else:
-        replay = tracegen.profile(workload, machine, ReplayOptions(miss_kinds=False))
+def profiled(workload: CudaWorkload, machine: Machine) -> dict[str, float]:
+    """Quantity -> bytes of a launch, as `memsim profile` with default options."""
+    replay = tracegen.profile(workload, machine, ReplayOptions(miss_kinds=False, jobs=1))
     moved = replay.launch.moved
     return {
         "l2_read": moved.read_bytes["L2"].mean,
@@ -131,18 +120,14 @@ def profiled(workload: CudaWorkload, machine: Machine, quick: bool = False) -> d
 
 
 def common_traffic(out: Path, quick: bool) -> Figure:
-    """What each kernel moves, or three of them; also writes h200_common_traffic_ours.csv."""
-    machine, table = load_machine("h200"), measured(quick)
-    results: list[dict[str, object]] = []
-    for row in each("common-traffic", table):
-        moved = profiled(KERNELS[row["kernel"]](), machine, quick)
-        results.append({"kernel": row["kernel"], **moved})
+    """What each kernel moves, or a sample of them; also writes h200_common_traffic_ours.csv."""
+    done = run("common-traffic", measured(), traffic_of, out, quick=quick)
+    cases = [case for one in done for case in one.cases]
     write_results(
         out / "h200_common_traffic_ours.csv",
         "Bytes by memsim profile with default options for comparison with h200_common_kernels.csv.",
-        results,
+        [one.row for one in done],
     )
-    cases = traffic_cases(table, results)
     return Figure(
         reference_name="measured",
         name="common-traffic",
@@ -159,6 +144,12 @@ def common_traffic(out: Path, quick: bool) -> Figure:
             for quantity in COUNTERS
         ],
     )
+
+
+def traffic_of(row: Mapping[str, str]) -> Done:
+    """What one kernel moves, a row of the table."""
+    moved = {"kernel": row["kernel"], **profiled(KERNELS[row["kernel"]](), load_machine("h200"))}
+    return Done(traffic_cases([row], [moved]), moved)
 
 
 def traffic_cases(

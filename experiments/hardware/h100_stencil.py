@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from experiments.cases import Done, run
 from experiments.data_files import rows, source, write_results
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
 from experiments.hardware.star_stencil import compiled_star, points_workload
-from experiments.hardware.stencil_volumes import QUICK_SHAPES, group_shape, label
+from experiments.hardware.stencil_volumes import group_shape, label
 from experiments.hardware.volumes import Snapshot, Volumes, hit_ratio_errors, volumes
-from experiments.reproduction import Case, Figure, each
+from experiments.reproduction import Case, Figure
 from memsim.machine import load_machine
 
 TABLE = "h100_star25_counters.csv"
@@ -35,10 +36,6 @@ UNITS = {
 WRITTEN = ("l2_load", "dram_load", "dram_store")
 POINTS_SNAPSHOT = Snapshot(waves=6, warmup=3)
 """Enough for L1, of which each core has its own."""
-QUICK_VARIANTS: tuple[tuple[Triple, tuple[int, int]], ...] = (
-    *(((16, 2, 16), (2, 1)), ((32, 4, 4), (4, 1))),
-    *(((16, 8, 4), (1, 4)), ((32, 16, 1), (2, 2))),
-)
 
 
 def counted(row: Mapping[str, str]) -> dict[str, float]:
@@ -81,77 +78,81 @@ def quantities(run: Volumes) -> dict[str, float]:
 
 
 def h100_stencil(out: Path, quick: bool) -> Figure:
-    """Every group shape with one point a work-item, eight of them if quick; also writes h100_star25_ours.csv.
+    """Every group shape with one point a work-item, or a sample; also writes h100_star25_ours.csv.
 
     One ordering of one snapshot each.
     """
-    machine = load_machine("h100")
-    table = measured()
-    cases = []
-    results: list[dict[str, object]] = []
-    for shape in each("h100-stencil", [s for s in QUICK_SHAPES if s in table] if quick else table):
-        (run,) = volumes(compiled_star(shape, machine, points_workload()), machine, SNAPSHOT)
-        ours = quantities(run)
-        l2_load, dram_load = table[shape]["l2_load"], table[shape]["dram_load"]
-        points = hit_ratio_errors([run], l2_load=l2_load, dram_load=dram_load)
-        results.append(
-            {
-                **dict(zip(("block_x", "block_y", "block_z"), shape, strict=True)),
-                **{quantity: ours[quantity] for quantity in WRITTEN},
-                **{f"{level}_points": value for level, value in points.items()},
-            }
-        )
-        cases += [
-            Case(
-                figure="h100-stencil",
-                case=label(shape),
-                quantity=quantity,
-                unit=unit,
-                reference=table[shape][quantity],
-                ours=ours[quantity],
-            )
-            for quantity, unit in UNITS.items()
-        ]
+    done = run(
+        "h100-stencil", {label(shape): shape for shape in measured()}, volumes_of, out, quick=quick
+    )
     write_results(
         out / "h100_star25_ours.csv",
         f"Replays for comparison with {TABLE}: bytes per update of one snapshot of {SNAPSHOT.waves} waves, and"
         " error of the load hit ratios in points.",
-        results,
+        [one.row for one in done],
     )
-    return _figure(out, "h100-stencil", "traffic per update, by group shape", cases, list(UNITS))
+    return _figure(out, "h100-stencil", "traffic per update, by group shape", done, list(UNITS))
+
+
+def volumes_of(shape: Triple) -> Done:
+    """Volumes of one group shape with one point a work-item, and errors of its load hit ratios."""
+    machine, counters = load_machine("h100"), measured()[shape]
+    (replayed,) = volumes(compiled_star(shape, machine, points_workload()), machine, SNAPSHOT)
+    ours = quantities(replayed)
+    points = hit_ratio_errors(
+        [replayed], l2_load=counters["l2_load"], dram_load=counters["dram_load"]
+    )
+    row = {
+        **dict(zip(("block_x", "block_y", "block_z"), shape, strict=True)),
+        **{quantity: ours[quantity] for quantity in WRITTEN},
+        **{f"{level}_points": value for level, value in points.items()},
+    }
+    cases = [
+        Case(
+            figure="h100-stencil",
+            case=label(shape),
+            quantity=quantity,
+            unit=unit,
+            reference=counters[quantity],
+            ours=ours[quantity],
+        )
+        for quantity, unit in UNITS.items()
+    ]
+    return Done(cases, row)
 
 
 def h100_points(out: Path, quick: bool) -> Figure:
-    """L1 misses of the variants with several points a work-item; four of them if quick."""
+    """L1 misses of the variants with several points a work-item, or of a sample."""
+    variants = {_name(row): row for row in rows(TABLE) if points_of(row) != ONE_POINT}
+    done = run("h100-points", variants, misses_of, out, quick=quick)
+    return _figure(out, "h100-points", "several points a work-item, L1 misses", done, ["l1_misses"])
+
+
+def misses_of(row: Mapping[str, str]) -> Done:
+    """L1 misses of one variant, a row of the table."""
     machine = load_machine("h100")
-    cases = []
-    for row in each("h100-points", rows(TABLE)):
-        shape, points = group_shape(row), points_of(row)
-        if points == ONE_POINT or (quick and (shape, points) not in QUICK_VARIANTS):
-            continue
-        (run,) = volumes(
-            compiled_star(shape, machine, points_workload(points)),
-            machine,
-            POINTS_SNAPSHOT,
-        )
-        cases.append(
-            Case(
-                figure="h100-points",
-                case=f"{label(shape)}, {points[0]} x {points[1]} points",
-                quantity="l1_misses",
-                unit=UNITS["l1_misses"],
-                reference=counted(row)["l1_misses"],
-                ours=run.l2_load,
-            )
-        )
-    return _figure(
-        out, "h100-points", "several points a work-item, L1 misses", cases, ["l1_misses"]
+    traced = compiled_star(group_shape(row), machine, points_workload(points_of(row)))
+    (replayed,) = volumes(traced, machine, POINTS_SNAPSHOT)
+    case = Case(
+        figure="h100-points",
+        case=_name(row),
+        quantity="l1_misses",
+        unit=UNITS["l1_misses"],
+        reference=counted(row)["l1_misses"],
+        ours=replayed.l2_load,
     )
+    return Done([case])
+
+
+def _name(row: Mapping[str, str]) -> str:
+    y, z = points_of(row)
+    return f"{label(group_shape(row))}, {y} x {z} points"
 
 
 def _figure(
-    out: Path, name: str, title: str, cases: list[Case], quantities: Sequence[str]
+    out: Path, name: str, title: str, done: Sequence[Done], quantities: Sequence[str]
 ) -> Figure:
+    cases = [case for one in done for case in one.cases]
     return Figure(
         reference_name="measured",
         name=name,

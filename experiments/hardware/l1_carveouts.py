@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from experiments.cases import Done, run
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.pointer_chase import BASE_BYTES, chase_trace
@@ -28,11 +30,9 @@ N_ADDRESSES = 6
 
 def l1_carveouts(out: Path, quick: bool) -> Figure:
     """Missed lines in percent of the lines, by their number and the size of local memory."""
-    machine = load_machine("h200")
-    cases = [
-        _case(machine, int(row["shared_kb"]), int(row["lines"]), float(row["missed_lines"]))
-        for row in rows(TABLE)[:: 7 if quick else 1]
-    ]
+    table = {f"{row['lines']} beside {row['shared_kb']} KB": row for row in rows(TABLE)}
+    done = run("l1-carveouts", table, misses_of, out, quick=quick)
+    cases = [case for one in done for case in one.cases]
     sizes = list(dict.fromkeys(case.quantity for case in cases))
     return Figure(
         reference_name="measured",
@@ -53,17 +53,20 @@ def l1_carveouts(out: Path, quick: bool) -> Figure:
     )
 
 
-def _case(machine: Machine, shared_kb: int, n_lines: int, missed_lines: float) -> Case:
-    shares = 100 * missed_shares(beside(machine, shared_kb), n_lines)
-    return Case(
+def misses_of(row: Mapping[str, str]) -> Done:
+    """The missed lines of one number of lines beside one size of local memory, a row of the table."""
+    shared_kb, n_lines = int(row["shared_kb"]), int(row["lines"])
+    shares = 100 * missed_shares(beside(load_machine("h200"), shared_kb), n_lines)
+    case = Case(
         figure="l1-carveouts",
         case=f"{n_lines * LINE_BYTES / 1024:g} kB",
         quantity=f"beside {shared_kb} KB",
         unit="%",
-        reference=100 * missed_lines / n_lines,
+        reference=100 * float(row["missed_lines"]) / n_lines,
         ours=float(shares.mean()),
         ci95=float(1.96 * shares.std(ddof=1)),
     )
+    return Done([case])
 
 
 def points_off(cases: list[Case], size: str) -> float:

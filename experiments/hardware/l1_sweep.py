@@ -6,11 +6,12 @@ share a line. In the replay the two of each scheduler stay together, and the sch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from experiments.cases import Done, run
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.comparison import half_width
@@ -24,6 +25,7 @@ GROUP_ITEMS = 256
 ITEM_BYTES = 8
 ROW_BYTES = GROUP_ITEMS * ITEM_BYTES
 SWEEPS = 12
+PLACEMENTS = 32
 GRANULES = 8
 """Granules of 32 bytes that the 32 lanes of a sub-group load together."""
 UNCERTAIN_KB = (128.0, 236.0)
@@ -32,23 +34,9 @@ UNCERTAIN_KB = (128.0, 236.0)
 
 def v100_l1(out: Path, quick: bool) -> Figure:
     """Miss ratio against buffer size."""
-    machine = load_machine("v100")
-    cases = []
-    table = rows("v100_l1_miss_ratio.csv")
-    for row in table[24::4] if quick else table:
-        buffer_kb = float(row["buffer_kb"])
-        ratios = miss_ratios(machine, buffer_kb, 4 if quick else 32)
-        cases.append(
-            Case(
-                figure="v100-l1",
-                case=f"{buffer_kb:g} kB",
-                quantity="miss_ratio",
-                unit="%",
-                reference=100 * float(row["miss_ratio"]),
-                ours=100 * float(np.mean(ratios)),
-                ci95=100 * (half_width(ratios) or 0.0),
-            )
-        )
+    table = {f"{float(row['buffer_kb']):g} kB": row for row in rows("v100_l1_miss_ratio.csv")}
+    done = run("v100-l1", table, misses_of, out, quick=quick)
+    cases = [case for one in done for case in one.cases]
     worst = max(l1_curve_errors(cases), default=0.0)
     return Figure(
         reference_name="measured",
@@ -64,6 +52,22 @@ def v100_l1(out: Path, quick: bool) -> Figure:
             drawing.curve(out / "v100-l1.png", cases, "V100: L1 misses of a cyclic sweep", "%")
         ],
     )
+
+
+def misses_of(row: Mapping[str, str]) -> Done:
+    """The miss ratio of one buffer size, a row of the table."""
+    buffer_kb = float(row["buffer_kb"])
+    ratios = miss_ratios(load_machine("v100"), buffer_kb, PLACEMENTS)
+    case = Case(
+        figure="v100-l1",
+        case=f"{buffer_kb:g} kB",
+        quantity="miss_ratio",
+        unit="%",
+        reference=100 * float(row["miss_ratio"]),
+        ours=100 * float(np.mean(ratios)),
+        ci95=100 * (half_width(ratios) or 0.0),
+    )
+    return Done([case])
 
 
 def l1_curve_errors(cases: Sequence[Case]) -> list[float]:

@@ -10,6 +10,7 @@ import numpy as np
 
 import memsim
 import tracegen
+from experiments.cases import Done, run
 from experiments.data_files import rows, source, write_results
 from experiments.hardware import drawing
 from experiments.hardware.comparison import errors, half_width
@@ -17,7 +18,7 @@ from experiments.hardware.laplacian import Variant, machine_for
 from experiments.hardware.stencil_volumes import group_shape, label
 from experiments.hardware.volumes import bytes_per_update
 from experiments.kernels.laplacian import laplacian
-from experiments.reproduction import Case, Figure, each
+from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 
 PLANES = 128
@@ -27,39 +28,14 @@ SNAPSHOTS = 3
 
 def mi250x_laplacian(out: Path, quick: bool) -> Figure:
     """Fetched volume of every variant; also writes mi250x_laplacian_ours.csv."""
-    machine = load_machine("mi250x")
-    cases: list[Case] = []
-    results: list[dict[str, object]] = []
-    for row in each("mi250x-laplacian", rows("mi250x_laplacian_fetch.csv")):
-        variant = _variant(row)
-        if quick and (variant.n, variant.rows) != (512, 1):
-            continue
-        fetches, missed = _fetches(variant, machine, 1 if quick else SNAPSHOTS)
-        ours, measured = float(np.mean(fetches)), float(row["fetch"])
-        cases.append(
-            Case(
-                figure="mi250x-laplacian",
-                case=variant.name,
-                quantity="fetch",
-                unit="of n^3 x 8 B",
-                reference=measured,
-                ours=ours,
-                ci95=half_width(fetches),
-            )
-        )
-        results.append(
-            {
-                **{key: row[key] for key in ("kernel", "n", "rows", "nontemporal")},
-                "group": label(variant.group),
-                "fetch": ours,
-                "L2_points": 100 * abs(missed * (measured / ours - 1)),
-            }
-        )
+    variants = {_variant(row).name: row for row in rows("mi250x_laplacian_fetch.csv")}
+    done = run("mi250x-laplacian", variants, fetch_of, out, quick=quick)
+    cases = [case for one in done for case in one.cases]
     write_results(
         out / "mi250x_laplacian_ours.csv",
         "Replays for comparison with mi250x_laplacian_fetch.csv: fetched volume in multiples of n^3 x 8"
         " bytes, and error of L2's load hit ratio in points, if L1s load as much from it as in the replays.",
-        results,
+        [one.row for one in done],
     )
     return Figure(
         reference_name="measured",
@@ -70,6 +46,29 @@ def mi250x_laplacian(out: Path, quick: bool) -> Figure:
         findings=[f"fetch: {errors(cases, 'fetch')}"],
         pictures=[drawing.scatter(out / "mi250x-laplacian.png", cases, "MI250X: fetched volume")],
     )
+
+
+def fetch_of(row: Mapping[str, str]) -> Done:
+    """Fetched volume of one variant, a row of the table."""
+    variant = _variant(row)
+    fetches, missed = _fetches(variant, load_machine("mi250x"), SNAPSHOTS)
+    ours, measured = float(np.mean(fetches)), float(row["fetch"])
+    case = Case(
+        figure="mi250x-laplacian",
+        case=variant.name,
+        quantity="fetch",
+        unit="of n^3 x 8 B",
+        reference=measured,
+        ours=ours,
+        ci95=half_width(fetches),
+    )
+    result = {
+        **{key: row[key] for key in ("kernel", "n", "rows", "nontemporal")},
+        "group": label(variant.group),
+        "fetch": ours,
+        "L2_points": 100 * abs(missed * (measured / ours - 1)),
+    }
+    return Done([case], result)
 
 
 def _variant(row: Mapping[str, str]) -> Variant:
@@ -96,7 +95,7 @@ def _fetches(variant: Variant, machine: Machine, seeds: int) -> tuple[list[float
     traces = tracegen.trace_snapshots(workload, machine, snapshots=seeds)
     interior = (1 - 2 / variant.n) ** 3
     replays = [
-        memsim.replay(trace, machine, trials=1, seed=k, miss_kinds=False)
+        memsim.replay(trace, machine, trials=1, seed=k, miss_kinds=False, jobs=1)
         for k, trace in enumerate(traces)
     ]
     fetches = [bytes_per_update(run, machine)["dram_load"] / 8 * interior for run in replays]

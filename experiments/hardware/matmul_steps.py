@@ -7,14 +7,16 @@ extrapolated along a line.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from experiments.cases import Done, run
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.comparison import errors, extrapolated_s
 from experiments.kernels.matmul_steps import product
-from experiments.reproduction import Case, Figure, each
+from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 
 TABLES = {"a6000": "a6000_matmul.csv", "h200": "h200_matmul.csv"}
@@ -24,7 +26,6 @@ DEPTHS = 256, 768
 NAIVE_DEPTHS = 128, 384
 """The naive kernel's loads touch 32 lines each: of longer loops a trace takes more than 16 GB on an H200."""
 TRIALS = 2
-QUICK = ("coalesced", "vectors")
 
 
 def predicted_s(step: str, machine: Machine) -> float:
@@ -33,30 +34,38 @@ def predicted_s(step: str, machine: Machine) -> float:
     return extrapolated_s(partial(product, step, SIZE), depths, SIZE, machine, TRIALS)
 
 
+def rate_of(row: Mapping[str, str]) -> Done:
+    """The rate of one step.
+
+    row : of a table, with the column `machine` beside
+    """
+    case = Case(
+        figure="matmul-steps",
+        case=row["step"],
+        quantity=f"{row['machine']} rate",
+        unit="GFLOP/s",
+        reference=float(row["gflops"]),
+        ours=2 * SIZE**3 / predicted_s(row["step"], load_machine(row["machine"])) / 1e9,
+    )
+    return Done([case])
+
+
 def matmul_steps(out: Path, quick: bool) -> Figure:
-    """The rate of each step on each machine; of two steps on the first if quick."""
-    operations = 2 * SIZE**3
-    machines = {name: load_machine(name) for name in (list(TABLES)[:1] if quick else TABLES)}
-    cases = [
-        Case(
-            figure="matmul-steps",
-            case=row["step"],
-            quantity=f"{name} rate",
-            unit="GFLOP/s",
-            reference=float(row["gflops"]),
-            ours=operations / predicted_s(row["step"], machine) / 1e9,
-            ci95=None,
-        )
-        for name, machine in machines.items()
-        for row in each(f"matmul-steps, {name}", rows(TABLES[name]))
-        if not quick or row["step"] in QUICK
-    ]
+    """The rate of each step on each machine, or of a sample."""
+    steps = {
+        f"{name} {row['step']}": {**row, "machine": name}
+        for name, table in TABLES.items()
+        for row in rows(table)
+    }
+    done = run("matmul-steps", steps, rate_of, out, quick=quick)
+    cases = [case for one in done for case in one.cases]
+    quantities = dict.fromkeys(case.quantity for case in cases)
     return Figure(
         reference_name="measured",
         name="matmul-steps",
         title="RTX A6000 and H200, product of 4096 x 4096 matrices: rates from the naive kernel to blocks in registers",
         source="; ".join(map(source, TABLES.values())),
         cases=cases,
-        findings=[f"{name}: {errors(cases, f'{name} rate')}" for name in machines],
+        findings=[f"{quantity}: {errors(cases, quantity)}" for quantity in quantities],
         pictures=[drawing.scatter(out / "matmul-steps.png", cases, "matrix product: GFLOP/s")],
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from experiments.cases import Done, run
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.comparison import errors
@@ -22,28 +23,26 @@ from memsim.trace import AccessSite, ArrayExtent, Launch, Trace
 ROUNDS = 2
 BASE_BYTES = 1 << 20
 PLATEAU_MACHINES = ("v100", "a100", "h100", "mi210", "mi300x")
-CHASES = (("a100_80", "a100"), ("gh200", "h200"), ("mi210", "mi210"))
+CHASES = (("v100", "v100"), ("a100_80", "a100"), ("gh200", "h200"), ("mi210", "mi210"))
 """Measured GPU and our machine; the GH200's L2 is as large as the H200's."""
 
 
 def latency(out: Path, quick: bool) -> Figure:
     """Plateaus compared with the machine files; whole curves compared with measured ones."""
-    plateaus = [
-        case
-        for name in (PLATEAU_MACHINES[:1] if quick else PLATEAU_MACHINES)
-        for case in _plateaus(load_machine(name))
-    ]
-    table = rows("v100_pointer_chase.csv")
-    curve = _curve("v100", load_machine("v100"), table[::8] if quick else table)
-    pictures = [drawing.curve(out / "v100-chase.png", curve, "V100: pointer chase", "cycles")]
-    findings = [
-        f"plateaus compared with the machine files: {errors(plateaus, 'plateau')}",
-        f"V100's curve: {errors(curve, 'v100_chase')}",
-    ]
+    steps = {
+        f"{gpu} {row['buffer_kb']}": (gpu, name, row)
+        for gpu, name in CHASES
+        for row in rows("v100_pointer_chase.csv" if gpu == "v100" else "pointer_chases.csv")
+        if row.get("gpu", gpu) == gpu
+    }
+    plateaus = _cases(
+        run("latency", {n: n for n in PLATEAU_MACHINES}, plateaus_of, out, quick=quick)
+    )
+    curve = _cases(run("latency", steps, step_of, out, quick=quick))
+    pictures = []
+    findings = [f"plateaus compared with the machine files: {errors(plateaus, 'plateau')}"]
     for gpu, name in CHASES:
-        table = [row for row in rows("pointer_chases.csv") if row["gpu"] == gpu]
-        cases = _curve(gpu, load_machine(name), table[3::5] if quick else table)
-        curve += cases
+        cases = [case for case in curve if case.quantity == f"{gpu}_chase"]
         title = f"{gpu} and machine {name}: pointer chase"
         pictures.append(drawing.curve(out / f"{name}-chase.png", cases, title, "cycles"))
         findings.append(f"{gpu} and machine {name}: {errors(cases, f'{gpu}_chase')}")
@@ -58,30 +57,34 @@ def latency(out: Path, quick: bool) -> Figure:
     )
 
 
-def _curve(gpu: str, machine: Machine, table: Sequence[Mapping[str, str]]) -> list[Case]:
-    return [
-        Case(
-            figure="latency",
-            case=f"{float(row['buffer_kb']):g} kB",
-            quantity=f"{gpu}_chase",
-            unit="cycles",
-            reference=float(row["cycles"]),
-            ours=chase_latency(machine, float(row["buffer_kb"])),
-        )
-        for row in table
-    ]
+def step_of(step: tuple[str, str, Mapping[str, str]]) -> Done:
+    """The latency in one buffer.  step : measured GPU, our machine, row of the table"""
+    gpu, name, row = step
+    case = Case(
+        figure="latency",
+        case=f"{float(row['buffer_kb']):g} kB",
+        quantity=f"{gpu}_chase",
+        unit="cycles",
+        reference=float(row["cycles"]),
+        ours=chase_latency(load_machine(name), float(row["buffer_kb"])),
+    )
+    return Done([case])
 
 
-def _plateaus(machine: Machine) -> list[Case]:
-    """Chases in buffers that fit into one level but not into those above it."""
-    cases = []
+def _cases(done: Sequence[Done]) -> list[Case]:
+    return [case for one in done for case in one.cases]
+
+
+def plateaus_of(name: str) -> Done:
+    """Chases in buffers that fit into one level of a machine but not into those above it."""
+    machine, cases = load_machine(name), []
     above_kb = 0.0
     for level in machine.levels:
         size_kb = max(level.size_bytes / level.n_partitions / 1024 * 0.4, above_kb * 1.4)
         cases.append(_plateau(machine, level.name, size_kb, level.latency_cycles))
         above_kb = level.size_bytes / 1024
     idle = machine.dram.latency_cycles + machine.dram.row_conflict_cycles
-    return [*cases, _plateau(machine, "DRAM", above_kb * 2, idle)]
+    return Done([*cases, _plateau(machine, "DRAM", above_kb * 2, idle)])
 
 
 def _plateau(machine: Machine, level: str, buffer_kb: float, latency: float) -> Case:

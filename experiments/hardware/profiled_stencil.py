@@ -6,19 +6,21 @@ few and short snapshots, scaled to the launch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import tracegen
+from experiments.cases import Done, run
 from experiments.data_files import source, write_results
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
 from experiments.hardware.star_stencil import Grid, star_workload
-from experiments.hardware.stencil_volumes import QUICK_SHAPES, label, measured_volumes
-from experiments.reproduction import Case, Figure, each
+from experiments.hardware.stencil_volumes import label, measured_volumes
+from experiments.reproduction import Case, Figure
 from memsim import Estimate, Replay, ReplayOptions
 from memsim.machine import Machine, load_machine
 from memsim.trace import GRANULE_BYTES
@@ -28,31 +30,14 @@ QUANTITIES = ("l2_load", "dram_load", "dram_store")
 
 def v100_profile(out: Path, quick: bool) -> Figure:
     """All group shapes, or eight of them; also writes v100_star25_profile_ours.csv."""
-    machine, measured = load_machine("v100"), measured_volumes()
-    cases: list[Case] = []
-    results: list[dict[str, object]] = []
-    for shape in each("v100-profile", QUICK_SHAPES if quick else measured):
-        moved, model = profiled(shape, machine)
-        cases += [
-            Case(
-                figure="v100-profile",
-                case=label(shape),
-                quantity=quantity,
-                unit="B/update",
-                reference=measured[shape][quantity],
-                ours=moved[quantity].mean,
-                ci95=moved[quantity].half_width,
-            )
-            for quantity in QUANTITIES
-        ]
-        results.append(
-            {
-                **dict(zip(("block_x", "block_y", "block_z"), shape, strict=True)),
-                **{q: moved[q].mean for q in QUANTITIES},
-                **{f"{q}_half_width": moved[q].half_width for q in QUANTITIES},
-                **{f"{q}_model": error for q, error in model.items()},
-            }
-        )
+    done = run(
+        "v100-profile",
+        {label(shape): shape for shape in measured_volumes()},
+        totals_of,
+        out,
+        quick=quick,
+    )
+    cases, results = [case for one in done for case in one.cases], [one.row for one in done]
     write_results(
         out / "v100_star25_profile_ours.csv",
         "Totals of memsim profile with default options for comparison with v100_star25_volumes.csv: bytes per"
@@ -77,10 +62,36 @@ def v100_profile(out: Path, quick: bool) -> Figure:
     )
 
 
+def totals_of(shape: Triple) -> Done:
+    """The totals of one group shape beside the measured ones."""
+    moved, model = profiled(shape, load_machine("v100"))
+    cases = [
+        Case(
+            figure="v100-profile",
+            case=label(shape),
+            quantity=quantity,
+            unit="B/update",
+            reference=measured_volumes()[shape][quantity],
+            ours=moved[quantity].mean,
+            ci95=moved[quantity].half_width,
+        )
+        for quantity in QUANTITIES
+    ]
+    row = {
+        **dict(zip(("block_x", "block_y", "block_z"), shape, strict=True)),
+        **{q: moved[q].mean for q in QUANTITIES},
+        **{f"{q}_half_width": moved[q].half_width for q in QUANTITIES},
+        **{f"{q}_model": error for q, error in model.items()},
+    }
+    return Done(cases, row)
+
+
 def profiled(shape: Triple, machine: Machine) -> tuple[Mapping[str, Estimate], Mapping[str, float]]:
     """Bytes per update of the launch, as the counters show them (see stencil_volumes), and of what is read what the
     model's validated error leaves open."""
-    replay = tracegen.profile(star_workload(shape), machine, ReplayOptions(miss_kinds=False))
+    replay = tracegen.profile(
+        star_workload(shape), machine, ReplayOptions(miss_kinds=False, jobs=1)
+    )
     totals, updates = replay.launch, int(np.prod(Grid().interior))
     moved, partly_stored = totals.moved, _partly_stored(replay) * updates
     model = {
@@ -102,7 +113,7 @@ def _partly_stored(replay: Replay) -> float:
     return 2 * unfilled / int(stores["site_lanes"].sum())
 
 
-def _inside(cases: list[Case], quantity: str, results: list[dict[str, object]]) -> str:
+def _inside(cases: list[Case], quantity: str, results: Sequence[Mapping[str, Any]]) -> str:
     chosen = [case for case in cases if case.quantity == quantity]
     values = np.array([(case.ours, case.reference, case.ci95) for case in chosen], np.float64)
     off, half = np.abs(values[:, 0] - values[:, 1]), values[:, 2]

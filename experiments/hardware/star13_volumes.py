@@ -9,6 +9,7 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 
+from experiments.cases import Done, run
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
@@ -25,30 +26,16 @@ TABLE = "v100_star13_volumes.csv"
 QUANTITIES = ("l2_load", "dram_load")
 POINTS = ("1", "2")
 INTERIOR, PITCH, RADIUS = (596, 596, 508), 600, 2
-QUICK = 9
 
 
 def v100_points(out: Path, quick: bool) -> Figure:
-    """All 60 variants, one snapshot each, or every ninth of them."""
-    machine = load_machine("v100")
-    cases: list[Case] = []
-    for row in rows(TABLE)[:: QUICK if quick else 1]:
-        (run,) = volumes(
-            compiled_star(group_shape(row), machine, functools.partial(_workload, row)),
-            machine,
-            SNAPSHOT,
-        )
-        cases += [
-            Case(
-                figure="v100-points",
-                case=f"{label(group_shape(row))}, points: {row['points']}",
-                quantity=f"{quantity}_{row['points']}",
-                unit="B/update",
-                reference=float(row[quantity]),
-                ours=getattr(run, quantity),
-            )
-            for quantity in QUANTITIES
-        ]
+    """All 60 variants, one snapshot each, or a sample."""
+    variants = {_name(row): row for row in rows(TABLE)}
+    cases = [
+        case
+        for one in run("v100-points", variants, volumes_of, out, quick=quick)
+        for case in one.cases
+    ]
     names = [f"{quantity}_{points}" for points in POINTS for quantity in QUANTITIES]
     return Figure(
         reference_name="measured",
@@ -66,6 +53,30 @@ def v100_points(out: Path, quick: bool) -> Figure:
             for quantity in QUANTITIES
         ],
     )
+
+
+def volumes_of(row: Mapping[str, str]) -> Done:
+    """Volumes of one variant, a row of the table."""
+    machine = load_machine("v100")
+    traced = compiled_star(group_shape(row), machine, functools.partial(_workload, row))
+    (ours,) = volumes(traced, machine, SNAPSHOT)
+    return Done(
+        [
+            Case(
+                figure="v100-points",
+                case=_name(row),
+                quantity=f"{quantity}_{row['points']}",
+                unit="B/update",
+                reference=float(row[quantity]),
+                ours=getattr(ours, quantity),
+            )
+            for quantity in QUANTITIES
+        ]
+    )
+
+
+def _name(row: Mapping[str, str]) -> str:
+    return f"{label(group_shape(row))}, points: {row['points']}"
 
 
 def _workload(row: Mapping[str, str], shape: Triple) -> CudaWorkload:

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.cases import Done, run
 from experiments.data_files import rows, source, write_results
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.star_stencil import SNAPSHOT, compiled_star, launched
 from experiments.hardware.volumes import Snapshot, Volumes, hit_ratio_errors, volumes
-from experiments.reproduction import Case, Figure, each
+from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 
 QUANTITIES = ("l2_load", "dram_load", "l2_store", "dram_store")
@@ -32,10 +33,6 @@ POSITIONS = (0.31, 0.53, 0.77)
 begins: its first rows load their whole halo, and a snapshot there would consist mostly of them."""
 ORDERINGS = 4
 """Orderings of each snapshot; each has its own placement of pages, which decides how planes meet in L2."""
-QUICK_SHAPES: tuple[Triple, ...] = (
-    *((2, 16, 32), (4, 8, 32), (8, 8, 16), (16, 2, 32)),
-    *((16, 16, 4), (32, 4, 8), (64, 16, 1), (128, 1, 8)),
-)
 
 
 def label(shape: Triple) -> str:
@@ -85,33 +82,19 @@ def replayed_volumes(
 
 def v100_stencil(out: Path, quick: bool) -> Figure:
     """Volumes and load hit ratios of all group shapes; also writes v100_star25_ours.csv."""
-    machine = load_machine("v100")
-    measured = measured_volumes()
-    positions = POSITIONS[1:2] if quick else POSITIONS
-    cases: list[Case] = []
-    results: list[dict[str, object]] = []
-    points: dict[str, list[float]] = {"L1": [], "L2": []}
-    for shape in each("v100-stencil", QUICK_SHAPES if quick else measured):
-        replays = replayed_volumes(shape, machine, positions, orderings=1 if quick else ORDERINGS)
-        cases += [_case(shape, quantity, replays, measured[shape]) for quantity in QUANTITIES]
-        error_points = hit_ratio_errors(
-            replays,
-            l2_load=measured[shape]["l2_load"] - replays[0].partly_stored,
-            dram_load=measured[shape]["dram_load"],
-        )
-        for level, value in error_points.items():
-            points[level].append(value)
-        results.append(
-            {
-                **dict(zip(("block_x", "block_y", "block_z"), shape, strict=True)),
-                **{q: float(np.mean([counted(run, q) for run in replays])) for q in QUANTITIES},
-                **{f"{level}_points": value for level, value in error_points.items()},
-            }
-        )
+    done = run(
+        "v100-stencil",
+        {label(shape): shape for shape in measured_volumes()},
+        volumes_of,
+        out,
+        quick=quick,
+    )
+    cases, results = [case for one in done for case in one.cases], [one.row for one in done]
+    points = {level: [row[f"{level}_points"] for row in results] for level in ("L1", "L2")}
     write_results(
         out / "v100_star25_ours.csv",
         "Replays for comparison with v100_star25_volumes.csv: bytes per update, mean of"
-        f" {len(replays)} replays of {SNAPSHOT.waves} waves at {len(positions)} positions, and error of the load hit ratios in points.",
+        f" {ORDERINGS} replays of {SNAPSHOT.waves} waves at each of {len(POSITIONS)} positions, and error of the load hit ratios in points.",
         results,
     )
     return Figure(
@@ -137,6 +120,23 @@ def v100_stencil(out: Path, quick: bool) -> Figure:
             for quantity in QUANTITIES
         ],
     )
+
+
+def volumes_of(shape: Triple) -> Done:
+    """Volumes and errors of the load hit ratios of one group shape."""
+    measured = measured_volumes()[shape]
+    replays = replayed_volumes(shape, load_machine("v100"), POSITIONS, orderings=ORDERINGS)
+    error_points = hit_ratio_errors(
+        replays,
+        l2_load=measured["l2_load"] - replays[0].partly_stored,
+        dram_load=measured["dram_load"],
+    )
+    row = {
+        **dict(zip(("block_x", "block_y", "block_z"), shape, strict=True)),
+        **{q: float(np.mean([counted(one, q) for one in replays])) for q in QUANTITIES},
+        **{f"{level}_points": value for level, value in error_points.items()},
+    }
+    return Done([_case(shape, quantity, replays, measured) for quantity in QUANTITIES], row)
 
 
 def _case(

@@ -20,8 +20,6 @@ from experiments.kernels import convolution, dedispersion
 from experiments.reproduction import Case, Figure
 from tracegen.commands import KernelSpec
 
-QUICK = 6
-
 
 @dataclass(frozen=True, kw_only=True)
 class TunedKernel:
@@ -75,22 +73,26 @@ def tuned_dedispersion(out: Path, quick: bool) -> Figure:
 
 
 def _figure(tuned: TunedKernel, out: Path, quick: bool) -> Figure:
-    measured = rows(tuned.table)[: QUICK if quick else None]
+    measured = rows(tuned.table)
     configurations = [
         {name: value for name, value in row.items() if not name.endswith("_ms")} for row in measured
     ]
     cases: list[Case] = []
     findings: list[str] = []
     results: list[dict[str, object]] = [dict(one) for one in configurations]
-    for machine, column in tuned.columns.items():
-        ran = [(one, row[column]) for one, row in zip(configurations, measured, strict=True)]
-        run = TuningRun(
+    runs = [
+        TuningRun(
             machine=machine,
             kernel=tuned.kernel,
-            configurations=[one for one, time_ms in ran if time_ms],
-            times_ms=[float(time_ms) for _, time_ms in ran if time_ms],
+            configurations=[
+                one for one, row in zip(configurations, measured, strict=True) if row[column]
+            ],
+            times_ms=[float(row[column]) for row in measured if row[column]],
         )
-        found = predicted(run, out / f"{tuned.name}.tune")
+        for machine, column in tuned.columns.items()
+    ]
+    for run, found in predicted(tuned.name, runs, out, quick):
+        column = tuned.columns[run.machine]
         of_machine, finding = compared(tuned.name, run, found)
         cases += of_machine
         findings.append(finding)

@@ -6,7 +6,6 @@ again.
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 from experiments.data_files import rows, source
@@ -19,7 +18,6 @@ from experiments.reproduction import Figure
 from tracegen.commands import KernelSpec
 
 SHAPES, VARIANTS = "v100_star25_times.csv", "mi250x_laplacian_times.csv"
-QUICK = 6
 
 
 def stencil_run() -> TuningRun:
@@ -57,13 +55,8 @@ def laplacian_run() -> TuningRun:
 def tuned_stencils(out: Path, quick: bool) -> Figure:
     """Predicted and measured times of all shapes and variants, and how good their rankings are."""
     cases, findings = [], []
-    for run, name in ((stencil_run(), "stencil"), (laplacian_run(), "laplacian")):
-        if quick:
-            few = slice(None, None, QUICK)
-            run = dataclasses.replace(
-                run, configurations=run.configurations[few], times_ms=run.times_ms[few]
-            )
-        of_run, finding = compared("tuned-stencils", run, predicted(run, out / f"{name}.tune"))
+    for run, found in predicted("tuned-stencils", (stencil_run(), laplacian_run()), out, quick):
+        of_run, finding = compared("tuned-stencils", run, found)
         cases += of_run
         findings.append(finding)
     return Figure(

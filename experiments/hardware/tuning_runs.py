@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from calib.tuning import Configuration, Found, Pool, Search, Store, Subject, TuneOptions
+from experiments.cases import jobs, note, sample, spent
 from experiments.hardware.comparison import errors
 from experiments.reproduction import Case
 from memsim.commands import display
@@ -64,13 +66,32 @@ def ranking(found: Found, measured_ms: Mapping[Key, float]) -> Ranked:
     return Ranked(loss={n: min(order[:n]) / best - 1 for n in (1, 3, 5)})
 
 
-def predicted(run: TuningRun, store: Path) -> Found:
-    """What tuning finds; predictions are kept in `store`, so an interrupted comparison can go on."""
+def predicted(
+    figure: str, runs: Sequence[TuningRun], out: Path, quick: bool
+) -> Iterator[tuple[TuningRun, Found]]:
+    """What tuning finds of all configurations of each run, or of a sample of them.
+
+    Predictions are kept in a store for each run in `out`, so an interrupted comparison can go on.
+    """
+    for run in runs:
+        every = range(len(run.times_ms))
+        chosen = sample(figure, every) if quick else every
+        some = dataclasses.replace(
+            run,
+            configurations=[run.configurations[n] for n in chosen],
+            times_ms=[run.times_ms[n] for n in chosen],
+        )
+        begin = spent()
+        yield some, _search(some, out / f"{figure}-{run.machine}.tune")
+        note(figure, len(chosen), len(every), spent() - begin)
+
+
+def _search(run: TuningRun, store: Path) -> Found:
     subject = Subject(kernel=run.kernel, limits=Limits())
     with contextlib.ExitStack() as stack:
         stack.enter_context(display())
         kept = stack.enter_context(Store(store, subject))
-        pool = Pool(stack, TuneOptions(), kept, report)
+        pool = Pool(stack, TuneOptions(jobs=jobs.get()), kept, report)
         return Search(
             run.configurations,
             lambda some, effort: pool.outcomes(subject, run.machine, some, effort),

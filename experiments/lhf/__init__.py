@@ -25,7 +25,7 @@ FIGURES: Mapping[str, MakeFigure] = {
     "translation": translation,
     "h100-times": h100_times,
     "stream-occupancy": stream_occupancy,
-    "mi250x-laplacian": laplacian_times,
+    "mi250x-times": laplacian_times,
     "arithmetic": arithmetic,
     "opencl-device": order,
 }

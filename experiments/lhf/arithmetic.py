@@ -7,15 +7,17 @@ Black-Scholes, the reference is a roof: how long its five arrays take at the hig
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from calib.prediction import predict
+from experiments.cases import Done, run
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.comparison import errors, extrapolated_s
 from experiments.kernels.black_scholes import black_scholes
 from experiments.kernels.n_body import n_body
-from experiments.reproduction import Case, Figure, each
+from experiments.reproduction import Case, Figure
 from memsim.machine import load_machine
 from tracegen import CudaWorkload, trace_snapshots
 
@@ -35,20 +37,22 @@ def predicted_step_s(machine_name: str, bodies: int, dtype: str) -> float:
     return extrapolated_s(workload, SOURCES, bodies, load_machine(machine_name), TRIALS)
 
 
-def _n_body_cases(quick: bool) -> list[Case]:
-    table = rows(TABLE)
-    return [
-        Case(
-            figure="arithmetic",
-            case=f"n-body, {row['board']}, {row['dtype']}",
-            quantity="n-body",
-            unit="interactions/ns",
-            reference=10 * bodies**2 / float(row["ten_steps_ms"]) / 1e6,
-            ours=bodies**2 / predicted_step_s(row["machine"], bodies, row["dtype"]) / 1e9,
-        )
-        for row in each("arithmetic", table[1:2] if quick else table)
-        for bodies in [int(row["bodies"])]
-    ]
+def rate_of(row: Mapping[str, str]) -> Done:
+    """The rate of one simulation, a row of the table."""
+    bodies = int(row["bodies"])
+    case = Case(
+        figure="arithmetic",
+        case=_name(row),
+        quantity="n-body",
+        unit="interactions/ns",
+        reference=10 * bodies**2 / float(row["ten_steps_ms"]) / 1e6,
+        ours=bodies**2 / predicted_step_s(row["machine"], bodies, row["dtype"]) / 1e9,
+    )
+    return Done([case])
+
+
+def _name(row: Mapping[str, str]) -> str:
+    return f"n-body, {row['board']}, {row['dtype']}"
 
 
 def _black_scholes_case() -> Case:
@@ -68,8 +72,9 @@ def _black_scholes_case() -> Case:
 
 
 def arithmetic(out: Path, quick: bool) -> Figure:
-    """Each published rate and the roof; one rate if quick."""
-    cases = _n_body_cases(quick)
+    """Each published rate and the roof; a sample of the rates if quick."""
+    done = run("arithmetic", {_name(row): row for row in rows(TABLE)}, rate_of, out, quick=quick)
+    cases = [case for one in done for case in one.cases]
     findings = [f"n-body: {errors(cases, 'n-body')}"]
     pictures = [drawing.scatter(out / "arithmetic.png", cases, "n-body: interactions a nanosecond")]
     if not quick:

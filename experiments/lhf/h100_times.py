@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from calib.prediction import simulated_inputs, time_of
+from experiments.cases import Done, run
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
 from experiments.hardware.h100_stencil import TABLE
 from experiments.hardware.star_stencil import compiled_star, points_workload
-from experiments.hardware.stencil_volumes import QUICK_SHAPES, group_shape, label
+from experiments.hardware.stencil_volumes import group_shape, label
 from experiments.hardware.volumes import Snapshot
 from experiments.lhf.replay_costs import replay_costs
-from experiments.reproduction import Case, Figure, each
+from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 
 POSITION = 0.5
@@ -40,24 +41,29 @@ def predicted_ms(shape: Triple, machine: Machine) -> float:
     return 1e3 * time_of(inputs, replayed.resident, machine).estimate.mean
 
 
+def time_of_shape(shape: Triple) -> Done:
+    """The time of one group shape."""
+    case = Case(
+        figure="h100-times",
+        case=label(shape),
+        quantity="time",
+        unit="ms",
+        reference=measured_ms()[shape],
+        ours=predicted_ms(shape, load_machine("h100")),
+    )
+    return Done([case])
+
+
 def h100_times(out: Path, quick: bool) -> Figure:
-    """Every group shape with one point a work-item; eight of them if quick."""
-    machine = load_machine("h100")
-    measured = measured_ms()
-    cases = [
-        Case(
-            figure="h100-times",
-            case=label(shape),
-            quantity="time",
-            unit="ms",
-            reference=measured[shape],
-            ours=predicted_ms(shape, machine),
-            ci95=None,
-        )
-        for shape in each(
-            "h100-times", [s for s in QUICK_SHAPES if s in measured] if quick else measured
-        )
-    ]
+    """Every group shape with one point a work-item, or a sample."""
+    done = run(
+        "h100-times",
+        {label(shape): shape for shape in measured_ms()},
+        time_of_shape,
+        out,
+        quick=quick,
+    )
+    cases = [case for one in done for case in one.cases]
     return Figure(
         reference_name="measured",
         name="h100-times",

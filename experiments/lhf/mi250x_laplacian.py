@@ -4,18 +4,19 @@ amd/amd-lab-notes."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from calib.prediction import Timing, simulated_inputs, time_of
+from experiments.cases import Done, run
 from experiments.data_files import rows, source
 from experiments.hardware.affine import affine_traces
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.laplacian import SNAPSHOT, Variant, laplacian, machine_for
 from experiments.lhf.replay_costs import replay_costs
-from experiments.reproduction import Case, Figure, each
+from experiments.reproduction import Case, Figure
 from memsim.errors import SnapshotWarning
 from memsim.files import write_picture
 from memsim.machine import load_machine
@@ -23,7 +24,6 @@ from memsim.machine import load_machine
 POSITION = 0.53
 OPERATIONS = {"fp64_fma": 1.0}
 """Operations per loaded value: it is multiplied by a constant and added to a sum."""
-QUICK = 5
 TRIALS = 3
 
 
@@ -44,32 +44,36 @@ def predicted(variant: Variant) -> Timing:
     return time_of(inputs, replayed.resident, machine)
 
 
+def time_of_variant(row: Mapping[str, str]) -> Done:
+    """The time of one variant, a row of the table."""
+    timing = predicted(_variant(row))
+    case = Case(
+        figure="mi250x-times",
+        case=_variant(row).name,
+        quantity="time",
+        unit="ms",
+        reference=float(row["time_ms"]),
+        ours=1e3 * timing.estimate.mean,
+        ci95=half_width((1e3 * timing.seconds).tolist()),
+        note=f"limited by {timing.binds}",
+    )
+    return Done([case])
+
+
+def _variant(row: Mapping[str, str]) -> Variant:
+    return Variant(
+        kernel=int(row["kernel"]), rows=int(row["rows"]), nontemporal=row["nontemporal"] == "1"
+    )
+
+
 def laplacian_times(out: Path, quick: bool) -> Figure:
     """Predicted times, and those that follow from the speed-ups in the notes."""
-    cases = []
-    table = rows("mi250x_laplacian_times.csv")
-    for row in each("mi250x-laplacian", table[::QUICK] if quick else table):
-        variant = Variant(
-            kernel=int(row["kernel"]),
-            rows=int(row["rows"]),
-            nontemporal=row["nontemporal"] == "1",
-        )
-        timing = predicted(variant)
-        cases.append(
-            Case(
-                figure="mi250x-laplacian",
-                case=variant.name,
-                quantity="time",
-                unit="ms",
-                reference=float(row["time_ms"]),
-                ours=1e3 * timing.estimate.mean,
-                ci95=half_width((1e3 * timing.seconds).tolist()),
-                note=f"limited by {timing.binds}",
-            )
-        )
+    variants = {_variant(row).name: row for row in rows("mi250x_laplacian_times.csv")}
+    done = run("mi250x-times", variants, time_of_variant, out, quick=quick)
+    cases = [case for one in done for case in one.cases]
     return Figure(
         reference_name="measured",
-        name="mi250x-laplacian",
+        name="mi250x-times",
         title="MI250X, 7-point fp64 Laplacian at 512^3: predicted times, without any fit",
         source=source("mi250x_laplacian_times.csv"),
         cases=cases,

@@ -10,6 +10,7 @@ triad at lower occupancies.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from matplotlib.figure import Figure as Picture
 
 from calib.prediction import simulated_inputs, time_of
+from experiments.cases import Done, run
 from experiments.data_files import rows, source
 from experiments.hardware.affine import AffineAccess, AffineKernel, affine_traces
 from experiments.hardware.volumes import Snapshot
@@ -40,7 +42,6 @@ LOW = 10.0
 """Occupancy in percent below which the bandwidth depends on latency alone."""
 STEP = 3.125
 """Distance of two measured points, in percent of occupancy."""
-QUICK = 6
 
 
 def stream_kernel(name: str, block_size: int) -> AffineKernel:
@@ -123,41 +124,38 @@ class Curve:
 
 
 def stream_occupancy(out: Path, quick: bool) -> Figure:
-    """Measured and predicted curves, and where their two regimes meet."""
-    cases, findings, pictures = [], [], []
-    for gpu in GPUS:
-        curves = _curves(gpu, table(gpu)[:: QUICK if quick else 1])
-        for curve in curves:
-            of_curve, finding = _compared(curve)
-            cases += of_curve
-            findings.append(finding)
-        pictures.append(_draw(out / f"stream-{gpu}.png", curves))
+    """Measured and predicted curves, or a sample of them, and where their two regimes meet."""
+    of = {f"{gpu} {kernel}": (gpu, kernel) for gpu in GPUS for kernel in KERNELS}
+    done = run("stream-occupancy", of, compared_curve, out, quick=quick)
+    curves = [Curve(**one.row["curve"]) for one in done]
+    by_gpu = {gpu: [curve for curve in curves if curve.gpu == gpu] for gpu in GPUS}
     return Figure(
         reference_name="measured",
         name="stream-occupancy",
         title="DRAM bandwidth against occupancy",
         source=source("stream_occupancy.csv"),
-        cases=cases,
-        findings=findings,
-        pictures=pictures,
+        cases=[case for one in done for case in one.cases],
+        findings=[one.row["finding"] for one in done],
+        pictures=[_draw(out / f"stream-{gpu}.png", some) for gpu, some in by_gpu.items() if some],
     )
 
 
-def _curves(gpu: str, measured: list[dict[str, str]]) -> list[Curve]:
-    machine = load_machine(GPUS[gpu])
-    return [
-        Curve(
-            gpu=gpu,
-            kernel=name,
-            occupancy_pct=[float(row["occupancy_pct"]) for row in measured],
-            measured=[float(row[name]) for row in measured],
-            ours=[
-                bandwidth_gbs(name, machine, int(row["block_size"]), int(row["groups_per_core"]))
-                for row in measured
-            ],
-        )
-        for name in KERNELS
-    ]
+def compared_curve(of: tuple[str, str]) -> Done:
+    """A curve of one kernel on one GPU: the knees, the meeting points and the largest bandwidths, and the error of the whole."""
+    gpu, kernel = of
+    measured, machine = table(gpu), load_machine(GPUS[gpu])
+    curve = Curve(
+        gpu=gpu,
+        kernel=kernel,
+        occupancy_pct=[float(row["occupancy_pct"]) for row in measured],
+        measured=[float(row[kernel]) for row in measured],
+        ours=[
+            bandwidth_gbs(kernel, machine, int(row["block_size"]), int(row["groups_per_core"]))
+            for row in measured
+        ],
+    )
+    cases, finding = _compared(curve)
+    return Done(cases, {"curve": dataclasses.asdict(curve), "finding": finding})
 
 
 def _compared(curve: Curve) -> tuple[list[Case], str]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure as Picture
 
+from experiments.cases import Done, run
 from experiments.data_files import source
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import half_width
-from experiments.hardware.stencil_volumes import POSITIONS, QUICK_SHAPES, label
+from experiments.hardware.stencil_volumes import POSITIONS, label
 from experiments.lhf.replay_costs import ReplayedKernel
 from experiments.lhf.v100_stencil import (
     VARIANTS,
@@ -25,7 +27,7 @@ from experiments.lhf.v100_stencil import (
     replayed_kernel,
     with_translation,
 )
-from experiments.reproduction import Case, Figure, each
+from experiments.reproduction import Case, Figure
 from memsim.errors import SnapshotWarning
 from memsim.files import write_picture
 from memsim.machine import load_machine
@@ -38,11 +40,28 @@ them."""
 
 
 @cache
-def _replayed(shape: Triple, quick: bool) -> ReplayedKernel:
+def _replayed(shape: Triple) -> ReplayedKernel:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SnapshotWarning)
-        positions = POSITIONS[1:2] if quick else POSITIONS
-        return replayed_kernel(shape, load_machine("v100"), positions, 2 if quick else 3)
+        return replayed_kernel(shape, load_machine("v100"), POSITIONS, 3)
+
+
+def times_of(shape: Triple) -> Done:
+    """The time of one shape by every variant of the model."""
+    return Done(
+        [
+            Case(
+                figure="v100-times",
+                case=label(shape),
+                quantity=name,
+                unit="ms",
+                reference=1e3 * measured_times()[shape],
+                ours=1e3 * float(seconds.mean()),
+                ci95=1e3 * (half_width(seconds.tolist()) or 0.0),
+            )
+            for name, seconds in predictions(_replayed(shape), load_machine("v100")).items()
+        ]
+    )
 
 
 def v100_times(out: Path, quick: bool) -> Figure:
@@ -50,29 +69,17 @@ def v100_times(out: Path, quick: bool) -> Figure:
     volumes."""
     machine = load_machine("v100")
     measured = measured_times()
-    shapes = QUICK_SHAPES if quick else tuple(measured)
+    labels = {label(shape): shape for shape in measured}
+    done = run("v100-times", labels, times_of, out, quick=quick)
+    cases = [case for one in done for case in one.cases]
     ours: dict[str, dict[Triple, float]] = {name: {} for name in VARIANTS}
-    cases = []
-    for shape in each("v100-times", shapes):
-        of_shape = predictions(_replayed(shape, quick), machine)
-        for name, seconds in of_shape.items():
-            ours[name][shape] = float(seconds.mean())
-            cases.append(
-                Case(
-                    figure="v100-times",
-                    case=label(shape),
-                    quantity=name,
-                    unit="ms",
-                    reference=1e3 * measured[shape],
-                    ours=1e3 * float(seconds.mean()),
-                    ci95=1e3 * (half_width(seconds.tolist()) or 0.0),
-                )
-            )
+    for case in cases:
+        ours[case.quantity][labels[case.case]] = 1e-3 * (case.ours or 0.0)
     findings = [
         f"{name} ({VARIANTS[name]}): {_errors_text(ours[name], measured)}" for name in VARIANTS
     ]
     for name, seconds_of in baselines(machine).items():
-        kept = {shape: seconds_of[shape] for shape in shapes}
+        kept = {shape: seconds_of[shape] for shape in ours["events"]}
         findings.append(f"baseline from measured volumes, {name}: {_errors_text(kept, measured)}")
     for name in ("equation", "events"):
         kept = {shape: value for shape, value in ours[name].items() if shape[2] < DEEP}
@@ -96,35 +103,22 @@ def translation(out: Path, quick: bool) -> Figure:
     suggests."""
     machine = load_machine("v100")
     measured = measured_times()
-    deep = (CALIBRATED, (16, 1, 64), (4, 2, 128), (8, 8, 16), (32, 2, 16))
-    shapes = deep if quick else tuple(measured)
     taken = machine.translation.miss_cycles if machine.translation else 0.0
     fits, others = taken, 0.0
     for _ in range(30):  # until the time of this shape is exact
-        seconds = with_translation(_replayed(CALIBRATED, quick), machine, fits)["events"]
+        seconds = with_translation(_replayed(CALIBRATED), machine, fits)["events"]
         others, fits = fits, fits * measured[CALIBRATED] / seconds
         if abs(fits - others) < 0.01:
             break
-    cases, missed = [], {}
+    labels = {label(shape): shape for shape in measured}
+    work = functools.partial(translated, cycles=(None, taken, fits))
+    done = run("translation", labels, work, out, quick=quick)
+    cases = [case for one in done for case in one.cases]
+    missed = {labels[one.cases[0].case]: one.row["missed"] for one in done}
     times: dict[tuple[str, float | None], dict[Triple, float]] = {}
-    for shape in each("translation", shapes):
-        replayed = _replayed(shape, quick)
-        missed[shape] = missed_translations(replayed)
-        for cycles in (None, taken, fits):
-            for solver, value in with_translation(replayed, machine, cycles).items():
-                times.setdefault((solver, cycles), {})[shape] = value
-        without = 1e3 * times["events", None][shape]
-        cases.append(
-            Case(
-                figure="translation",
-                case=label(shape),
-                quantity="with translation",
-                unit="ms",
-                reference=1e3 * measured[shape],
-                ours=1e3 * times["events", taken][shape],
-                note=f"{missed[shape]:.1f} missed translations per sub-group; {without:.2f} ms without misses",
-            )
-        )
+    for shape, one in zip(missed, done, strict=True):
+        for solver, cycles, value in one.row["times"]:
+            times.setdefault((solver, cycles), {})[shape] = value
     findings = [
         "The translation buffer has 16 entries of 2 MB, from the pointer chase of RRZE-HPC/gpu-benches.",
         f"A miss occupies the translation of a core for {taken:g} cycles, which shapes 64 and 32 deep chose."
@@ -146,6 +140,24 @@ def translation(out: Path, quick: bool) -> Figure:
             _draw(out / "v100-translation.png", missed, times["events", None], measured),
         ],
     )
+
+
+def translated(shape: Triple, cycles: Sequence[float | None]) -> Done:
+    """Times of one shape with a miss of so many cycles; the second is the case's."""
+    replayed, machine = _replayed(shape), load_machine("v100")
+    missed = missed_translations(replayed)
+    times = {one: with_translation(replayed, machine, one) for one in cycles}
+    case = Case(
+        figure="translation",
+        case=label(shape),
+        quantity="with translation",
+        unit="ms",
+        reference=1e3 * measured_times()[shape],
+        ours=1e3 * times[cycles[1]]["events"],
+        note=f"{missed:.1f} missed translations per sub-group; {1e3 * times[None]['events']:.2f} ms without misses",
+    )
+    of_solver = [(solver, c, value) for c, of in times.items() for solver, value in of.items()]
+    return Done([case], {"missed": missed, "times": of_solver})
 
 
 def _draw_times(

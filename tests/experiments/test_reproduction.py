@@ -1,4 +1,4 @@
-"""Reproductions have one shape, and their results go into the table of a Markdown file."""
+"""Reproductions have one shape, and their results go into the scoreboard."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import experiments
+from experiments import scoreboard
 from experiments.commands import REPRODUCTIONS
 from experiments.reproduction import Case, Figure, MakeFigure, number_text, page
-from experiments.results_table import BEGIN, END, HEAD, read_table, table_rows, update_table
-from memsim.errors import KernelError, MemsimError
+from memsim.errors import KernelError
 from tests.support.command_line import RunMemsim
 
 
@@ -42,55 +41,6 @@ def test_every_reproduction_has_a_title_and_figures(name: str) -> None:
     assert all(callable(make) for make in module.FIGURES.values())
 
 
-def test_a_few_cases_have_a_row_each() -> None:
-    rows = table_rows(
-        figure(
-            case("a", "time", 2.0, 3.0),
-            case("b", "share", 10.0, 12.5, "%"),
-            case("c", "other", None, 1.0),
-        )
-    )
-    assert rows == ["f | time | a | 2 s | 3 | +50.0 %", "f | share | b | 10 % | 12.5 | +2.5 points"]
-
-
-def test_many_cases_have_one_row_with_a_geometric_mean() -> None:
-    """Six exact cases and one that is twice as large: 2^(1/7) - 1 is 10.4 %."""
-    cases = [case(f"n = {n}", "time", 1.0, 1.0) for n in range(6)]
-    (row,) = table_rows(figure(*cases, case("x", "time", 1.0, 2.0)))
-    assert row == (
-        "f | time | 7 cases | mean 1 s | mean 1.143 | geometric mean 10.4 %; largest +100.0 % (x)"
-    )
-
-
-def test_the_rows_of_one_figure_are_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "table.md"
-    kept = "| stochastic | f | q | c | 1 | 1 | | 2020-01-01, 0.0 |"
-    old = "| lhf | f | time | a | 9 s | 9 | | 2020-01-01, 0.0 |"
-    path.write_text(f"Before.\n{BEGIN}\n{HEAD[0]}\n{HEAD[1]}\n{kept}\n{old}\n{END}\nAfter.\n")
-    update_table(path, "lhf", [figure(case("a", "time", 2.0, 3.0))], quick=True)
-    before, rows, after = read_table(path)
-    assert (before, after) == ("Before.\n", "After.\n")
-    assert rows[0].startswith("| lhf | f | time | a | 2 s | 3 | +50.0 % | ")
-    assert rows[0].endswith(", quick |")
-    assert rows[1:] == [kept]
-
-
-def test_a_file_without_the_marker_lines_is_refused_before_the_work(
-    run_memsim: RunMemsim, tmp_path: Path
-) -> None:
-    path = tmp_path / "table.md"
-    path.write_text("no table\n")
-    with pytest.raises(MemsimError, match="must have the lines"):
-        read_table(path)
-    ended = run_memsim(
-        *("reproduce", "perflex", "--only", "figure-4"),
-        *("--out", str(tmp_path / "out"), "--table", str(path)),
-    )
-    assert ended.code == 2
-    assert "must have the lines" in ended.err
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("name", REPRODUCTIONS)
 def test_figures_that_fail_are_listed_after_the_others(
     name: str, run_memsim: RunMemsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -111,8 +61,8 @@ def test_figures_that_fail_are_listed_after_the_others(
 
     figures = {"first": made("first"), "figure-2": lacking, "third": made("third"), "last": wrong}
     monkeypatch.setattr(importlib.import_module(f"experiments.{name}"), "FIGURES", figures)
-    results = tmp_path / "table.md"
-    results.write_text(f"{BEGIN}\n{END}\n")
+    results = tmp_path / "table.csv"
+    scoreboard.write([dict.fromkeys(scoreboard.COLUMNS, "kept")], results)
     command = ("reproduce", name, "--out", str(tmp_path), "--table", str(results))
     ended = run_memsim(*command)
     assert ended.code == 70
@@ -123,7 +73,8 @@ def test_figures_that_fail_are_listed_after_the_others(
     records = json.loads((tmp_path / "summary.json").read_text())
     assert [record["figure"] for record in records] == ["first", "third"]
     assert "Made third" in (tmp_path / "index.html").read_text()
-    assert [row.split(" | ")[1] for row in read_table(results)[1]] == ["first", "third"]
+    figures_of = [row["figure"] for row in scoreboard.read(results)]
+    assert sorted(figures_of) == ["first", "kept", "third"]
 
     del figures["last"]
     ended = run_memsim(*command)
@@ -133,12 +84,6 @@ def test_figures_that_fail_are_listed_after_the_others(
     )
     alone = run_memsim(*command, "--only", "figure2")
     assert (alone.code, alone.err) == (2, "memsim: figure-2: no clang\nlog of a build\n")
-
-
-def test_the_readme_has_a_table_of_all_reproductions() -> None:
-    readme = Path(experiments.__file__).with_name("README.md")
-    _, rows, _ = read_table(readme)
-    assert {row.split(" | ")[0] for row in rows} == {f"| {name}" for name in REPRODUCTIONS}
 
 
 @pytest.mark.parametrize(
