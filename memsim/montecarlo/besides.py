@@ -162,7 +162,7 @@ class Besides:
 
     def shares_of_pages(self, made: Results) -> dict[str, float]:
         """Level -> the part of the variance of its load hit ratio that is due to where pages lie, if any."""
-        loads = np.array([site.direction == "load" for site in self.trace.sites])
+        loads = np.array([site.direction == "load" for site in self.trace.sites], np.bool_)
         counts = [result.counts for result in made.trials]
         shares = page_shares(counts, made.others, loads, self.places.n)
         names = (level.name for level in self.machine.levels)

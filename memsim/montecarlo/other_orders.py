@@ -65,7 +65,7 @@ def load_hit_ratios(
 ) -> dict[str, float | None]:
     """Level -> load hit ratio of one trial's counts at each place, as trials are weighed; None for a level that
     no load reaches at one of them. Of the open misses, half of the likely ones are hits, as in reports."""
-    loads = np.array([site.direction == "load" for site in trace.sites])
+    loads = np.array([site.direction == "load" for site in trace.sites], np.bool_)
     totals = np.stack([one[:, : len(loads)][:, loads].sum(axis=1) for one in counts]).astype(float)
     totals[..., HITS] += totals[..., LIKELY] / 2
     weights = [places.of_ratio(level[:, ACCESSES]).weights for level in totals.swapaxes(0, 1)]

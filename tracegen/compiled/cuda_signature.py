@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from tracegen.compiled.nvidia.nvidia_ptx import known_target
 from tracegen.compiled.nvidia.nvrtc import translated
 from tracegen.compiled.request import CompileError
 from tracegen.cuda.arguments import Parameter
-from tracegen.cuda.host_code import LEFT_OUT, unknown_type, without
+from tracegen.cuda.host_code import LEFT_OUT, unknown_type, without, without_class
 from tracegen.cuda.includes import originals
 from tracegen.cuda.program import (
     COMPILED,
@@ -185,12 +185,18 @@ def _translated(program: CudaProgram, target: str, folder: Path) -> dict[str, An
         "variables": variables,
         "edited": dict(made.program.edited),
         "unknown": list(made.program.unknown),
+        "absent": list(made.program.absent),
     }
 
 
 def _described(program: CudaProgram, kept: Mapping[str, Any]) -> Described:
     return Described(
-        program=replace(program, edited=kept["edited"], unknown=tuple(kept["unknown"])),
+        program=replace(
+            program,
+            edited=kept["edited"],
+            unknown=tuple(kept["unknown"]),
+            absent=tuple(kept["absent"]),
+        ),
         symbol=kept["symbol"],
         parameters=tuple(Parameter(*row) for row in kept["parameters"]),
         variables={name: DeviceVariable(*row) for name, row in kept["variables"].items()},
@@ -254,16 +260,21 @@ def _made(program: CudaProgram, clang: Tool, language: list[str], folder: Path) 
         return replace(finished, errors=originals(finished.errors, folder))
 
     finished = compiled(program)
+    refused: Finished | None = None
     errors: dict[int, str] = {}
     for _ in range(MOST_TRIES):
         found = _errors_in(program, finished)
         leaner = _leaner(program, found)
         if leaner is None:
+            refused = refused or finished
+            tried = (program.without_header(*place, reason) for place, reason in found.items())
+            leaner = next(filter(None, tried), None)
+        if leaner is None:
             break
         errors |= {line: reason for (path, line), reason in found.items() if path == program.path}
         program = leaner
         finished = compiled(program)
-    _check(finished, program)
+    _check(refused if finished.status and refused else finished, program)
     ir = (folder / "kernel.ll").read_text(encoding="utf-8", errors="replace")
     _check_left_out(ir, errors, program)
     symbol = _line(ir, "@memsim_kernel =").partition("ptr ")[2]
@@ -275,6 +286,7 @@ def _made(program: CudaProgram, clang: Tool, language: list[str], folder: Path) 
         "headers": included(folder, COMPILED, program.searched),
         "edited": dict(program.edited),
         "unknown": list(program.unknown),
+        "absent": list(program.absent),
     }
 
 
@@ -370,17 +382,22 @@ def _errors_in(program: CudaProgram, finished: Finished) -> dict[tuple[str, int]
 def _leaner(program: CudaProgram, errors: Mapping[tuple[str, int], str]) -> CudaProgram | None:
     """The program without the host code that errors are about, or with types that are declared nowhere; None where none
     is about such code."""
-    edited = dict(program.edited)
-    for (path, line), _ in sorted(errors.items(), reverse=True):
-        text = edited.get(path, program.texts[path])
-        edited[path] = without(text, line) or text
-    if any(text != program.texts[path] for path, text in edited.items()):
-        return replace(program, edited=edited)
+
+    def edited(leave_out: Callable[[str, int], str | None]) -> CudaProgram | None:
+        texts = dict(program.edited)
+        for (path, line), _ in sorted(errors.items(), reverse=True):
+            text = texts.get(path, program.texts[path])
+            texts[path] = leave_out(text, line) or text
+        is_new = any(text != program.texts[path] for path, text in texts.items())
+        return replace(program, edited=texts) if is_new else None
+
+    if leaner := edited(without):
+        return leaner
     for (path, line), reason in sorted(errors.items()):
         name = unknown_type(program.texts[path], line, reason)
         if name and name not in program.unknown:
             return replace(program, unknown=(*program.unknown, name))
-    return None
+    return edited(without_class)
 
 
 def _check_left_out(ir: str, errors: Mapping[int, str], program: CudaProgram) -> None:

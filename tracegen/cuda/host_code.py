@@ -21,6 +21,7 @@ _KERNEL = re.compile(r"\b__global__\b")
 _INSTANCE = re.compile(
     r"^[ \t]*template\s+(?:__launch_bounds__\s*\([^;{}]*?\)\s*)?__global__[^;{}]*;", re.MULTILINE
 )
+_CLASS = re.compile(r"(?:^|(?<=[;{}]))[^;{}()]*\b(?:class|struct)\s[^;{}()]*\{")
 _UNDEFINED = re.compile(
     r"(?:identifier|unknown type name|use of undeclared identifier) [\"']([A-Za-z_]\w*)[\"'](?: is undefined)?"
 )
@@ -56,6 +57,22 @@ def without(text: str, line: int, *, in_functions: bool = True, kernel: str = ""
     call = "" if _KERNEL.search(_masked(text)[found.start : opening]) else f"{LEFT_OUT}();"
     body = call + "\n" * text.count("\n", opening, closing)
     return text[: opening + 1] + body + text[closing:]
+
+
+def without_class(text: str, line: int) -> str | None:
+    """The text without the class that a line belongs to, the outermost one; None where it has code for the device."""
+    plain = _masked(text)
+    start, end = _offset(text, line), _offset(text, line + 1)
+    for match in _CLASS.finditer(plain):
+        closing = _closing(plain, match.end() - 1)
+        if (
+            match.end() < end
+            and start <= closing
+            and not _DEVICE.search(plain, match.end(), closing)
+        ):
+            begin = match.end() - len(match[0].lstrip())
+            return _blank(text, begin, plain.find(";", closing) + 1 or closing + 1)
+    return None
 
 
 def without_launches(text: str) -> str:
@@ -125,6 +142,9 @@ def _around(plain: str, start: int, end: int, kernel: str) -> Iterator[_Found]:
         while classes and classes[-1] < match.start():
             classes.pop()
         head = _ATTRIBUTES.sub(" ", plain[begin : match.start()]).strip()
+        if match[0] == "{" and head.count("(") > head.count(")"):  # a default argument
+            at = max(_closing(plain, match.start()), match.start()) + 1
+            continue
         is_other = name and _KERNEL.search(head) and not own.search(head)
         is_host, is_here = is_other or not _DEVICE.search(head), start < at
         if match[0] != "{":

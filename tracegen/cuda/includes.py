@@ -85,13 +85,13 @@ def is_left_out(name: str) -> bool:
 def write(
     folder: Path,
     texts: Mapping[str, str],
-    missing: Sequence[str],
+    headers: Sequence[str],
     text_of: Callable[[str], str | None],
 ) -> None:
     """Writes copies of files, and headers of the host. text_of : name -> text, None where it is not written"""
     for path, text in texts.items():
         _write(Path(copy(folder, path)), text)
-    for name in filter(is_left_out, missing):
+    for name in headers:
         content = text_of(name)
         if content is not None and ".." not in name.split("/"):
             _write(folder / EMPTY / name, content)

@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,8 @@ _ATTRIBUTES = (
     "__cluster_dims__",
     "alignas",
 )
+_NO_FILE = re.compile(r"""cannot open source file "([^"]+)"|'([^']+)' file not found""")
+"""NVRTC's error, and clang's."""
 _NO_NAME = {'"': "'", "\\": "/"}
 
 
@@ -63,6 +65,7 @@ class CudaProgram:
     missing : names of included headers that are not among them
     edited : absolute path -> text without host code that does not compile here, of the files that have such code
     unknown : names of types that are declared nowhere, of the host's libraries
+    absent : names of headers of no known library that are nowhere
     """
 
     text: str
@@ -74,6 +77,22 @@ class CudaProgram:
     missing: tuple[str, ...] = ()
     edited: Mapping[str, str] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> list[str]:
+        """The headers that are empty, or replaced by others."""
+        return [*filter(includes.is_left_out, self.missing), *self.absent]
+
+    def without_header(self, path: str, line: int, reason: str) -> CudaProgram | None:
+        """The program without the header that is not found, as an error on a line of a file says. Only of one in angle
+        brackets, which is a library's."""
+        found = _NO_FILE.match(reason)
+        name = (found[1] or found[2]) if found else ""
+        lines = self.texts.get(path, "").splitlines()[line - 1 : line]
+        if not name or name in self.absent or not lines or f"<{name}>" not in lines[0]:
+            return None
+        return replace(self, absent=(*self.absent, name))
 
     @property
     def is_hip(self) -> bool:
@@ -128,7 +147,7 @@ class CudaProgram:
     def write_headers(self, folder: Path) -> list[str]:
         """Writes the included files where clang finds them; its arguments that say where that is."""
         texts = {path: _for_clang(self.texts[path]) for path in self.headers}
-        includes.write(folder, texts, self.missing, lambda name: "")
+        includes.write(folder, texts, self.left_out, lambda name: "")
         return [
             *("-iquote", includes.copy(folder, str(self.folder)), "-iquote", str(self.folder)),
             *includes.options(folder, self.options.given),
@@ -138,7 +157,15 @@ class CudaProgram:
     @property
     def content(self) -> list[str]:
         """What decides what is compiled, besides the kernel, the options and files that are not the user's."""
-        return [*self.texts, *self.texts.values(), *self.missing, "", *self.unknown]
+        return [
+            *self.texts,
+            *self.texts.values(),
+            *self.missing,
+            "",
+            *self.unknown,
+            "",
+            *self.absent,
+        ]
 
     @property
     def template_integers(self) -> dict[str, int]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from memsim.compile import compiled
 from memsim.errors import KernelError
 from memsim.machine import Machine
-from memsim.trace import AccessSite, ArrayExtent, Trace
+from memsim.trace import BARRIER_SITE, AccessSite, ArrayExtent, Trace
 from tracegen.executed.faults import sentence
 from tracegen.executed.sites import PRIVATE_MEMORY, Sites, code_table
 from tracegen.executed.windows import nothing, waits_for_groups, window_traces
@@ -158,6 +158,7 @@ class ExecutedRun(LaunchTraces):
         return self.as_trace(ids, self.content_of(ids, recorded), None)
 
     def content_of(self, ids: snapshot.Groups, recorded: Recorded) -> Content:
+        recorded = recorded if len(recorded.access) else _with_barriers(recorded)
         site = self.sites.numbers(recorded.access)
         offset = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])
         counts = instruction_counts(self.bound.code, recorded.local_counts)
@@ -241,6 +242,22 @@ def _starts(offset, site, waits, starts):  # type: ignore[no-untyped-def]
             if fresh:
                 sequence = access - begin
             fresh = is_barrier
+
+
+def _with_barriers(recorded: Recorded) -> Recorded:
+    """Sub-groups that access nothing, each with a barrier, for a trace counts instructions with what follows them."""
+    n = len(recorded.tail)
+    nothing_follows = len(recorded.row_end)
+    return recorded._replace(
+        subgroup_accesses=np.ones(n, np.int64),
+        access=np.full(n, BARRIER_SITE, np.int32),
+        waits=np.full(n, -1, np.int32),
+        lanes=np.zeros(n, recorded.lanes.dtype),
+        granule_end=np.zeros(n, np.int64),
+        work=recorded.tail,
+        tail=np.full(n, nothing_follows, np.int32),
+        row_end=np.append(recorded.row_end, recorded.row_end[-1:]),
+    )
 
 
 def sequence_starts(

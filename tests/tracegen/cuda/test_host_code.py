@@ -63,7 +63,8 @@ def test_host_code_that_does_not_compile_is_left_out(machine: str) -> None:
         # A function for the device whose qualifier a macro hides is not host code.
         ("DEV float hidden(float v) { return missing(v); }", "y[0] = hidden(x[0]);", r"p.cu:3: use of undeclared identifier 'missing'"),
         ("#include <cub/cub.cuh>", "y[0] = cub::something(x[0]);", r"p.cu:4: code of cub cannot be traced: its headers are not read"),
-        ("#include <settings.h>", "y[0] = 1;", r"p.cu:3: 'settings.h' file not found"),
+        ("#include <settings.h>", "y[0] = LEVEL;", r"p.cu:3: 'settings.h' file not found"),
+        ('#include "settings.h"', "y[0] = 1;", r"p.cu:3: 'settings.h' file not found"),
         ("struct C { unknown_t a; };", "y[0] = sizeof(C::b);", r"p.cu:4: no member named 'b' in 'C'"),
     ],
 )  # fmt: skip
@@ -102,10 +103,46 @@ def test_a_kernel_that_is_only_declared() -> None:
         ("int x = a;\nvoid f() { }\n", 1, None),
         ("void f() { {\n", 1, None),
         ("", 3, None),
+        (
+            "void f(A a = {}, B b = g({1})) {\n c;\n}\n",
+            2,
+            "void f(A a = {}, B b = g({1})) {memsim_left_out();\n\n}\n",
+        ),
     ],
 )
 def test_functions_are_found_by_their_braces(text: str, line: int, expected: str | None) -> None:
     assert without(text, line) == expected
+
+
+OF_MACROS = """\
+#include <vector>
+#include <graphs.h>
+#define NEXT(I) I &operator++() { return *this; } reference operator*() const { return *it; }
+#define USING(T) using reference = host_library::of<T>;
+template <class T>
+class Iterator {
+  T *it;
+public:
+  USING(T&)
+  NEXT(Iterator)
+};
+template <class G> float ranked(const G &g, const std::vector<float> &start = {}, Options o = {}) {
+  graph_t h = graph_of(g);
+  return graph_rank(h, start);
+}
+__global__ void doubled(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }
+"""
+"""A class of the host whose members macros make, and a library's header that is not there."""
+
+
+@pytest.mark.parametrize("compiler", ["nvrtc", "clang"])
+def test_a_header_of_an_unknown_library_is_left_out(compiler: str, tmp_path: Path) -> None:
+    x = floats(32)
+    given = workload(OF_MACROS, x, np.zeros_like(x))
+    np.testing.assert_array_equal(run(given, compiler=compiler)["y"], 2 * x)
+    trace = tracegen.trace(given, "a100", compiler=compiler)
+    notes = trace.provenance["compiler"]["notes"]
+    assert "Header graphs.h is not there: it is left out." in notes
 
 
 def test_another_kernel_that_does_not_compile_is_left_empty(tmp_path: Path) -> None:

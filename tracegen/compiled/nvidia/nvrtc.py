@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -50,6 +51,7 @@ _LIBRARY = re.compile(
 """What of the C++ library kernels use, which libcu++ has; NVRTC takes seconds to read it."""
 _PLACES = {"algorithm": "cuda/std/detail/libcxx/include/algorithm"}
 _TABLE = re.compile(r"^\.[^\n]*\bmemsim_parameters\[[^\n]*?= \{([^}]*)\};", re.MULTILINE)
+_without_declaration = functools.partial(host_code.without, in_functions=False)
 _OF_TABLE = re.compile(
     r"^\.[^\n]*\w*memsim_(?:parameters|type|plain|describe)[^\n]*\n", re.MULTILINE
 )
@@ -83,6 +85,7 @@ def translated(program: CudaProgram, target: str, folder: Path) -> Translated:
     program, has_library = replace(program, edited=edited), False
     errors: list[_Error] = []
     log = ""
+    refusal: CompileError | None = None
     for _ in range(MOST_TRIES):
         finished = _run(program, target, folder, has_library)
         if not finished.status:
@@ -90,20 +93,25 @@ def translated(program: CudaProgram, target: str, folder: Path) -> Translated:
             return _translated(program, includes.originals(ptx, folder), finished.output.strip())
         log = includes.originals(finished.errors, folder)
         errors = [_Error(m["file"], int(m["line"]), m["reason"]) for m in _ERROR.finditer(log)]
-        leaner = _with_header(program, errors) or _edited(program, errors, in_functions=True)
+        leaner = _with_header(program, errors) or _edited(program, errors)
         if leaner is None and not has_library and any(map(_LIBRARY.match, program.missing)):
             has_library, leaner = True, program
         leaner = leaner or _with_unknown(program, errors)
-        leaner = leaner or _edited(program, errors, in_functions=False)
-        leaner = leaner or _edited(program, errors, in_functions=True, kernel=program.kernel)
+        leaner = leaner or _edited(program, errors, without=_without_declaration)
+        leaner = leaner or _edited(program, errors, without=host_code.without_class)
+        other_kernels = functools.partial(host_code.without, kernel=program.kernel)
+        leaner = leaner or _edited(program, errors, without=other_kernels)
         if (
             leaner is None and program.options.standard == STANDARD
         ):  # nvcc takes some of C++20 with it
             leaner = replace(program, options=replace(program.options, standard="-std=c++20"))
         if leaner is None:
+            refusal = refusal or _refusal(program, errors, log)
+            leaner = next(filter(None, (program.without_header(*one) for one in errors)), None)
+        if leaner is None:
             break
         program = leaner
-    raise _refusal(program, errors, log)
+    raise refusal or _refusal(program, errors, log)
 
 
 def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> Finished:
@@ -121,7 +129,7 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
     before = "".join(UNKNOWN.format(name) for name in program.unknown)
     behind = f'#line 1 "{LAUNCH}"\n#include "signature.h"\nMEMSIM_SIGNATURE({program.kernel})\n'
     texts[program.path] = f'{before}\n#line 1 "{main}"\n{texts[program.path]}\n{behind}'
-    includes.write(folder, texts, program.missing, text_of)
+    includes.write(folder, texts, program.left_out, text_of)
     options = program.options
     places = (folder / includes.EMPTY, *cuda_headers(), _OWN)
     command = [
@@ -145,16 +153,17 @@ def _with_header(program: CudaProgram, errors: Sequence[_Error]) -> CudaProgram 
 
 
 def _edited(
-    program: CudaProgram, errors: Sequence[_Error], *, in_functions: bool, kernel: str = ""
+    program: CudaProgram,
+    errors: Sequence[_Error],
+    *,
+    without: Callable[[str, int], str | None] = host_code.without,
 ) -> CudaProgram | None:
-    """The program without the host code that errors are about: functions, or else other declarations; see host_code."""
+    """The program without the host code that errors are about. without : of host_code"""
     edited = dict(program.edited)
     for path, line, reason in sorted(errors, key=lambda one: -one.line):
         text = program.texts.get(path)
         if text is not None and not _NO_FILE.match(reason) and not reason.startswith("#error"):
-            leaner = host_code.without(
-                edited.get(path, text), line, in_functions=in_functions, kernel=kernel
-            )
+            leaner = without(edited.get(path, text), line)
             if leaner is not None:
                 edited[path] = leaner
     return replace(program, edited=edited) if edited != program.edited else None
