@@ -121,7 +121,7 @@ def blocks_from_windows(traces: Sequence[Trace], *, ends_with_barrier: bool = Tr
         if one.n_access:
             program = blocks_from_trace(one, ends_with_barrier=False)
             numbers = list(range(len(blocks), len(blocks) + len(program.blocks)))
-            part = min(one.traced_part / (one.own_share or share), 1.0)
+            part = one.traced_part / (one.own_share or share)
             steps += _going_on(renamed(program.steps, numbers), part)
             blocks += program.blocks
     if ends_with_barrier:
@@ -152,7 +152,8 @@ def _with_instructions(program: Program, traces: Sequence[Trace]) -> Program:
 
 
 def _going_on(steps: Sequence[Step], part: float) -> list[Step]:
-    """The steps of which a window has this part: its longest loop goes on."""
+    """The steps of what a window stands for, of which it has this part: its longest loop goes on, or ends earlier where windows
+    overlap."""
     runs = [_n_blocks(step) for step in steps]
     longest = int(np.argmax(runs))
     missing = sum(runs) * (1 / part - 1)
@@ -160,7 +161,8 @@ def _going_on(steps: Sequence[Step], part: float) -> list[Step]:
     if not isinstance(found, Repeat):
         return [Repeat(tuple(steps), 1 / part)]
     more = missing / (runs[longest] / found.count)
-    return [*steps[:longest], Repeat(found.steps, found.count + more), *steps[longest + 1 :]]
+    turns = max(found.count + more, 0.0)
+    return [*steps[:longest], Repeat(found.steps, turns), *steps[longest + 1 :]]
 
 
 def _n_blocks(step: Step) -> float:

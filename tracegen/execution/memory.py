@@ -59,6 +59,7 @@ def access(listed, subgroup, at, kind, active):
     if space == _GENERIC:
         local = _within(state, active, _LOCAL_WINDOW)
         private = _within(state, active, _PRIVATE_WINDOW)
+        state.counters[Counter.IS_LOCAL] = np.int64(local == active)
     if local:
         fault = _local(listed, at, local)
         if fault != 0:

@@ -69,6 +69,8 @@ class Counter(IntEnum):
     """Groups that may be copied for others; the latest that was; and 1 + the number of the one that runs, 0 where that is none."""
     LATEST = 26
     REFERENCE = 27
+    IS_LOCAL = 28
+    """Whether all lanes of the latest access by a generic address accessed local memory."""
 
 
 N_COUNTERS = 32

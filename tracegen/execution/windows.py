@@ -36,9 +36,10 @@ def has_passed(state, n):
 
 @inner
 def count(state, subgroup, row, here):
-    """Counts an access of code with windows."""
+    """Counts an access of code with windows, if not to local memory."""
     x = np.int64(row[_X])
-    if x & 7 != o.LOCAL and (here != 0 or x & o.ONE_LANE):
+    is_local = x & 7 == o.LOCAL or (x & 7 == o.GENERIC and state.counters[Counter.IS_LOCAL])
+    if not is_local and (here != 0 or x & o.ONE_LANE):
         state.out.runs[row[_M]] += 1
         if not state.sizes[Size.BY_BARRIERS]:
             advance(state, subgroup)
@@ -46,8 +47,9 @@ def count(state, subgroup, row, here):
 
 @inner
 def go_by(state, row, kind, n):
-    """Passes over a load whose values nobody needs, outside of all windows; whether it was one."""
-    if kind != _LOAD or not row[_X] & o.SKIPPED:
+    """Passes over a load whose values nobody needs, outside of all windows; whether it was one. One by a generic address is
+    looked at: if it accesses local memory, it is no step."""
+    if kind != _LOAD or not row[_X] & o.SKIPPED or row[_X] & 7 == o.GENERIC:
         return False
     for k in range(n):
         if state.subgroups[state.who[k], Warp.RECORDS]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tracegen
 from calib.prediction.basic_blocks import Block, Program, Repeat, make_program
-from calib.prediction.basic_blocks_trace import blocks_from_trace, fold
+from calib.prediction.basic_blocks_trace import blocks_from_trace, blocks_from_windows, fold
 from calib.prediction.machine_pipes import PREFIX
 from calib.prediction.prediction import program_of
 from experiments.kernels import matmul, spmv, stencil, transpose
@@ -280,3 +280,17 @@ def test_a_software_pipeline_waits_for_all_but_the_last_copies() -> None:
     others = blocks_from_trace(trace.replace(work_kinds=("access",)))
     assert not any(one.lag for one in others.blocks)
     assert all(one.waits_for for one in others.blocks if one.accesses and not one.barrier)
+
+
+@pytest.mark.parametrize("seen", [4, 25, 40])
+def test_windows_stand_for_the_run_where_they_overlap_too(seen: int) -> None:
+    """The start of a run and two windows of it have `seen` of its 50 loads each; the start stands for 10, a window for 20."""
+    window = make_trace([[[(0, [k]) for k in range(seen)]]]).replace(traced_part=seen / 50)
+    start = window.replace(own_share=0.2)
+    program = blocks_from_windows([window, window, start])
+    loads = [
+        (number, times)
+        for number, times in program.occurrences().items()
+        if program.blocks[number].accesses
+    ]
+    assert sum(times for _, times in loads) == pytest.approx(50)

@@ -59,6 +59,21 @@ extern "C" __global__ void phases(const float *x, float *y, int n)
   y[i] = sum;
 }
 """
+GENERIC = """
+extern "C" __global__ void generic(const float *x, float *y, int n)
+{
+  __shared__ float tile[64];
+  tile[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  float sum = 0;
+#pragma unroll 1
+  for (int k = 0; k < n; k++) {
+    const float *from = k % 4 ? tile : x + k * 64;
+    sum += from[threadIdx.x];
+  }
+  y[blockIdx.x * 64 + threadIdx.x] = sum;
+}
+"""
 
 
 def workload(source: str, n: int, groups: int, block: int) -> tracegen.CudaWorkload:
@@ -136,13 +151,16 @@ def test_windows_of_copied_groups(source: str, by_barriers: bool) -> None:
 
 
 def test_runs_are_counted_by_hand() -> None:
-    """Two groups of two sub-groups load 40 times each and store once."""
+    """Two groups of two sub-groups load 40 times each and store once. By one instruction, 30 of 40 loads are of local memory."""
     counted = run_of(workload(COLUMNS, 40, 2, 64)).counted(np.arange(2), by_barriers=False)
     assert sorted(counted.runs.tolist()) == [4, 160]
     assert counted.progress.tolist() == [41] * 4
     assert len(counted.granule) == 0
     tiles = run_of(workload(TILES, 40, 2, 64)).counted(np.arange(2), by_barriers=True)
     assert tiles.progress.tolist() == [80] * 4
+    generic = run_of(workload(GENERIC, 40, 2, 64)).counted(np.arange(2), by_barriers=False)
+    assert sorted(generic.runs.tolist()) == [0, 4, 40]
+    assert generic.progress.tolist() == [11] * 4
 
 
 def test_windows_lie_in_equal_parts_and_at_both_ends() -> None:
