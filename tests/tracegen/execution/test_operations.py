@@ -386,9 +386,11 @@ def test_floats(suffix: str, form: str, x: int) -> None:
             | np.isnan(found) & np.isnan(wanted)
         ).all(), name
     if x == 0:
-        for name, function in (("MINIMUM", np.fmin), ("MAXIMUM", np.fmax)):
+        for name, function in (("MINIMUM", np.minimum), ("MAXIMUM", np.maximum)):
             found = as_floats((d32 if form == "f4" else d64)(f"{name}_{suffix}", a=a, b=b), form)
-            np.testing.assert_array_equal(found, function(p, q))
+            # A signalling NaN is a NaN to NumPy's fmin on some processors, and a missing number on others.
+            wanted = np.where(np.isnan(p), q, np.where(np.isnan(q), p, function(p, q)))
+            np.testing.assert_array_equal(found, wanted)
 
 
 def test_halves() -> None:
