@@ -50,9 +50,19 @@ class PredictOptions(Options):
         default_text="usable cores; 1 for a small replay",
         recorded=False,
     )
+    warm: bool = option(
+        False,
+        "Predict one of many repeated launches, which begins with what the one before has left in the caches"
+        " behind L1.",
+    )
     registers: int | None = option(
         None, "32-bit registers per work-item, in place of the trace's.", least=1
     )
     groups_per_core: int | None = option(
         None, "Resident groups per core, in place of those that the occupancy allows.", least=1
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.warm and self.mode == "paper":
+            raise self.error("warm (--warm) needs a replay: in mode paper there are no caches")

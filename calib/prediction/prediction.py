@@ -155,7 +155,9 @@ def predict_replayed(traces: Sequence[Trace], replay: Replay, machine: Machine) 
     """
     given = json.loads(replay.attrs.get("options_json") or "{}")
     options = PredictOptions(
-        registers=given.get("registers"), groups_per_core=given.get("groups_per_core")
+        registers=given.get("registers"),
+        groups_per_core=given.get("groups_per_core"),
+        warm=bool(given.get("warm")),
     )
     return predict(traces, machine, options, replay=replay)
 
@@ -340,6 +342,7 @@ def run_replay(
         seed=options.seed,
         jobs=options.jobs,
         groups_per_core=options.groups_per_core,
+        warm=options.warm,
         miss_kinds=miss_kinds,
     )
 

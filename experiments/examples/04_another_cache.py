@@ -30,6 +30,6 @@ trace = tracegen.trace(workload, machine)
 l1, l2 = machine.levels
 for factor in (1, 4):
     level = dataclasses.replace(l2, size_bytes=l2.size_bytes * factor)
-    replay = memsim.replay(trace, machine.replace(levels=(l1, level)), trials=4, warm_l2=True)
+    replay = memsim.replay(trace, machine.replace(levels=(l1, level)), trials=4, warm=True)
     hits = replay.sites["table[index[i]]"].hit_ratio("L2")
     print(f"L2 of {level.size_bytes >> 20} MiB: {hits.mean:.0%} of the gather's requests hit")

@@ -265,10 +265,8 @@ def run_launches(
         check_launch_outputs(outputs)
     elif launch >= n:
         raise MemsimError(f"--launch must be below {n}, got {launch}")
-    if options.warm_l2:
-        raise MemsimError(
-            "--warm-l2 cannot be combined with --carry-l2: earlier launches warm the L2"
-        )
+    if options.warm:
+        raise MemsimError("--warm cannot be combined with --carry-l2: earlier launches warm the L2")
     last = n if launch is None else launch + 1
     launches = Launches(launches=launches.launches[:last], between=launches.between[: last - 1])
     with progress_bar("replaying") as progress:

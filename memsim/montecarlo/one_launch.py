@@ -35,7 +35,7 @@ from memsim.montecarlo.besides import Besides, miss_kinds_of
 from memsim.montecarlo.first_reads import first_reads
 from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.options import ReplayOptions
-from memsim.montecarlo.past import has_past
+from memsim.montecarlo.past import has_past, repeated_bytes
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.result import MISS_KINDS, Replay
 from memsim.montecarlo.totals import requests_of_group, site_lookups, site_totals, whole_groups
@@ -99,7 +99,8 @@ def replay(
         options.half_width, places, model_errors(machine) if options.is_open_ended else None
     )
     work = launch_work(traces)
-    is_inside = not (traces[0].whole or places.has_start or options.warm_l2)
+    stays = options.warm and repeated_bytes(traces[0]) <= _last_bytes(machine)
+    is_inside = not (traces[0].whole or places.has_start or stays)
     is_inside = is_inside and traces[0].warming is None
     first = first_reads(traces[0], _n_uncounted(plans[0])) if is_inside else {}
     besides = Besides(traces[0], machine, plans[0], occupancy, options, places)
@@ -137,6 +138,10 @@ def replay(
         made = trials_and_more(workers, options.seed, most, stopping, others, watch)
         besides.complete(workers, made)
     return gathered(made)
+
+
+def _last_bytes(machine: Machine) -> int:
+    return machine.levels[-1].size_bytes if machine.levels else 0
 
 
 def _n_uncounted(plan: Plan) -> int:

@@ -115,9 +115,10 @@ class ReplayOptions(Options):
         least=1,
         default_text="from the occupancy",
     )
-    warm_l2: bool = option(
+    warm: bool = option(
         False,
-        "Start with the L2 contents that the same trace leaves when it is replayed beforehand.",
+        "Repeat the launch with caches kept, and count the last one: L1 begins empty, the levels behind it with"
+        " what the launch before has left.",
     )
     random_bases: bool = option(False, "Place the arrays at new addresses in every trial.")
     backend: Backend = option("local", "Where trials run: on this computer or on a Dask cluster.")

@@ -30,7 +30,7 @@ from memsim.montecarlo.options import (
     Sampler,
     warmup_waves_of,
 )
-from memsim.montecarlo.past import past_of
+from memsim.montecarlo.past import past_of, repeated_bytes
 from memsim.montecarlo.schedule import Work, work_of
 from memsim.trace.model import GRANULE_BYTES, ArrayExtent, Trace
 
@@ -51,7 +51,8 @@ class Ordering:
     counts_start : what the initial groups do before they are in progress is counted too: the launch begins
         with them, and they are soon as unequally far as those of a launch that has gone on for long
     warmup_waves : number of first waves of resident groups that are not counted
-    warm_l2 : the whole trace passes through the shared levels once beforehand, uncounted
+    repeats : what is traced passes once beforehand, uncounted, through the shared levels of so many bytes or more; None: through
+        none
     random_bases : every array is moved by a random multiple of 256 bytes below 1 MiB
     """
 
@@ -60,7 +61,7 @@ class Ordering:
     deviation: bool = True
     counts_start: bool = False
     warmup_waves: int = 0
-    warm_l2: bool = False
+    repeats: int | None = None
     random_bases: bool = False
 
 
@@ -94,7 +95,7 @@ class Plan:
     resident : groups per core
     array_of_chunk : (n_chunk,) int32, the array that each dense chunk belongs to
     weight : (n_subgroup,) int32, bulk sequences issued in one turn
-    past : (2, n_chunk) uint8, see memsim.montecarlo.past
+    past : (n, 2, n_chunk) uint8, see memsim.montecarlo.past; of all levels, or of each where n > 1
     warming : (n_subgroup,) int64, see memsim.trace.Trace; (0,) where groups are traced whole
     n_sites : rows of the counts
     """
@@ -166,7 +167,11 @@ class Plan:
         cores = (1, *[self.machine.n_cores] * (len(levels) - 1))
         below = (*levels[1:], None)
         wanted = list(zip(levels, below, cores, strict=True))[: 1 if shared is not None else None]
-        own = [plan_level(*one[:2], self.space, one[2], self.past) for one in wanted]
+        past = [self.past[min(k, len(self.past) - 1)] for k in range(len(wanted))]
+        own = [
+            plan_level(*one[:2], self.space, *one[2:], of)
+            for one, of in zip(wanted, past, strict=True)
+        ]
         return own + (shared or [])
 
     def moved(self, planned: list[LevelPlan], offsets: ChunkOffsets) -> list[LevelPlan]:
@@ -211,10 +216,12 @@ def make_plan(
     occupancy = resident_groups(machine, launch, groups_per_core=options.groups_per_core)
     resident = occupancy.groups_per_core
     machine = machine.replace(levels=levels_for(machine, launch, resident))
-    past = NO_PAST  # where launches share caches, these hold what the launches before have left
+    past = NO_PAST[
+        None
+    ]  # where launches share caches, these hold what the launches before have left
     if shared is None:
         shared = shared_space(dense_table(trace.granule), trace.arrays)
-        past = past_of(trace, machine, DenseMap(shared.dense.chunk))
+        past = past_of(trace, machine, DenseMap(shared.dense.chunk), warm=options.warm)
     requests, space = form_requests(
         trace,
         granules_per_line=first_line_granules(machine),
@@ -271,7 +278,7 @@ def _ordering(trace: Trace, wave: int, options: ReplayOptions) -> Ordering:
         deviation=deviation,
         counts_start=counts_start,
         warmup_waves=warmup_waves,
-        warm_l2=options.warm_l2,
+        repeats=repeated_bytes(trace) if options.warm else None,
         random_bases=options.random_bases,
     )
 

@@ -100,11 +100,11 @@ def make_sequence(
 ) -> tuple[LaunchSequence, list[Occupancy]]:
     """Fit launches to a machine; see ReplayOptions.
 
-    Raises ReplayError where a launch does not fit, and for warm_l2.
+    Raises ReplayError where a launch does not fit, and for warm.
     """
     options = (options or ReplayOptions()).replace(**changes)
-    if options.warm_l2:
-        raise ReplayError("warm_l2 applies to one launch: here the earlier launches warm the L2")
+    if options.warm:
+        raise ReplayError("warm applies to one launch: here the earlier launches warm the L2")
     if options.weights is not None:
         raise ReplayError(
             "weights apply to one launch: they are given for each sub-group of its trace"

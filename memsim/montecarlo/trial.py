@@ -455,11 +455,13 @@ def _shared_stage(
     turns_in_flight = min(turns, plan.resident * SAMPLED_TURNS)
     window = max(1, int(turns_in_flight * int(above.last[-1]) / longest))
     counted_stage, warm_below = stage, 0
-    for counting in (False, True) if plan.ordering.warm_l2 else (True,):
+    repeated = plan.ordering.repeats
+    repeats = repeated is not None and plan.machine.levels[k].size_bytes >= repeated
+    for counting in (False, True) if repeats else (True,):
         stage = counted_stage
         if not counting:
             stage = stage._replace(counts=np.zeros_like(stage.counts))
-        elif plan.ordering.warm_l2:
+        elif repeats:
             levels[k].forget_pending(stage.cache)
         stage.queue.used[:] = 0
         sources = Sources(

@@ -2,7 +2,7 @@
 
 `DRAM-bound: 718 ± 18 us, at least 640 us for DRAM; x is read 3.0 times its size`. Without a predicted time there
 is only the lower bound: `At least 640 us, for DRAM; ...`. Where hit ratios depend on the order, it
-ends with `order-sensitive: L1 hits 14 % to 76 %`.
+ends with `order-sensitive: L1 hits 14 % to 76 %`, and with `warm caches` where the launch is one of many repeated ones.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ READ_AGAIN = 1.15
 
 def headline(summary: Summary) -> str:
     """The headline of a replay."""
-    parts = [bound(summary.time), _cause(summary), in_headline(summary)]
+    warm = "warm caches" if summary.options.get("warm") else ""
+    parts = [bound(summary.time), _cause(summary), in_headline(summary), warm]
     words = "; ".join(filter(None, parts))
     return words[:1].upper() + words[1:]
 

@@ -172,7 +172,8 @@ def _scaled(dataset: xr.Dataset, counts: Counts, places: Places) -> dict[str, Fl
     """`read` and `write` -> (n_trial, n_level, n_site) bytes of the launch.
 
     All that stores make dirty is written to the next level, but for what is dirty at the end. A snapshot
-    writes back less where the caches were clean when it began, and a part of a launch more than all of it.
+    writes back less where the caches were clean when it began, and a part of a launch more than all of it. With warm caches
+    a launch also writes back what the one before has left dirty: a whole one what was counted, another all that it makes dirty.
     """
     dims = ("trial", "level", "site")
     scale = (counts.group_factor / counts.site_share)[:, None, :]
@@ -180,13 +181,16 @@ def _scaled(dataset: xr.Dataset, counts: Counts, places: Places) -> dict[str, Fl
         direction: dataset[f"{direction}_bytes"].transpose(*dims).values * scale
         for direction in ("read", "write")
     }
+    options = json_object(dataset.attrs.get("options_json"))
+    if options.get("warm") and dataset.attrs["traced_groups"] == dataset.attrs["of_groups"]:
+        return moved
     if "dirtied_bytes" in dataset:
         dirtied = dataset["dirtied_bytes"].transpose(*dims).values * scale
         dirty = dataset["dirty_bytes"].transpose(*dims).values.astype(np.float64)
         if places.has_start:  # the launch does not end there
             at_start = np.arange(len(dirty)) % places.n == places.n - 1
             dirty[at_start] = dirty[~at_start].mean(axis=0)
-        moved["write"] = dirtied - dirty
+        moved["write"] = dirtied if options.get("warm") else dirtied - dirty
     return moved
 
 

@@ -246,7 +246,7 @@ def cases(draw: st.DrawFn, together: bool = False) -> tuple[Trace, Machine, dict
         "dispatch": draw(st.sampled_from(["first_free", "first_free", "round_robin"])),
         "deviation": draw(st.sampled_from([None, True, False])),
         "warmup_waves": draw(st.sampled_from([None, 0])),
-        "warm_l2": draw(st.booleans()),
+        "warm": draw(st.booleans()),
         "random_bases": draw(st.booleans()),
     }
     if options["sampler"] not in GREEDY and draw(st.booleans()):

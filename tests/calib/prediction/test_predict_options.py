@@ -40,3 +40,8 @@ def test_the_command_has_every_field_with_the_same_default(field: dataclasses.Fi
 def test_python_refuses_what_the_command_refuses(name: str, value: Any, rule: str) -> None:
     with pytest.raises(MemsimError, match=rule):
         calib.predict([], None, **{name: value})  # type: ignore[arg-type]
+
+
+def test_a_mode_without_caches_has_no_warm_ones() -> None:
+    with pytest.raises(MemsimError, match="in mode paper there are no caches"):
+        PredictOptions(warm=True, mode="paper")

@@ -108,7 +108,7 @@ def test_the_table_has_a_row_a_launch(
     [
         (("--carry-l2", "--html", "x.html"), "--html describes one launch"),
         (("--carry-l2", "--save", "x.nc"), "--save describes one launch"),
-        (("--carry-l2", "--warm-l2"), "--warm-l2"),
+        (("--carry-l2", "--warm"), "--warm"),
         (("--carry-l2", "--launch", "2"), "--launch must be below 2, got 2"),
         ((), "choose one by --launch"),
     ],

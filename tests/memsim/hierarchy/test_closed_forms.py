@@ -610,17 +610,17 @@ def test_bulk_sequences_stay_together() -> None:
     assert hits_of(sweeps(False), on, weights=[8, 8]) == 8
 
 
-def test_warm_l2_hits_and_is_not_pending() -> None:
-    on = machine(level("L1"), level("L2", ways=8), miss_turns=50)
-    sweep = loads(range(8))
-    assert list(replayed(sweep, on).counts[1, 0]) == [8, 0, 0, 8, *[0] * (N_COUNTS - 4)]
-    assert list(replayed(sweep, on, warm_l2=True).counts[1, 0]) == [
-        8,
-        8,
-        0,
-        0,
-        *[0] * (N_COUNTS - 4),
-    ]
+@pytest.mark.parametrize(("lines", "hits"), [(1, 1), (8, 8), (9, 0), (20, 0)])
+def test_a_repeated_sweep_hits_in_l2_what_fits_and_nothing_of_more(lines: int, hits: int) -> None:
+    """LRU: of a sweep through one line more, each is evicted before it is read again. L1 is invalidated between launches,
+    and what hits in L2 is not pending."""
+    on = machine(level("L1", ways=32), level("L2", ways=8), miss_turns=50)
+    sweep = loads(range(lines))
+    cold, warm = replayed(sweep, on).counts[:, 0], replayed(sweep, on, warm=True).counts[:, 0]
+    rest = [0] * (N_COUNTS - 4)
+    assert list(cold[1]) == [lines, 0, 0, lines, *rest]
+    assert list(warm[1]) == [lines, hits, 0, lines - hits, *rest]
+    assert list(warm[0]) == list(cold[0]) == [lines, 0, 0, lines, *rest]
 
 
 def test_groups_before_the_counted_waves_warm_the_caches() -> None:

@@ -134,7 +134,7 @@ def test_shipped_machines(name: str, sampler: str) -> None:
     greedy = sampler != "wrr"
     options = {
         "groups_per_core": 3,
-        "warm_l2": greedy,
+        "warm": greedy,
         "dispatch": "round_robin" if greedy else "first_free",
     }
     compare(many_groups(32, 1), on, 2, 3, {"sampler": sampler, **options})

@@ -67,7 +67,7 @@ def test_the_totals_of_a_launch_contain_what_it_must_read(warm: bool) -> None:
     trace = table_and_stream(0, 16)
     with pytest.warns(SnapshotWarning):
         replay = memsim.replay(
-            trace, "v100", trials=4, warmup_waves=0, groups_per_core=1, warm_l2=warm
+            trace, "v100", trials=4, warmup_waves=0, groups_per_core=1, warm=warm
         )
     arrays = {one.name: one for one in replay.launch.arrays}
     table = arrays["table"].moved.read_bytes["DRAM"]

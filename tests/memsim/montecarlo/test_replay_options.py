@@ -46,7 +46,7 @@ def test_the_command_and_python_have_the_same_defaults() -> None:
 def test_the_command_sets_the_same_object() -> None:
     received = parsed(
         *("--trials", "5", "--ci", "0.1", "--seed", "2", "--jobs", "3", "--sampler", "gto"),
-        *("--dispatch", "round_robin", "--registers", "32", "--groups-per-core", "4", "--warm-l2"),
+        *("--dispatch", "round_robin", "--registers", "32", "--groups-per-core", "4", "--warm"),
         *("--random-bases", "--backend", "dask", "--scheduler", "tcp://h:1"),
     )
     expected = ReplayOptions(
@@ -58,7 +58,7 @@ def test_the_command_sets_the_same_object() -> None:
         dispatch="round_robin",
         registers=32,
         groups_per_core=4,
-        warm_l2=True,
+        warm=True,
         random_bases=True,
         backend="dask",
         scheduler="tcp://h:1",

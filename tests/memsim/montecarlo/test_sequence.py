@@ -251,9 +251,9 @@ def test_launches_whose_local_memory_leaves_them_another_l1(name: str) -> None:
     compare((Launches(launches=tuple(launches)), memsim.load_machine(name), {}, 3))
 
 
-def test_warm_l2_contradicts_a_sequence() -> None:
-    with pytest.raises(ReplayError, match="warm_l2 applies to one launch"):
-        make_sequence(Launches(launches=(sweep(range(4)),)), machine(L1, L2), warm_l2=True)
+def test_warm_contradicts_a_sequence() -> None:
+    with pytest.raises(ReplayError, match="warm applies to one launch"):
+        make_sequence(Launches(launches=(sweep(range(4)),)), machine(L1, L2), warm=True)
 
 
 def test_whole_launches_of_several_waves_are_in_step_and_spread() -> None:

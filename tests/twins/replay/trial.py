@@ -114,6 +114,24 @@ class Addresses:
         known = trace.earlier_groups == ids[0] or GRANULE_BYTES * len(touched) >= 2 * largest
         return Past(touched, known and ids == list(range(ids[0], ids[-1] + 1)))
 
+    def left_in(self, level: Level) -> Past | None:
+        """The same of a level behind the first, where the whole launch has run before with its caches kept."""
+        if self.is_left_in(level):
+            return None
+        own, ids = self.past or Past(set(), True), sorted(set(self.trace.workgroup.tolist()))
+        ranges = [] if self.trace.earlier is None else self.trace.earlier.tolist()
+        n_touched = sum(end - first for first, end in ranges)
+        together = ids == list(range(ids[0], ids[-1] + 1))
+        if GRANULE_BYTES * n_touched >= 2 * level.size_bytes and together:
+            return own
+        return Past(own.touched, False)
+
+    def is_left_in(self, level: Level) -> bool:
+        """Whether such a launch leaves all that is traced of the next in a level, but for what that itself evicts."""
+        used = {site.array for site in self.trace.sites}
+        n_bytes = sum(a.size_bytes for a in self.trace.arrays if a.name in used)
+        return self.trace.whole or n_bytes <= level.size_bytes
+
     @functools.cached_property
     def _placement_key(self) -> int:
         return placement_key(self.seed, self.trial)
@@ -168,10 +186,12 @@ def reference_trial(
     missed = missed_translations(queues, addresses, n_rows)
     # Steps 4 and 5: each shared level serves the queues of the level above.
     for k in range(1, len(machine.levels)):
-        cache, draws = shared_level(k, addresses, level_seeds[k], kept, past)
+        repeats = options.warm and addresses.is_left_in(machine.levels[k])
+        left = addresses.left_in(machine.levels[k]) if options.warm else past
+        cache, draws = shared_level(k, addresses, level_seeds[k], kept, left)
         window = shared_window(machine, k, resident, queues, longest)
         parts = slices(cores, times, resident, queues) if k == 1 else whole(queues)
-        for counting in (False, True) if options.warm_l2 else (True,):
+        for counting in (False, True) if repeats else (True,):
             cache.counts = counts[k] if counting else np.zeros_like(counts[k])
             cache.forget_pending()
             served = shared_stage(cache, k, machine.levels[k - 1], queues, draws, window, parts)
