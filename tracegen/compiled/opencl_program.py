@@ -41,6 +41,7 @@ _IR = (
     *("-Xclang", "-fdump-record-layouts-simple"),
 )
 _ERROR = re.compile(r"^(.+?):(\d+):\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
+_ASSEMBLER = re.compile(r"invalid (?:in|out)put constraint '.*' in asm$")
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _KERNEL = re.compile(r"^define [^\n]*spir_kernel void @(\w+)\([^\n]*\) ([^\n]*)\{$", re.MULTILINE)
@@ -223,7 +224,8 @@ def _check(finished: Finished, file: str, places: tuple[SourceLine, ...] | None)
     if finished.status == 0:
         return
     found = []
-    for where, line, reason in _ERROR.findall(finished.errors):
+    for where, line, said in _ERROR.findall(finished.errors):
+        reason = _ASSEMBLER.sub("inline assembler is not read in OpenCL C", said)
         if places is not None and where == _FILE:
             found.append(f"{places[min(int(line), len(places)) - 1]}: {reason}")
         else:

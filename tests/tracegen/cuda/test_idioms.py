@@ -186,6 +186,34 @@ def test_a_class_with_its_own_copies_is_passed_as_its_bytes(machine: str, compil
     np.testing.assert_array_equal(out["y"], np.tile(X[:8], 4))
 
 
+PAIRS = """#include <{1}>
+__global__ void k(int *x) {{
+  int i = threadIdx.x;
+  {0} v, w;
+  memcpy(&v, x + i, 4);
+  w = __shfl_xor_sync(0xffffffff, v, 5);
+  v = __shfl_sync(0xffffffff, w, i ^ 1);
+  memcpy(x + i, &v, 4);
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
+)
+@pytest.mark.parametrize(
+    ("pair", "header"), [("__half2", "cuda_fp16.h"), ("__nv_bfloat162", "cuda_bf16.h")]
+)
+def test_pairs_are_shuffled(pair: str, header: str, machine: str, compiler: Any) -> None:
+    """With counted arithmetic and known registers."""
+    given = workload(PAIRS.format(pair, header), I * 3)
+    np.testing.assert_array_equal(run(given, machine, compiler=compiler)["x"], (I ^ 4) * 3)
+    trace = tracegen.trace(given, machine, options=TraceOptions(compiler=compiler))
+    assert trace.work_table is not None
+    assert trace.work_table.sum() > 0
+    assert trace.launch.registers_per_item
+
+
 def test_hip_brings_along_what_its_own_header_does() -> None:
     source = """#include <hip/hip_runtime.h>
 extern __shared__ int s[32];

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tracegen
+from memsim.errors import KernelError
 from memsim.machine import load_machine
 from memsim.trace import Trace
 from memsim.trace.model import BARRIER_SITE
@@ -418,6 +419,20 @@ def test_what_the_old_tracer_refused_runs(machine: str) -> None:
     """
     made = workload(source, [floats(128), 3])
     np.testing.assert_array_equal(results(made, machine)["a"][:32], 2 * floats(128)[96:])
+
+
+@on_both
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('__asm__ volatile("v_mov_b32 %0, %1" : "=v"(x[0]) : "v"(x[1]));', "inline assembler is not read in OpenCL C"),
+        ("x[0] = amd_bitalign(x[1], x[2], 7u);", "use of undeclared identifier 'amd_bitalign'"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_named(body: str, reason: str, machine: str) -> None:
+    source = f"__kernel void k(__global uint *x)\n{{\n  {body}\n}}"
+    with pytest.raises(KernelError, match=rf":3: {reason}[^\n]*$"):
+        tracegen.trace(workload(source, [np.zeros(32, np.uint32)]), machine)
 
 
 @needs_nvidia

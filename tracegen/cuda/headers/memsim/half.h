@@ -209,3 +209,23 @@ MEMSIM_READ_ONLY(__half2, unsigned)
 MEMSIM_READ_ONLY(__nv_bfloat162, unsigned)
 #undef MEMSIM_READ_ONLY
 #endif
+#ifdef MEMSIM_NVIDIA
+// Pairs are shuffled as words of 32 bits; templates do it on AMD's GPUs.
+#define MEMSIM_PAIRS(name, T, Lane)                                                                  \
+  MEMSIM_DEVICE T name(unsigned mask, T pair, Lane lane, int width = 32) {                           \
+    int word;                                                                                        \
+    __builtin_memcpy(&word, &pair, 4);                                                               \
+    word = name(mask, word, lane, width);                                                            \
+    __builtin_memcpy(&pair, &word, 4);                                                               \
+    return pair;                                                                                     \
+  }
+#define MEMSIM_SHUFFLES(T)                                                                           \
+  MEMSIM_PAIRS(__shfl_sync, T, int)                                                                  \
+  MEMSIM_PAIRS(__shfl_up_sync, T, unsigned)                                                          \
+  MEMSIM_PAIRS(__shfl_down_sync, T, unsigned)                                                        \
+  MEMSIM_PAIRS(__shfl_xor_sync, T, int)
+MEMSIM_SHUFFLES(__half2)
+MEMSIM_SHUFFLES(__nv_bfloat162)
+#undef MEMSIM_SHUFFLES
+#undef MEMSIM_PAIRS
+#endif
