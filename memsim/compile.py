@@ -17,8 +17,9 @@ from typing import Any
 import numba as nb
 import numpy as np
 from llvmlite import ir
-from numba.core import caching, cgutils, types
+from numba.core import caching, cgutils, codegen, compiler, types
 from numba.core.runtime import rtsys
+from numba.core.types.misc import unliteral
 from numba.extending import intrinsic
 
 from memsim.progress import COMPILING, report
@@ -123,6 +124,7 @@ _OPTIONS: dict[str, Any] = {
     # No reference counts: the loops unpack tuples of arrays for every request, and counting
     # references cost 900 ns a request where the work itself takes 30. So nothing here may allocate.
     "_nrt": False,
+    "no_cfunc_wrapper": True,  # nothing calls it
 }
 
 
@@ -132,8 +134,8 @@ took a third of the time of a replay."""
 
 
 def hot(function: Any) -> Any:
-    """Compile a hot loop; it may not allocate."""
-    return _cached(nb.njit(**_OPTIONS)(_marked(function)))
+    """Compile a hot loop; it may not allocate. Where another one calls it, it is a part of that (see `_Part`)."""
+    return _cached(nb.njit(**_OPTIONS)(_marked(function)), _part(function))
 
 
 def compiled(function: Any) -> Any:
@@ -144,16 +146,64 @@ def compiled(function: Any) -> Any:
 def inner(function: Any) -> Any:
     """Compile a function that hot loops call: it is always inlined.
 
-    Python cannot call it. Numba would compile the code that unpacks Python's arguments for each of
-    these functions, which is a third of the time to compile a replay: 41 s with it, 26 s without.
+    Python cannot call it: numba would compile the code that unpacks Python's arguments for each of
+    these functions, a third of the time to compile a replay.
     """
-    options = {
-        **_OPTIONS,
-        "forceinline": True,
-        "no_cpython_wrapper": True,
-        "no_cfunc_wrapper": True,
-    }
-    return _cached(nb.njit(**options)(_marked(function)))
+    return _part(function, forceinline=True)
+
+
+def _part(function: Any, **options: Any) -> Any:
+    """The function, compiled as a part of the loops that call it.
+
+    It is compiled once for the types of its arguments, not again for each constant that it is called with:
+    LLVM sees the constant in the loop.
+    """
+    dispatcher = nb.njit(pipeline_class=_Parts, no_cpython_wrapper=True, **_OPTIONS, **options)(
+        function
+    )
+    if isinstance(dispatcher, nb.core.dispatcher.Dispatcher):  # else NUMBA_DISABLE_JIT is set
+        template = dispatcher.get_call_template
+
+        def get_call_template(args: Any, kws: Any) -> Any:
+            named = {name: unliteral(one) for name, one in kws.items()}
+            return template(tuple(map(unliteral, args)), named)
+
+        dispatcher.get_call_template = get_call_template
+    return dispatcher
+
+
+class _Part(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """The LLVM IR of a function that hot loops call; the loop at the top is optimised, and made machine code, as a whole.
+
+    Numba would do both for every function, and again in all that call it. With that, the loops of a replay took 1.5
+    times as long to compile, and those of the interpreter 1.9 times; they were as fast.
+    """
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Nothing: an environment holds Python's objects, of which a hot loop has none."""
+
+
+class _Parts(compiler.Compiler):  # type: ignore[misc]
+    """Numba's compiler, for such functions."""
+
+    def define_pipelines(self) -> Any:
+        state = self.state
+        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        return super().define_pipelines()
 
 
 class _RepairedCache(caching.FunctionCache):  # type: ignore[misc]
@@ -196,9 +246,15 @@ def _report_compilation() -> None:
     report(COMPILING, next(_n_compiled))
 
 
-def _cached(dispatcher: Any) -> Any:
-    """The function, compiled once per installation where a folder for the machine code can be written."""
+def _cached(dispatcher: Any, part: Any = None) -> Any:
+    """The function, compiled once per installation where a folder for the machine code can be written.
+
+    part : what compiled loops call in its place
+    """
     if isinstance(dispatcher, nb.core.dispatcher.Dispatcher):  # else NUMBA_DISABLE_JIT is set
+        if part is not None:
+            dispatcher.get_call_template = part.get_call_template
+            dispatcher.get_overload = part.get_overload
         try:
             dispatcher._cache = _RepairedCache(dispatcher.py_func)
         except (RuntimeError, OSError):  # no folder can be written: compiled in every process

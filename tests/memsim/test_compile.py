@@ -173,6 +173,43 @@ def test_machine_code_that_allocates_runs_when_it_is_loaded(tmp_path: Path) -> N
         assert (done.stdout, done.returncode) == ("6\n", 0), done.stderr
 
 
+PARTS = """
+import numpy as np
+from memsim.compile import hot, inner
+
+@inner
+def one(values, i, whole):
+    return values[i] if whole else values[0]
+
+@hot
+def from_to(values, begin, end):
+    sum_ = 0
+    for i in range(begin, end):
+        sum_ += one(values, i, True) + one(values, i, False)
+    return sum_
+
+@hot
+def total(values, n):
+    return from_to(values, 0, n) + from_to(values, n - 1, n)
+
+print(total(np.arange(10), 10), len(one.overloads))
+try:
+    total(np.arange(10), 11)
+except IndexError as error:
+    print(error)
+"""
+
+
+def test_a_loop_contains_what_it_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file of machine code for three functions; an index out of range is an error in each, also once it is loaded."""
+    monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
+    (tmp_path / "loop.py").write_text(PARTS)
+    for compiled in (1, 0):  # for an argument True and one False at once; then not at all
+        done = _run(tmp_path, tmp_path / "cache")
+        assert done.stdout == f"54 {compiled}\nindex is out of bounds\n", done.stderr
+    assert len(list((tmp_path / "cache").rglob("*.nbc"))) == 1
+
+
 REPLAY = """
 import memsim
 from tests.support.small_machines import few_cores
