@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import memsim
+from memsim.errors import MemsimError
 from memsim.files import write_text
 
 QUANTILE = 0.95
@@ -23,7 +24,7 @@ QUANTILE = 0.95
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """The rows of a table, without its comment lines."""
+    """The rows of a table, without its comment lines. Raises MemsimError where it cannot be read."""
     lines = [line for line in _text(name).splitlines() if not line.startswith("#")]
     return list(csv.DictReader(lines))
 
@@ -34,7 +35,10 @@ def source(name: str) -> str:
 
 
 def _text(name: str) -> str:
-    return resources.files("experiments").joinpath("data", name).read_text("utf-8")
+    try:
+        return resources.files("experiments").joinpath("data", name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MemsimError(f"experiments/data/{name} cannot be read: {error}") from error
 
 
 def write_results(path: Path, about: str, cases: Sequence[Mapping[str, object]]) -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from experiments import cases
 from experiments.cases import KEPT, QUICK_S, Done, Taken, run, running, sample
+from experiments.data_files import rows
 from experiments.reproduction import Case
 from experiments.scoreboard import read
+from memsim.errors import MemsimError
 
 WORK = {"a": 1, "b": 2, "c": 3}
 
@@ -86,6 +88,11 @@ def test_a_sample_is_spread_over_all_cases(
         quick=True,
     )
     assert "left out: 36 of 40 v100-stencil" in str(all_taken)
+
+
+def test_a_comparison_whose_data_are_missing_says_so_in_one_line() -> None:
+    with pytest.raises(MemsimError, match=r"^experiments/data/none.csv cannot be read: [^\n]+$"):
+        rows("none.csv")
 
 
 @pytest.mark.parametrize("reproduction", ["hardware", "lhf"])

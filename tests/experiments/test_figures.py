@@ -91,7 +91,7 @@ BOUNDS: dict[tuple[str, str], Callable[[Figure], None]] = {
     ("bbml", "figure-5-right"): learned_counts,
     ("hardware", "v100-stencil"): volumes_of_the_v100_stencil,
     ("lhf", "v100-times"): times_of_the_v100_stencil,
-    ("lhf", "mi250x-laplacian"): times_of_the_laplacian,
+    ("lhf", "mi250x-times"): times_of_the_laplacian,
     ("perflex", "figure-9"): finite_differences,
 }
 """What holds of a figure beyond what holds of all."""
