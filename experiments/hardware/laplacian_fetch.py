@@ -3,7 +3,9 @@ kernel."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +16,43 @@ from experiments.cases import Done, run
 from experiments.data_files import rows, source, write_results
 from experiments.hardware import drawing
 from experiments.hardware.comparison import errors, half_width
-from experiments.hardware.laplacian import Variant, machine_for
 from experiments.hardware.stencil_volumes import group_shape, label
-from experiments.hardware.volumes import bytes_per_update
+from experiments.hardware.volumes import Triple, bytes_per_update
 from experiments.kernels.laplacian import laplacian
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
+from tracegen import OpenCLWorkload
 
 PLANES = 128
 """Planes that are allocated: more than a snapshot spans."""
 SNAPSHOTS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A kernel of the notes; `rows` is their tiling factor m. See experiments.kernels.laplacian."""
+
+    kernel: int
+    n: int = 512
+    rows: int = 1
+    group: Triple = (256, 1, 1)
+    nontemporal: bool = False
+
+    @property
+    def name(self) -> str:
+        stores = " nt" if self.nontemporal else ""
+        return f"kernel{self.kernel} m={self.rows} {label(self.group)} {self.n}^3{stores}"
+
+    def workload(self, planes: int = 0) -> OpenCLWorkload:
+        """The variant without values; planes : that are allocated, 0 for all"""
+        return laplacian(self.kernel, self.n, self.rows, *self.group, nz=planes, filled=False)
+
+    def on(self, machine: Machine) -> Machine:
+        """The machine; nontemporal stores do not allocate in its last cache."""
+        if not self.nontemporal:
+            return machine
+        last = dataclasses.replace(machine.levels[-1], write_allocate="none")
+        return machine.replace(levels=(*machine.levels[:-1], last))
 
 
 def mi250x_laplacian(out: Path, quick: bool) -> Figure:
@@ -83,15 +112,8 @@ def _variant(row: Mapping[str, str]) -> Variant:
 
 def _fetches(variant: Variant, machine: Machine, seeds: int) -> tuple[list[float], float]:
     """Fetched volume in multiples of n^3 x 8 bytes, of one snapshot for each seed; mean miss ratio of L2's loads."""
-    machine = machine_for(variant, machine)
-    workload = laplacian(
-        variant.kernel,
-        variant.n,
-        variant.rows,
-        *variant.group,
-        nz=min(variant.n, PLANES),
-        filled=False,
-    )
+    machine = variant.on(machine)
+    workload = variant.workload(min(variant.n, PLANES))
     traces = tracegen.trace_snapshots(workload, machine, snapshots=seeds)
     interior = (1 - 2 / variant.n) ** 3
     replays = [

@@ -16,10 +16,10 @@ import tracegen
 from experiments.cases import Done, run
 from experiments.data_files import source, write_results
 from experiments.hardware import drawing
-from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
 from experiments.hardware.star_stencil import Grid, star_workload
 from experiments.hardware.stencil_volumes import label, measured_volumes
+from experiments.hardware.volumes import Triple
 from experiments.reproduction import Case, Figure
 from memsim import Estimate, Replay, ReplayOptions
 from memsim.machine import Machine, load_machine

@@ -12,11 +12,10 @@ from pathlib import Path
 from experiments.cases import Done, run
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
-from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
 from experiments.hardware.star_stencil import SNAPSHOT, compiled_star
 from experiments.hardware.stencil_volumes import group_shape, label
-from experiments.hardware.volumes import volumes
+from experiments.hardware.volumes import Triple, volumes
 from experiments.kernels.star import star
 from experiments.reproduction import Case, Figure
 from memsim.machine import load_machine

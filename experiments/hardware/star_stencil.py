@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import tracegen
-from experiments.hardware.affine import Triple
-from experiments.hardware.volumes import Snapshot, Traced
+from experiments.hardware.volumes import Snapshot, Traced, Triple
 from experiments.kernels.star import star, star25_points
 from memsim.machine import Machine
 from tracegen import CudaWorkload

@@ -19,10 +19,9 @@ import numpy as np
 from experiments.cases import Done, run
 from experiments.data_files import rows, source, write_results
 from experiments.hardware import drawing
-from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.star_stencil import SNAPSHOT, compiled_star, launched
-from experiments.hardware.volumes import Snapshot, Volumes, hit_ratio_errors, volumes
+from experiments.hardware.volumes import Snapshot, Triple, Volumes, hit_ratio_errors, volumes
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 

@@ -13,6 +13,7 @@ from memsim.machine import Machine
 from memsim.montecarlo import Dispatch, Replay, make_plan, resident_groups, run_trial
 from memsim.trace import GRANULE_BYTES, Trace
 
+Triple = tuple[int, int, int]
 Traced = Callable[[npt.NDArray[np.int64]], Trace]
 """Ids of groups, ascending -> their trace."""
 

@@ -9,12 +9,11 @@ from calib.prediction import simulated_inputs, time_of
 from experiments.cases import Done, run
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
-from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
 from experiments.hardware.h100_stencil import TABLE
 from experiments.hardware.star_stencil import compiled_star, points_workload
 from experiments.hardware.stencil_volumes import group_shape, label
-from experiments.hardware.volumes import Snapshot
+from experiments.hardware.volumes import Snapshot, Triple
 from experiments.lhf.replay_costs import replay_costs
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine

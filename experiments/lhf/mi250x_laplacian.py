@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+import tracegen
 from calib.prediction import Timing, simulated_inputs, time_of
 from experiments.cases import Done, run
 from experiments.data_files import rows, source
-from experiments.hardware.affine import affine_traces
 from experiments.hardware.comparison import errors, half_width
-from experiments.hardware.laplacian import SNAPSHOT, Variant, laplacian, machine_for
+from experiments.hardware.laplacian_fetch import Variant
+from experiments.hardware.volumes import Snapshot
 from experiments.lhf.replay_costs import replay_costs
 from experiments.reproduction import Case, Figure
 from memsim.errors import SnapshotWarning
@@ -22,6 +23,7 @@ from memsim.files import write_picture
 from memsim.machine import load_machine
 
 POSITION = 0.53
+SNAPSHOT = Snapshot(waves=9, warmup=6)
 OPERATIONS = {"fp64_fma": 1.0}
 """Operations per loaded value: it is multiplied by a constant and added to a sum."""
 TRIALS = 3
@@ -29,11 +31,12 @@ TRIALS = 3
 
 def predicted(variant: Variant) -> Timing:
     """Predicted time of one launch. Its basic blocks are the bulk sequences of its loads."""
-    machine = machine_for(variant, load_machine("mi250x"))
+    machine = variant.on(load_machine("mi250x"))
+    workload = variant.workload()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SnapshotWarning)
         replayed = replay_costs(
-            affine_traces(laplacian(variant), machine),
+            lambda groups: tracegen.trace(workload, machine, groups=groups, earlier=False),
             machine,
             [POSITION],
             TRIALS,

@@ -1,4 +1,4 @@
-"""Replays of affine kernels, and the costs of their accesses, from which times are predicted."""
+"""Replays of kernels, and the costs of their accesses, from which times are predicted."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ from calib.prediction import (
     time_of,
 )
 from experiments.data_files import rows
-from experiments.hardware.affine import Triple
 from experiments.hardware.star_stencil import SNAPSHOT, compiled_star
 from experiments.hardware.stencil_volumes import group_shape, measured_volumes
+from experiments.hardware.volumes import Triple
 from experiments.lhf.replay_costs import ReplayedKernel, replay_costs
 from memsim.machine import Machine
 

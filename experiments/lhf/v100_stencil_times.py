@@ -13,9 +13,9 @@ from matplotlib.figure import Figure as Picture
 
 from experiments.cases import Done, run
 from experiments.data_files import source
-from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import half_width
 from experiments.hardware.stencil_volumes import POSITIONS, label
+from experiments.hardware.volumes import Triple
 from experiments.lhf.replay_costs import ReplayedKernel
 from experiments.lhf.v100_stencil import (
     VARIANTS,

@@ -12,13 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tracegen
 from experiments.data_files import hit_ratio_error_points, rows
 from experiments.hardware import FIGURES, profiled_stencil
-from experiments.hardware.affine import AffineAccess, AffineKernel, affine_trace
 from experiments.hardware.comparison import errors
 from experiments.hardware.l1_sweep import miss_ratios
-from experiments.hardware.laplacian import Variant, laplacian
 from experiments.hardware.pointer_chase import chase_latency
 from experiments.hardware.star_stencil import compiled_star, points_workload
 from experiments.hardware.stencil_volumes import (
@@ -32,67 +29,11 @@ from experiments.hardware.stencil_volumes import (
     volumes_of,
 )
 from experiments.hardware.volumes import Snapshot, Volumes, hit_ratio_errors, volumes
-from experiments.kernels.stencil import stencil7
 from experiments.reproduction import Case
 from memsim.machine.file import load_machine
 from memsim.machine.parts import Level
 from memsim.montecarlo.occupancy import resident_groups
 from tests.support.command_line import RunMemsim
-
-COLUMNS = (
-    *("workgroup", "subgroup_offset", "site", "lanes", "granule_offset", "granule"),
-    *("byte_mask", "lane_groups"),
-)
-
-
-def test_the_generated_trace_is_that_of_the_kernel() -> None:
-    """The trace made without a tracer equals that of the Loopy kernel, also with partly filled groups."""
-    traced = tracegen.trace(
-        stencil7(nx=40, ny=12, nz=7, block_x=16, block_y=4, block_z=4, dtype="float64"),
-        subgroup_size=32,
-    )
-    strides = (1, 42, 42 * 14)
-    inner, n = sum(strides), 42 * 14 * 9
-    loads = [0, *(sign * strides[axis] for axis in (2, 1, 0) for sign in (-1, 1))]
-    kernel = AffineKernel(
-        name="stencil7",
-        accesses=(
-            *(AffineAccess(name=f"u {at}", array="u", direction="load", first=inner + at) for at in loads),
-            AffineAccess(name="out", array="laplacian", direction="store", first=inner, starts_sequence=True),
-        ),
-        elements={array.name: n for array in traced.arrays},
-        strides=strides, low=(0, 0, 0), high=(39, 11, 6), grid=(3, 3, 2), group=(16, 4, 4),
-    )  # fmt: skip
-    ours = affine_trace(kernel, np.arange(kernel.n_groups), 32)
-    assert ours.arrays == traced.arrays
-    for column in COLUMNS:
-        np.testing.assert_array_equal(getattr(ours, column), getattr(traced, column))
-
-
-def test_the_laplacian_stores_every_inner_point_once() -> None:
-    """Its loads are those of the source: 7 for each point, or 5 for each row and 2 for each column
-    of rows."""
-    n = 24
-    for kernel, m in ((1, 1), (2, 4), (3, 4), (6, 4)):
-        variant = Variant(kernel=kernel, n=n, rows=m, group=(8, 2, 4))
-        made = laplacian(variant)
-        trace = affine_trace(made, np.arange(made.n_groups), 64)
-        stored = [a.direction == "store" for a in made.accesses]
-        lanes = np.bincount(trace.site, weights=trace.lanes, minlength=len(stored))
-        assert lanes[stored].sum() == (n - 2) ** 3
-        inner = (n - 2) ** 2
-        if kernel == 1:
-            assert lanes[~np.array(stored)].sum() == 7 * (n - 2) ** 3
-        else:
-            # Both boundary rows are loaded too, and the row beyond each column of rows but at the edge.
-            assert lanes[~np.array(stored)].sum() == inner * (5 * n + 2 * (n // m - 1))
-
-
-def test_kernel_7_is_a_quarter_of_y() -> None:
-    made = laplacian(Variant(kernel=7, n=64, rows=8, group=(64, 1, 1)))
-    trace = affine_trace(made, np.arange(made.n_groups), 64)
-    stored = np.array([a.direction == "store" for a in made.accesses])
-    assert trace.lanes[stored[trace.site]].sum(dtype=int) == 62 * 16 * 62
 
 
 def test_errors_are_those_of_a_hand_count() -> None:
@@ -314,22 +255,6 @@ def test_mi250x_laplacian_as_recorded() -> None:
     ]
     large = [k for k in range(20) if n[k] == 1024]
     assert sorted(large, key=lambda k: ours[k]) == sorted(large, key=lambda k: measured[k])
-
-
-def sequence_lengths(variant: Variant) -> list[int]:
-    """Number of accesses of each bulk sequence."""
-    starts = [access.starts_sequence for access in laplacian(variant).accesses]
-    begins = [k for k, start in enumerate(starts) if start]
-    return [b - a for a, b in itertools.pairwise([*begins, len(starts)])]
-
-
-def test_loads_of_the_laplacian_wait_by_basic_block() -> None:
-    """Kernels 1 and 2 load without conditions; from kernel 3 on the loads at y - 1 and y + 1 are
-    alone."""
-    assert sequence_lengths(Variant(kernel=1)) == [7, 1]
-    assert sequence_lengths(Variant(kernel=2, rows=4)) == [5 * 4 + 2, 4]
-    assert sequence_lengths(Variant(kernel=3)) == [1, 1, 3, 1, 1, 1]
-    assert sequence_lengths(Variant(kernel=5, rows=8)) == [8, 1, 24, 1, 8, 8]
 
 
 @pytest.mark.slow

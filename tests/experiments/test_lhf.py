@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.hardware.affine import Triple
+import tracegen
 from experiments.hardware.star_stencil import compiled_star
-from experiments.hardware.volumes import Snapshot
+from experiments.hardware.volumes import Snapshot, Triple
 from experiments.lhf.occupancy_bandwidth import bandwidth_gbs, knee, stream_kernel, table
 from experiments.lhf.opencl_device import ordered_pairs
 from experiments.lhf.replay_costs import replay_costs
@@ -121,9 +121,14 @@ def test_a_knee_by_hand() -> None:
 
 
 def test_the_stream_kernel_has_its_number_of_loads_and_stores() -> None:
-    kernel = stream_kernel("triad", 256)
-    assert [access.direction for access in kernel.accesses] == ["load"] * 3 + ["store"]
-    assert kernel.n_groups * 256 == kernel.elements["a"]
+    trace = tracegen.trace(
+        stream_kernel("triad", 256), "v100", groups=[5], tracer="polyhedral", earlier=False
+    )
+    assert [site.direction for site in trace.sites] == ["load"] * 3 + ["store"]
+    assert [array.name for array in trace.arrays] == ["b", "c", "d", "a"]
+    assert trace.launch.n_groups * 256 * 8 == trace.arrays[0].size_bytes
+    # The store of a sub-group waits for its loads, which do not wait for one another.
+    assert trace.waits[:4].tolist() == [-1, -1, -1, 2]
     for gpu in ("v100", "a100_80", "mi210"):
         assert len(table(gpu)) == 39
 
