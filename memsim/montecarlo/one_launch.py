@@ -390,13 +390,15 @@ def _of_whole_groups(
     """The results and counts (n_trial, n_level, n_site, n_column), where groups are traced in windows with the weights of sites.
 
     The mean of other trials stands in for the counts of an access that a trial's window does not have, such as the end of
-    the groups' run.
+    the groups' run. What is dirty at the end is as much as there is, without a weight.
     """
     if trace.site_weight is None:
         return results, counts
     weight = trace.site_weight
     has = counts[:, :1, :, ACCESSES] > 0
-    mean = counts.sum(axis=0) / np.maximum(has.sum(axis=0), 1)[..., None]
+    n_having = np.maximum(has.sum(axis=0), 1)
+    mean = counts.sum(axis=0) / n_having[..., None]
+    left = sum((one.dirty for one in results if one.dirty is not None), np.zeros((1, 1)))
     counts = np.rint(np.where(has[..., None], counts, mean) * weight[:, None]).astype(np.int64)
     read, written = (
         counts[:, -1:, :, column].sum(axis=(1, 2)) * GRANULE_BYTES
@@ -408,7 +410,9 @@ def _of_whole_groups(
             dram_read_bytes=int(read[k]),
             dram_write_bytes=int(written[k]),
             missed_translations=_weighted(one.missed_translations, weight),
-            dirty=_weighted(one.dirty, weight),
+            dirty=None
+            if one.dirty is None
+            else np.where(has[k], one.dirty, np.rint(left / n_having)).astype(np.int64),
         )
         for k, one in enumerate(results)
     ]

@@ -115,7 +115,7 @@ def schedule(
         start = end = None
     else:
         places = dealt[:n_places]
-        if inside:
+        if inside and (over is None or n_groups >= n_places):  # else all began with the launch
             for die in range(dies):
                 places[die::dies] = generator.permutation(places[die::dies])
         fraction = 1 - (np.arange(n_initial) + begun[0]) / n_initial

@@ -114,6 +114,12 @@ class ExecutedRun(LaunchTraces):
         """Groups in windows of their run. steps : (n_group, 2)"""
         return self._run(groups, windows=steps, by_barriers=by_barriers)
 
+    def touched(
+        self, groups: snapshot.Groups, steps: npt.NDArray[np.int64], by_barriers: bool
+    ) -> Recorded:
+        """As `recorded`, without the accesses of groups that do what another does, moved."""
+        return self._run(groups, windows=steps, by_barriers=by_barriers, only_notes=True)
+
     def _run(self, groups: snapshot.Groups, **windows: Any) -> Recorded:
         """Records groups, as if no others had run before. windows : see Execution.run"""
         slots = self.places(len(groups))

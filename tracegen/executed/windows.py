@@ -8,7 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from memsim.machine import Machine
+from memsim.montecarlo import enough_bytes
 from memsim.progress import report
 from memsim.statistics import MIN_TRIALS, student_t
 from memsim.trace import Trace
@@ -21,7 +24,8 @@ from tracegen.execution.run import EVERYTHING, Execution, Recorded
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.machine_code.sass_memory import COPIES
 from tracegen.options import TraceOptions
-from tracegen.recording import snapshot, windows
+from tracegen.recording import earlier, snapshot, windows
+from tracegen.recording.earlier import Touched, TouchedGranules
 
 
 class Runs(Protocol):
@@ -31,6 +35,7 @@ class Runs(Protocol):
     code: Code
     launch: Any
     options: TraceOptions
+    machine: Machine | None
     sites: Sites
     n_subgroup: int
 
@@ -40,6 +45,10 @@ class Runs(Protocol):
     def counted(self, groups: snapshot.Groups, *, by_barriers: bool) -> Recorded: ...
 
     def recorded(
+        self, groups: snapshot.Groups, steps: npt.NDArray[np.int64], by_barriers: bool
+    ) -> Recorded: ...
+
+    def touched(
         self, groups: snapshot.Groups, steps: npt.NDArray[np.int64], by_barriers: bool
     ) -> Recorded: ...
 
@@ -88,6 +97,7 @@ def sampled_run(run: Runs) -> windows.Run | None:
         segments=segments,
         granules=len(recorded.granule) / max(n_steps, 1.0),
         instructions=instructions,
+        n_subgroup=run.n_subgroup,
     )
 
 
@@ -119,12 +129,15 @@ def window_traces(run: Runs, wave: int, n_places: int) -> list[Trace] | None:
     wanted = windows.GRANULES * (run.options.waves or snapshot.WAVES) / snapshot.WAVES
     wanted = min(wanted, snapshot.MOST_TRACES * snapshot.BUDGET_GRANULES / (n_places + 1))
     long = windows.length(sampled, min(wave, n_groups), wanted)
-    listed = windows.windows(run.launch.grid, wave, sampled.steps, long, n_places)
+    grid, steps, trip = run.launch.grid, sampled.steps, sampled.trip
+    listed = windows.windows(grid, wave, steps, long, n_places, trip)
     traces, sites, places = [], [], []
     for k, chosen in enumerate(listed):
         report("tracing windows", k, len(listed))
         recorded = run.recorded(chosen.groups, chosen.steps, sampled.by_barriers)
         trace = run.trace_of(chosen.groups, recorded)
+        if run.options.earlier and (before := touched_before(run, sampled, chosen, wave)):
+            trace = trace.replace(earlier=before.ranges, earlier_groups=before.n_groups)
         warming = windows.warming(
             recorded.access,
             trace.subgroup_offset,
@@ -162,6 +175,60 @@ def window_traces(run: Runs, wave: int, n_places: int) -> list[Trace] | None:
         )
         for trace, warming, share in traces
     ]
+
+
+CHUNK_GRANULES = 1 << 22
+"""Of a part of a run that is looked at, from a window backwards."""
+
+
+def touched_before(
+    run: Runs, sampled: windows.Run, chosen: windows.Window, wave: int
+) -> Touched | None:
+    """What a window's groups touch before it begins, and before them those of earlier waves, from the latest steps backwards until it is
+    as much as caches can hold; None where it takes too long to find out."""
+    assert run.machine is not None
+    enough, found = enough_bytes(run.machine), TouchedGranules()
+    groups, end, last = chosen.groups, chosen.begin, chosen.begin
+    first, looked_at, long = int(groups[0]), 0, chosen.end - chosen.begin
+    each = sampled.granules * (1 if run.execution.movement is not None else len(groups))
+    while True:
+        while end > 0 and found.n_bytes < enough:
+            begin = max(end - max(min(long, int(CHUNK_GRANULES / max(each, 1e-9))), 1), 0)
+            steps = np.tile(np.array([begin, last], np.int64), (len(groups), 1))
+            recorded, before = run.touched(groups, steps, sampled.by_barriers), found.n_bytes
+            _add(found, run, groups, recorded)
+            new = max(found.n_bytes - before, 1)
+            long = max(int((end - begin) * (enough - found.n_bytes) / new), 1)
+            looked_at += len(recorded.granule)
+            if looked_at > earlier.BUDGET_GRANULES:
+                return None
+            end = last = begin
+        if found.n_bytes >= enough or groups[0] == 0:
+            return Touched(found.ranges, first - int(groups[0]))
+        groups = np.arange(max(int(groups[0]) - wave, 0), int(groups[0]), dtype=np.int64)
+        end, last = max(int(sampled.steps), 1), EVERYTHING
+
+
+def _add(found: TouchedGranules, run: Runs, groups: snapshot.Groups, recorded: Recorded) -> None:
+    """Adds what groups touch that have been executed, and moved what those do that are like them."""
+    moves, n_region = run.execution.movement, len(run.execution.launch.regions)
+    place = recorded.access // (n_region + 1)
+    starts = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])[:: run.n_subgroup]
+    ends = np.concatenate([[0], recorded.granule_end])
+    grid = (*run.launch.grid, 1, 1)[:3]
+    at = np.stack(np.unravel_index(groups, grid, order="F"), axis=1)
+    for k in np.unique(recorded.like):
+        accesses = slice(starts[k], starts[k + 1])
+        counts = np.diff(ends[starts[k] : starts[k + 1] + 1])
+        kinds = np.repeat(place[accesses], counts)
+        granules = recorded.granule[ends[starts[k]] : ends[starts[k + 1]]]
+        kept = pd.unique(kinds.astype(np.int64) << 44 | granules)
+        kind, granules = (kept >> 44).astype(np.int32), kept & (1 << 44) - 1
+        for other in np.flatnonzero(recorded.like == k):
+            shifts = np.zeros(len(run.execution.places) + 1, np.int64)
+            if other != k and moves is not None:
+                shifts[:-1] = moves.steps @ (at[other] - at[k]) >> 5
+            found.add(granules, kind, shifts)
 
 
 def _with_note(provenance: Mapping[str, Any], note: str) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def recording(n_subgroup: int, record: bool, memory_bytes: int) -> Recording:
         progress=np.zeros(n_subgroup, np.int64),
         runs=np.zeros(0, np.int64),
         windows=np.zeros((0, 2), np.int64),
+        like=np.zeros(0, np.int64),
     )
 
 

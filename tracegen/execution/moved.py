@@ -179,6 +179,9 @@ def _copied(state, one):
     counters, out, n = state.counters, state.out, state.sizes[Size.N_SUBGROUP]
     first, granule = one[Reference.ACCESS], one[Reference.GRANULE]
     count, n_granule = one[Reference.ACCESS_END] - first, one[Reference.GRANULE_END] - granule
+    only_notes = state.sizes[Size.ONLY_NOTES] != 0
+    if only_notes:
+        count, n_granule = np.int64(0), np.int64(0)
     access, to = counters[Counter.N_ACCESS], counters[Counter.N_GRANULE]
     # What a buffer must have room for when it grows, as that of a group that has run.
     counters[Counter.STAGED], counters[Counter.GROUP_GRANULES] = count, n_granule
@@ -201,7 +204,7 @@ def _copied(state, one):
         out.granule_end[target] = end + moved
     subgroup, own = counters[Counter.N_SUBGROUP], one[Reference.SUBGROUP]
     for k in range(n):
-        out.subgroup_accesses[subgroup + k] = out.subgroup_accesses[own + k]
+        out.subgroup_accesses[subgroup + k] = 0 if only_notes else out.subgroup_accesses[own + k]
         out.tail[subgroup + k] = out.tail[own + k]
         out.progress[subgroup + k] = out.progress[own + k]
     one[Reference.TIMES] += 1
@@ -210,5 +213,6 @@ def _copied(state, one):
     counters[Counter.INSTRUCTIONS] += one[Reference.INSTRUCTIONS]
     counters[Counter.LANE_ACCESSES] += one[Reference.LANE_ACCESSES]
     counters[Counter.STEPS_LEFT] -= one[Reference.STEPS]
+    out.like[counters[Counter.POSITION]] = one[Reference.POSITION]
     counters[Counter.POSITION] += 1
     return np.int64(GO_ON)

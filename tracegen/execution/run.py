@@ -114,6 +114,7 @@ class Recorded(NamedTuple):
         passes that bank conflicts add, and wide passes (see tracegen.execution.banks)
     progress : (n_subgroup,) accesses or barriers, up to the end of the window;  runs : (n_place,) executions of each access, recorded
         or not; both 0 where there are no windows
+    like : (n_group,) the place in the list of groups of the one that each was copied from; its own where it was executed
     needs_values : whether a load read an array to which a store did not write its value, see slicing: the run says nothing
     others : columns of a Trace
     """
@@ -136,6 +137,7 @@ class Recorded(NamedTuple):
     local_counts: npt.NDArray[np.int64]
     progress: npt.NDArray[np.int64]
     runs: npt.NDArray[np.int64]
+    like: npt.NDArray[np.int64]
     needs_values: bool
     micro_operations: int
     lane_accesses: int
@@ -199,6 +201,7 @@ class Execution:
         steps: int = STEPS_BETWEEN,
         windows: npt.NDArray[np.int64] | None = None,
         by_barriers: bool = False,
+        only_notes: bool = False,
     ) -> Recorded:
         """Runs groups in the given order.
 
@@ -209,6 +212,7 @@ class Execution:
         windows : (n_group, 2) of each group, what is recorded, from the first number of accesses of a sub-group, or of barriers
             of the group (`by_barriers`), to the second, at which it ends. What lies outside is executed as far as
             addresses, branches and stores depend on it: other loads are not even checked
+        only_notes : of groups that do what another does, moved, it is noted which one (Recorded.like), and nothing is recorded
 
         Raises Fault.
         """
@@ -221,11 +225,13 @@ class Execution:
         out = recording(n_subgroup, record, memory_bytes)._replace(
             runs=np.zeros(max(len(self.places), 1), np.int64),
             windows=everything if windows is None else np.ascontiguousarray(windows, np.int64),
+            like=np.arange(len(groups), dtype=np.int64),
         )
         sizes = self.state.sizes.copy()
         sizes[Size.RECORD], sizes[Size.PRIVATE_BASE] = record, private_base
         sizes[Size.WINDOWED] = windows is not None
         sizes[Size.BY_BARRIERS] = windows is not None and by_barriers
+        sizes[Size.ONLY_NOTES] = only_notes
         state = self.state._replace(
             groups=np.ascontiguousarray(groups, np.int64),
             group_slots=np.ascontiguousarray(slots, np.int64),
@@ -236,7 +242,7 @@ class Execution:
         )
         every = state.groups
         if record:
-            is_known = "_movement" in vars(self) or windows is not None  # then groups are long
+            is_known = "movement" in vars(self) or windows is not None  # then groups are long
             state = (
                 self._with_references(state)
                 if is_known
@@ -283,14 +289,15 @@ class Execution:
         return _recorded(state, time.perf_counter() - begin)
 
     @functools.cached_property
-    def _movement(self) -> Movement | None:
+    def movement(self) -> Movement | None:
+        """How groups move; None where that is not known."""
         if any(one.hidden for one in self.launch.regions):
             return None
         return movement(self.code, self._constants())
 
     def _with_references(self, state: State) -> State:
         """The state in which groups that do what others did are copied, if it is known how they move."""
-        moves = self._movement
+        moves = self.movement
         if moves is None:
             return state
         sizes = state.sizes.copy()
@@ -574,6 +581,7 @@ def _recorded(state: State, seconds: float) -> Recorded:
         local_counts=state.local_counts.copy(),
         progress=out.progress,
         runs=out.runs,
+        like=out.like,
         needs_values=bool(np.any(state.region_use == 3)),
         micro_operations=int(counters[Counter.INSTRUCTIONS]),
         lane_accesses=int(counters[Counter.LANE_ACCESSES]),

@@ -221,7 +221,9 @@ class Stage(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """Growing columns of what is recorded; see Recorded in run.py. windows : (n_group, 2) of progress, see Execution.run"""
+    """Growing columns of what is recorded; see Recorded in run.py. windows : (n_group, 2) of progress, see Execution.run
+
+    like : (n_group,) see Recorded"""
 
     access: I32
     waits: I32
@@ -240,6 +242,7 @@ class Recording(NamedTuple):
     progress: I64
     runs: I64
     windows: I64Rows
+    like: I64
 
 
 class State(NamedTuple):
@@ -337,7 +340,6 @@ class Size(IntEnum):
     N_REGION = 5
     RECORD = 6
     ITEMS = 7
-    MOST_STEPS = 8
     LAST_LANES = 9
     """Lanes of a group's last sub-group."""
     UNIFORM = 10
@@ -352,6 +354,8 @@ class Size(IntEnum):
     """Whether progress is barriers."""
     MOVES = 15
     """Whether groups may be copied."""
+    ONLY_NOTES = 8
+    """Whether it is noted of those groups which others they are like, instead of what they access."""
 
 
 _KINDS = {

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from memsim.compile import compiled
 from memsim.trace import GRANULE_BYTES
 
 BUDGET_GRANULES = 16_000_000
@@ -23,6 +24,68 @@ class Touched(NamedTuple):
     n_groups: int
 
 
+class TouchedGranules:
+    """A set of granules, a bit each."""
+
+    def __init__(self) -> None:
+        self._bits = np.zeros(1 << 16, np.uint8)
+        self._n = 0
+
+    @property
+    def n_bytes(self) -> int:
+        return self._n * GRANULE_BYTES
+
+    def add(
+        self, granules: Granules, kind: npt.NDArray[np.int32], shifts: npt.NDArray[np.int64]
+    ) -> None:
+        """Adds granules, each moved by the shift of its kind; kind : (n_granule,), or (0,) where all are of kind 0"""
+        if len(granules):
+            end = int(granules.max()) + int(shifts.max()) + 1
+            if end >= 8 * len(self._bits):
+                bits = np.zeros(2 * (end // 8 + 1), np.uint8)
+                bits[: len(self._bits)] = self._bits
+                self._bits = bits
+            self._n += _mark(self._bits, granules, kind, shifts)
+
+    @property
+    def ranges(self) -> npt.NDArray[np.int64]:
+        """(n, 2) the runs of consecutive granules, [first, end)."""
+        edges = np.zeros(_edges(self._bits, np.zeros(0, np.int64)), np.int64)
+        _edges(self._bits, edges)
+        return edges.reshape(-1, 2)
+
+
+NO_KIND, NO_SHIFT = np.zeros(0, np.int32), np.zeros(1, np.int64)
+
+
+@compiled
+def _mark(bits, granules, kind, shifts):  # type: ignore[no-untyped-def]
+    """Sets bits; how many were not set."""
+    new = 0
+    for k in range(len(granules)):
+        granule = granules[k] + shifts[kind[k] if len(kind) else 0]
+        bit = np.uint8(1 << (granule & 7))
+        if not bits[granule >> 3] & bit:
+            bits[granule >> 3] |= bit
+            new += 1
+    return new
+
+
+@compiled
+def _edges(bits, edges):  # type: ignore[no-untyped-def]
+    """Writes where runs of bits begin and end, as far as there is room; how many there are. The last bit is not set."""
+    n, inside = 0, 0
+    for at in range(len(bits)):
+        if bits[at] == 255 * inside:
+            continue
+        for k in range(8):
+            if bits[at] >> k & 1 != inside:
+                if n < len(edges):
+                    edges[n] = 8 * at + k
+                n, inside = n + 1, 1 - inside
+    return n
+
+
 def touched_before(
     first: int, wave: int, enough_bytes: int, granules_of: Callable[[Granules], Granules]
 ) -> Touched:
@@ -33,30 +96,14 @@ def touched_before(
 
     granules_of : ids of groups -> the granules that they touch, in any order and number
     """
-    distinct = np.zeros(0, np.int64)
+    touched = TouchedGranules()
     begin, step, looked_at = first, wave, 0
-    while begin > 0 and len(distinct) * GRANULE_BYTES < enough_bytes:
+    while begin > 0 and touched.n_bytes < enough_bytes:
         if looked_at and looked_at / (first - begin) * step > BUDGET_GRANULES - looked_at:
             break
         ids = np.arange(max(begin - step, 0), begin, dtype=np.int64)
         granules = granules_of(ids)
         looked_at += len(granules)
-        distinct = _distinct(np.concatenate([distinct, _distinct(granules)]))
+        touched.add(granules, NO_KIND, NO_SHIFT)
         begin, step = int(ids[0]), 2 * step
-    return Touched(_ranges(distinct), first - begin)
-
-
-def _distinct(granules: Granules) -> Granules:
-    """The different granules, ascending."""
-    ordered = np.sort(granules)
-    is_first = np.ones(len(ordered), np.bool_)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    return np.asarray(ordered[is_first])
-
-
-def _ranges(distinct: Granules) -> npt.NDArray[np.int64]:
-    """(n, 2) the runs of consecutive granules, [first, end)."""
-    breaks = np.flatnonzero(np.diff(distinct) != 1) + 1
-    first = np.concatenate([distinct[:1], distinct[breaks]])
-    last = np.concatenate([distinct[breaks - 1], distinct[-1:]])
-    return np.stack([first, last + 1], axis=1)
+    return Touched(touched.ranges, first - begin)

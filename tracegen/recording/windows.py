@@ -25,6 +25,8 @@ LEAST_STEPS = 16
 """Of a window, whatever they cost."""
 LEAST_BARRIERS = 64
 """With so many, barriers are the steps by which sub-groups of a group are equally far; else accesses are."""
+MOST_TRIPS = 32
+"""Numbers of four bytes in a line."""
 PROBE_STEPS = 64
 """Of the sampled groups, from which the granules of a step are estimated."""
 
@@ -35,7 +37,7 @@ class Run(NamedTuple):
     groups : ids;  by_barriers : whether a step is a barrier of the group, or an access of a sub-group
     steps : of the longest sub-group, the mean over groups;  accesses : (n_group,) of all sub-groups
     runs : (n_place,) executions of each access by a group, the mean;  segments : (n_segment,) likewise of the code's segments
-    granules : of a group's step;  instructions : of a group, of all lanes
+    granules : of a group's step;  instructions : of a group, of all lanes;  n_subgroup : of a group
     """
 
     groups: Integers
@@ -46,6 +48,16 @@ class Run(NamedTuple):
     segments: npt.NDArray[np.float64]
     granules: float
     instructions: float
+    n_subgroup: int
+
+    @property
+    def trip(self) -> int:
+        """Steps of a trip of the loop in which the access lies that is executed most often, where the others are in it too.
+
+        A group runs alone, so its sub-groups' mean executions of that access are the trips.
+        """
+        trips = float(self.runs.max(initial=0.0)) / self.n_subgroup
+        return max(round(self.steps / trips), 1) if trips > 0 else 1
 
     @property
     def cost(self) -> snapshot.Cost:
@@ -76,19 +88,37 @@ def length(run: Run, n_groups: int, granules: float) -> int:
     return max(int(granules / max(run.granules * n_groups, 1e-9)), LEAST_STEPS)
 
 
-def windows(grid: Sequence[int], wave: int, steps: float, long: int, n_places: int) -> list[Window]:
+def whole_trips(counted: int, trip: int) -> int:
+    """So many steps, or fewer: a power of two of trips of a loop, where that is not less than one. A loop that reads neighbouring numbers
+    takes a new sector in one of 8 trips: windows of 23 trips would differ by a third.
+
+    trip : steps
+    """
+    most = min(counted // trip, MOST_TRIPS)
+    unit = trip << most.bit_length() - 1 if most else 1
+    return counted // unit * unit
+
+
+def windows(
+    grid: Sequence[int], wave: int, steps: float, long: int, n_places: int, trip: int = 1
+) -> list[Window]:
     """Those of a launch whose groups have so many steps: `n_places` of `long` steps, each in its own part of the launch and
-    of the run, and beside several the end and the start."""
+    of the run, and beside several the end and the start.
+
+    In the parts of the run they lie in another sequence than in those of the launch: kernels do something else where both are the same,
+    as all-pairs sums, which then read what the group has read as its own. trip : steps of a loop, see whole_trips
+    """
     n_groups = math.prod(grid)
     n, last = min(wave, n_groups), max(int(steps), 1)
     firsts = [0] * n_places
     if n < n_groups:
         firsts = snapshot.starts(grid, n, n_places)
-    warm = long // 2
-    counted = long - warm
+    counted = whole_trips(long - long // 2, trip)
+    warm = long - counted
     found = []
+    within = [snapshot.GOLDEN * (k + 1) % 1 for k in range(n_places)]
     for k, first in enumerate(firsts):
-        part = (k + snapshot.GOLDEN * (k + 1) % 1) / n_places
+        part = (sorted(within).index(within[k]) + within[k]) / n_places
         at = warm + int(max(last - long, 0) * part)
         ids = first + np.arange(n, dtype=np.int64)
         found.append(Window(ids, at - warm, at + counted, at))

@@ -140,12 +140,16 @@ def test_windows_of_copied_groups(source: str, by_barriers: bool) -> None:
     for copies in (False, True):
         execution = run_of(workload(source, 40, 5, 64)).execution
         if not copies:
-            execution.__dict__["_movement"] = None
+            execution.__dict__["movement"] = None
         one = execution.run(np.arange(5), windows=chosen, by_barriers=by_barriers)._asdict()
         made.append(
-            {name: np.asarray(of).tolist() for name, of in one.items() if name != "seconds"}
+            {
+                name: np.asarray(of).tolist()
+                for name, of in one.items()
+                if name not in ("seconds", "like")
+            }
         )
-        assert (execution._movement is None) != copies
+        assert (execution.movement is None) != copies
     assert made[0] == made[1]
     assert made[0]["progress"] == [20] * 4 + [25] * 2 + [20] * 2 + [25] * 2
 
@@ -165,12 +169,79 @@ def test_runs_are_counted_by_hand() -> None:
 
 def test_windows_lie_in_equal_parts_and_at_both_ends() -> None:
     found = windows.windows((1000,), 10, 500.0, 40, 4)
-    assert [one.counted_from - one.begin for one in found] == [20] * 5 + [0]
-    assert all(125 * k <= one.begin <= 125 * (k + 1) for k, one in enumerate(found[:4]))
-    assert (found[4].end, found[4].counted_from) == (520, 480)
-    assert (found[5].begin, found[5].end) == (0, 20)
-    assert [one.share for one in found] == [0, 0, 0, 0, 0.04, 0.04]
+    assert [one.counted_from - one.begin for one in found] == [24] * 5 + [0]
+    parts = (2, 0, 3, 1)  # the order of 0.62, 0.24, 0.85 and 0.47, multiples of the golden ratio
+    assert [one.begin // 125 for one in found[:4]] == list(parts)
+    assert [one.groups[0] // 250 for one in found[:4]] == [0, 1, 2, 3]
+    assert (found[4].end, found[4].counted_from) == (516, 484)
+    assert (found[5].begin, found[5].end) == (0, 16)
+    assert [one.share for one in found] == [0, 0, 0, 0, 0.032, 0.032]
     assert len(windows.windows((1000,), 10, 500.0, 40, 1)) == 1
+
+
+def test_a_window_counts_whole_trips() -> None:
+    """Of 23 steps a loop of three makes four trips, and one of 30 none."""
+    assert [windows.whole_trips(23, trip) for trip in (1, 3, 10, 23, 30)] == [16, 12, 20, 23, 23]
+    assert windows.whole_trips(1000, 3) == 960
+    (one,) = windows.windows((1000,), 10, 500.0, 46, 1, 3)
+    assert (one.end - one.begin, one.end - one.counted_from) == (46, 12)
+
+
+def test_a_trip_is_counted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load; two barriers of each of four tiles, for the compiler unrolls that loop; and eight loads."""
+    monkeypatch.setattr(executed, "CHEAP_STEPS", 1)
+    unrolled = COLUMNS.replace("unroll 1", "unroll 8").replace("columns", "unrolled")
+    found = [
+        executed.sampled_run(run_of(workload(source, 400, 20, 64)))
+        for source in (COLUMNS, TILES, unrolled)
+    ]
+    assert [one.trip for one in found if one is not None] == [1, 8, 8]
+
+
+@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize(("source", "by_barriers"), [(COLUMNS, False), (TILES, True)])
+def test_what_came_before_a_window(
+    source: str, by_barriers: bool, copies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against the accesses of a run of all groups: those of the window's groups before it, and of waves of eight before these."""
+    run = run_of(workload(source, 200, 40, 64))
+    monkeypatch.setattr(executed, "CHEAP_STEPS", 1)
+    sampled = executed.sampled_run(run)
+    assert sampled is not None
+    assert sampled.by_barriers == by_barriers
+    if not copies:
+        run.execution.__dict__["movement"] = None
+    window = windows.Window(np.arange(20, 28), 60, 90, 75)
+    granules = [
+        np.unique(run.recorded(np.arange(first, first + 8), steps, by_barriers).granule)
+        for first, steps in ((20, [[0, 60]] * 8), (12, [[0, 1 << 40]] * 8), (4, [[0, 1 << 40]] * 8))
+        for steps in [np.array(steps)]
+    ]
+    for enough, n_waves in ((1, 0), (32 * len(granules[0]) + 1, 1), (1 << 50, 3)):
+        monkeypatch.setattr(executed, "enough_bytes", lambda machine, enough=enough: enough)
+        touched = executed.touched_before(run, sampled, window, 8)
+        assert touched is not None
+        found = np.concatenate([np.arange(*one) for one in touched.ranges])
+        assert touched.n_groups == (0, 8, 16, 20)[n_waves]
+        everything = np.unique(np.concatenate(granules[: n_waves + 1]))
+        assert np.isin(found, everything).all() or n_waves == 3
+        if enough == 1:  # the latest part alone
+            assert len(found) < len(granules[0])
+        else:
+            assert np.isin(granules[0], found).all()
+        if n_waves == 3:
+            first = run.recorded(np.arange(4), np.array([[0, 1 << 40]] * 4), by_barriers).granule
+            assert found.tolist() == np.unique(np.concatenate([everything, first])).tolist()
+
+
+def test_what_takes_too_long_to_find_out_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of(workload(COLUMNS, 200, 40, 64))
+    monkeypatch.setattr(executed, "CHEAP_STEPS", 1)
+    monkeypatch.setattr("tracegen.recording.earlier.BUDGET_GRANULES", 10)
+    sampled = executed.sampled_run(run)
+    assert sampled is not None
+    window = windows.Window(np.arange(20, 28), 60, 90, 75)
+    assert executed.touched_before(run, sampled, window, 8) is None
 
 
 def test_what_warms_ends_between_the_same_barriers() -> None:
@@ -225,3 +296,14 @@ def test_phases_that_differ_widen_the_interval(monkeypatch: pytest.MonkeyPatch) 
 def test_short_groups_are_traced_whole() -> None:
     traces = tracegen.trace_snapshots(workload(COLUMNS, 40, 200, 128), MACHINE, snapshots=3)
     assert all(one.warming is None for one in traces)
+
+
+def test_groups_that_begin_together_are_dealt_to_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 groups on 82 cores, which hold 16 each: a tile is read once by each core, not by those that a random deal leaves out. What is
+    stored at the end is dirty when the launch ends, and stays in L2."""
+    replay = memsim.replay(
+        traced(workload(TILES, 512, 200, 64), monkeypatch, 80_000), MACHINE, trials=10
+    )
+    found = totals(replay).moved
+    assert found.read_bytes["L2"].mean == pytest.approx(82 * 512 * 256, rel=1e-3)
+    assert found.write_bytes["DRAM"].mean == 0
