@@ -106,7 +106,8 @@ def _with_dirty_past(dataset: xr.Dataset, hits: Hits) -> xr.Dataset:
     anew, and what is dirty at the end.
 
     Slots that were not filled hold something else at the end of the launch. It is as dirty as what the
-    others hold; the bounds are that nothing of it is dirty, or everything.
+    others hold; the bounds are that nothing of it is dirty, or everything. Windows do not say what the last groups leave: all of what
+    they leave dirty may have been written by the end of the launch.
     """
     if "dirtied_bytes" not in dataset:
         return dataset
@@ -120,6 +121,8 @@ def _with_dirty_past(dataset: xr.Dataset, hits: Hits) -> xr.Dataset:
     filled = (_capacities(dataset) - unfilled).clip(min=1.0)
     more = {"none": 0.0 * unfilled, "likely": total * unfilled / filled, "every": unfilled}[hits]
     dirty = dirty * (1 + more / total.where(total > 0, 1.0))
+    if hits == "none" and _options(dataset).get("in_windows") is True:
+        dirty = 0.0 * dirty
     return dataset.assign(
         dirtied_bytes=dirtied, dirty_bytes=dirty, unfilled_bytes=dataset["unfilled_bytes"] * 0
     )

@@ -118,6 +118,7 @@ def replay(
                 "phases": places.phases,
                 "own_weights": places.own_weights,
                 "has_start": places.has_start,
+                "in_windows": traces[0].warming is not None,
                 "traced_part": float(np.mean([one.traced_part for one in traces])),
                 "launch_work": work.of_traced,
                 "launch_work_error": work.error,

@@ -129,8 +129,7 @@ def window_traces(run: Runs, wave: int, n_places: int) -> list[Trace] | None:
     wanted = windows.GRANULES * (run.options.waves or snapshot.WAVES) / snapshot.WAVES
     wanted = min(wanted, snapshot.MOST_TRACES * snapshot.BUDGET_GRANULES / (n_places + 1))
     long = windows.length(sampled, min(wave, n_groups), wanted)
-    grid, steps, trip = run.launch.grid, sampled.steps, sampled.trip
-    listed = windows.windows(grid, wave, steps, long, n_places, trip)
+    listed = windows.windows(n_groups, wave, sampled.steps, long, n_places, sampled.trip)
     traces, sites, places = [], [], []
     for k, chosen in enumerate(listed):
         report("tracing windows", k, len(listed))
@@ -222,13 +221,12 @@ def _add(found: TouchedGranules, run: Runs, groups: snapshot.Groups, recorded: R
         counts = np.diff(ends[starts[k] : starts[k + 1] + 1])
         kinds = np.repeat(place[accesses], counts)
         granules = recorded.granule[ends[starts[k]] : ends[starts[k + 1]]]
-        kept = pd.unique(kinds.astype(np.int64) << 44 | granules)
-        kind, granules = (kept >> 44).astype(np.int32), kept & (1 << 44) - 1
-        for other in np.flatnonzero(recorded.like == k):
-            shifts = np.zeros(len(run.execution.places) + 1, np.int64)
-            if other != k and moves is not None:
-                shifts[:-1] = moves.steps @ (at[other] - at[k]) >> 5
-            found.add(granules, kind, shifts)
+        by = at[recorded.like == k] - at[k]
+        for kind in np.unique(kinds):
+            touched = pd.unique(granules[kinds == kind])
+            moved = by @ moves.steps[kind] >> 5 if moves is not None else np.zeros(1, np.int64)
+            for shift in np.unique(moved):
+                found.add(touched, int(shift))
 
 
 def _with_note(provenance: Mapping[str, Any], note: str) -> dict[str, Any]:

@@ -35,17 +35,15 @@ class TouchedGranules:
     def n_bytes(self) -> int:
         return self._n * GRANULE_BYTES
 
-    def add(
-        self, granules: Granules, kind: npt.NDArray[np.int32], shifts: npt.NDArray[np.int64]
-    ) -> None:
-        """Adds granules, each moved by the shift of its kind; kind : (n_granule,), or (0,) where all are of kind 0"""
+    def add(self, granules: Granules, shift: int = 0) -> None:
+        """Adds granules, moved by a number of granules."""
         if len(granules):
-            end = int(granules.max()) + int(shifts.max()) + 1
+            end = int(granules.max()) + shift + 1
             if end >= 8 * len(self._bits):
                 bits = np.zeros(2 * (end // 8 + 1), np.uint8)
                 bits[: len(self._bits)] = self._bits
                 self._bits = bits
-            self._n += _mark(self._bits, granules, kind, shifts)
+            self._n += _mark(self._bits, granules, shift)
 
     @property
     def ranges(self) -> npt.NDArray[np.int64]:
@@ -55,15 +53,12 @@ class TouchedGranules:
         return edges.reshape(-1, 2)
 
 
-NO_KIND, NO_SHIFT = np.zeros(0, np.int32), np.zeros(1, np.int64)
-
-
 @compiled
-def _mark(bits, granules, kind, shifts):  # type: ignore[no-untyped-def]
+def _mark(bits, granules, shift):  # type: ignore[no-untyped-def]
     """Sets bits; how many were not set."""
     new = 0
     for k in range(len(granules)):
-        granule = granules[k] + shifts[kind[k] if len(kind) else 0]
+        granule = granules[k] + shift
         bit = np.uint8(1 << (granule & 7))
         if not bits[granule >> 3] & bit:
             bits[granule >> 3] |= bit
@@ -104,6 +99,6 @@ def touched_before(
         ids = np.arange(max(begin - step, 0), begin, dtype=np.int64)
         granules = granules_of(ids)
         looked_at += len(granules)
-        touched.add(granules, NO_KIND, NO_SHIFT)
+        touched.add(granules)
         begin, step = int(ids[0]), 2 * step
     return Touched(touched.ranges, first - begin)

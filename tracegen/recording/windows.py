@@ -8,8 +8,6 @@ being recorded.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +23,8 @@ LEAST_STEPS = 16
 """Of a window, whatever they cost."""
 LEAST_BARRIERS = 64
 """With so many, barriers are the steps by which sub-groups of a group are equally far; else accesses are."""
+RARE = 0.03
+"""Part of a launch that a wave must be which does not fill the machine, to have a window of its own: its groups share less."""
 MOST_TRIPS = 32
 """Numbers of four bytes in a line."""
 PROBE_STEPS = 64
@@ -100,30 +100,34 @@ def whole_trips(counted: int, trip: int) -> int:
 
 
 def windows(
-    grid: Sequence[int], wave: int, steps: float, long: int, n_places: int, trip: int = 1
+    n_groups: int, wave: int, steps: float, long: int, n_places: int, trip: int = 1
 ) -> list[Window]:
     """Those of a launch whose groups have so many steps: `n_places` of `long` steps, each in its own part of the launch and
-    of the run, and beside several the end and the start.
+    of the run, and beside several the end, the start and, where the last wave does not fill the machine, the last groups.
 
+    The groups are whole waves, as they are if groups stay in step: of a launch whose waves cross rows of its grid, some do.
     In the parts of the run they lie in another sequence than in those of the launch: kernels do something else where both are the same,
     as all-pairs sums, which then read what the group has read as its own. trip : steps of a loop, see whole_trips
     """
-    n_groups = math.prod(grid)
     n, last = min(wave, n_groups), max(int(steps), 1)
-    firsts = [0] * n_places
-    if n < n_groups:
-        firsts = snapshot.starts(grid, n, n_places)
+    long = min(long, last)
     counted = whole_trips(long - long // 2, trip)
     warm = long - counted
     found = []
     within = [snapshot.GOLDEN * (k + 1) % 1 for k in range(n_places)]
-    for k, first in enumerate(firsts):
+    for k in range(n_places):
         part = (sorted(within).index(within[k]) + within[k]) / n_places
         at = warm + int(max(last - long, 0) * part)
+        first = int(n_groups // n * (k + within[k]) / n_places) * n
         ids = first + np.arange(n, dtype=np.int64)
         found.append(Window(ids, at - warm, at + counted, at))
     if n_places == 1:
         return found
+    rest = n_groups % n if n < n_groups else 0
+    if RARE * n_groups < rest:
+        at = found[n_places // 2].begin
+        ids = np.arange(n_groups - rest, n_groups, dtype=np.int64)
+        found.append(Window(ids, at, at + long, at + warm, rest / n_groups))
     ids, share = found[n_places // 2].groups, min(counted / last, 1 / 3)
     end = max(last - counted, 0)
     found.append(Window(ids, max(end - warm, 0), last + counted, end, share))

@@ -168,22 +168,27 @@ def test_runs_are_counted_by_hand() -> None:
 
 
 def test_windows_lie_in_equal_parts_and_at_both_ends() -> None:
-    found = windows.windows((1000,), 10, 500.0, 40, 4)
+    found = windows.windows(1000, 10, 500.0, 40, 4)
     assert [one.counted_from - one.begin for one in found] == [24] * 5 + [0]
     parts = (2, 0, 3, 1)  # the order of 0.62, 0.24, 0.85 and 0.47, multiples of the golden ratio
     assert [one.begin // 125 for one in found[:4]] == list(parts)
     assert [one.groups[0] // 250 for one in found[:4]] == [0, 1, 2, 3]
+    assert all(one.groups[0] % 10 == 0 and len(one.groups) == 10 for one in found)
+    rest = windows.windows(1004, 10, 500.0, 40, 4) + windows.windows(104, 10, 500.0, 40, 4)
+    assert [(one.share, *one.groups) for one in rest if len(one.groups) < 10] == [
+        (4 / 104, 100, 101, 102, 103)
+    ]
     assert (found[4].end, found[4].counted_from) == (516, 484)
     assert (found[5].begin, found[5].end) == (0, 16)
     assert [one.share for one in found] == [0, 0, 0, 0, 0.032, 0.032]
-    assert len(windows.windows((1000,), 10, 500.0, 40, 1)) == 1
+    assert len(windows.windows(1000, 10, 500.0, 40, 1)) == 1
 
 
 def test_a_window_counts_whole_trips() -> None:
     """Of 23 steps a loop of three makes four trips, and one of 30 none."""
     assert [windows.whole_trips(23, trip) for trip in (1, 3, 10, 23, 30)] == [16, 12, 20, 23, 23]
     assert windows.whole_trips(1000, 3) == 960
-    (one,) = windows.windows((1000,), 10, 500.0, 46, 1, 3)
+    (one,) = windows.windows(1000, 10, 500.0, 46, 1, 3)
     assert (one.end - one.begin, one.end - one.counted_from) == (46, 12)
 
 
@@ -307,3 +312,19 @@ def test_groups_that_begin_together_are_dealt_to_all_cores(monkeypatch: pytest.M
     found = totals(replay).moved
     assert found.read_bytes["L2"].mean == pytest.approx(82 * 512 * 256, rel=1e-3)
     assert found.write_bytes["DRAM"].mean == 0
+
+
+def test_what_no_window_has_is_said_and_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single short window lies in one of two loops: the report says so, and the interval contains twice as much."""
+    made = workload(PHASES, 512, 200, 128)
+    with monkeypatch.context() as patch:
+        patch.setattr(executed, "CHEAP_STEPS", 1)
+        patch.setattr(windows, "GRANULES", 1)
+        patch.setattr(snapshot, "within_budget", lambda groups, *_: groups[:1])
+        traces = tracegen.trace_snapshots(made, MACHINE, snapshots=1)
+    (note, *_) = traces[0].provenance["compiler"]["notes"]
+    assert "1 windows of it were traced" in note
+    assert "Accesses that no window has are 50 % of all; the bytes of their misses are not" in note
+    assert traces[0].launch_work_error == pytest.approx(0.5, abs=0.01)
+    found = totals(memsim.replay(traces, MACHINE, trials=4)).requested_bytes
+    assert found.parts["groups"] == pytest.approx(0.5 * found.mean, rel=0.02)
