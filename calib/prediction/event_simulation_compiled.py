@@ -22,7 +22,7 @@ MOST_BUSY = 0.97
 
 
 class Simulated(NamedTuple):
-    """What is known of n blocks, and which of them sub-groups run.
+    """Inputs of the simulation: n blocks, and the order in which sub-groups run them.
 
     units : (n, n_unit) cycles of the core's units in each turn;  turns : (n,);  longest : (n,) the unit that a
         block occupies longest
@@ -32,6 +32,7 @@ class Simulated(NamedTuple):
     loads, waits : (n,) whether a block loads, and whether a sub-group waits after it for what it has loaded
     lag : (n,) 0: the latency after a block is waited for; k > 0: instead, what was loaded up to the block k before it; below 0:
         nothing
+    barrier : (n,) whether a barrier ends a block
     path : (tlp, longest path) the blocks of a group's sub-groups in order;  length : (tlp,) how many
     """
 

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 MOST_BYTES = 1 << 20
-"""Of a file that is searched for kernels; completion must not wait for a larger one."""
+"""Largest file that is searched for kernels; completion must not wait for a larger one."""
 _IN_C = re.compile(r"(?:__kernel|\bkernel|__global__)\b[^;{]*?\b(\w+)\s*\(")
 _ATTRIBUTE = re.compile(
     r"__(?:attribute|launch_bounds)__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"

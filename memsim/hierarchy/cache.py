@@ -45,7 +45,7 @@ snapshot left their sectors in the cache (see `Cache.traces`), LIKELY those of t
 is known to have touched. DIRTIED counts granules that become dirty, and those that are passed on: all of
 them are written to the next level, but for those that are dirty at the end. OPEN_DIRTIED and LIKELY_DIRTIED
 count those of them that are dirty already if such a group left them so. DOUBTFUL counts hits on sectors that
-nothing but open misses of the level above has asked for (see `Cache.traces`)."""
+are present only because of a possible hit in the level above (see `Cache.traces`)."""
 
 MAX_SITES = 1 << 15
 MAX_LINES = 1 << 30
@@ -133,10 +133,9 @@ class Cache(NamedTuple):
             slots have all been filled since is known to be absent, whatever was there before: under LRU, lines
             of the snapshot are in the cache in the same order with and without them. The same is assumed of
             other policies
-        UNCLEAN : likewise, it is not known whether those groups left them dirty
-        DOUBTED : likewise, they are of lines in the cache that may be absent in the launch: only loads that are
-            open misses of the level above have asked for them, or for their line since something else did. Had
-            these been hits there, this level would not have been asked, and may have lost the line long ago
+        UNCLEAN : it is not known whether those groups left them dirty
+        DOUBTED : they are present only because of a possible hit in the level above, treated as a miss. In the launch
+            that hit may not have sent the request, and this level may have lost the line
         TOUCHED : those groups are known to have touched them
     """
 
@@ -203,7 +202,8 @@ class Stage(NamedTuple):
 def pack(line, mask, full, site, kind, counted):
     """A request: line 30 bits, granule mask 8, fully written granules 8, site 15, kind 2, counted 1.
 
-    Of a load, `full` are the granules that would not be asked for if open misses of the level above were hits."""
+    In a load, `full` are the granules requested only because a possible hit above was treated as a miss.
+    """
     return (
         np.uint64(line)
         | np.uint64(mask) << np.uint64(30)

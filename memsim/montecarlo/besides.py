@@ -109,7 +109,7 @@ class Besides:
         return other_orders(self.options, n_trials, self.places.n, is_inside=is_inside)
 
     def calls(self, n_trials: int) -> dict[Hashable, Call]:
-        """What is replayed besides so many trials."""
+        """The replays besides n_trials trials."""
         seed = self.options.seed
         n_level = len(self.machine.levels) if self.options.miss_kinds else 0
         calls = miss_calls(misses_with, seed, n_level)

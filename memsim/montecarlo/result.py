@@ -108,7 +108,7 @@ class Access:
     name: str
 
     def hit_ratio(self, level: str) -> Estimate:
-        """Of the sectors that it requests from `L1` or another level. Raises ResultError for any other name."""
+        """Hit ratio of the sectors that it requests from `L1` or another level. Raises ResultError for any other name."""
         return estimate(self.replay.hit_ratio(self.name, level).values)
 
     @property

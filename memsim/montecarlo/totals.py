@@ -78,7 +78,7 @@ def site_lookups(requests: Requests, first: Level, n_sites: int) -> npt.NDArray[
 
 
 MOST_GROUPS, MOST_GRANULES = 16, 1 << 20
-"""Of a trace, in which a group's repeated requests are counted."""
+"""Groups, and granules, of a trace in which a group's repeated requests are counted."""
 
 
 def requests_of_group(trace: Trace) -> dict[str, float]:

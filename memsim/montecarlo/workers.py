@@ -66,7 +66,7 @@ class Moments:
         self.mean = self.mean + step
 
     def half_width(self) -> npt.NDArray[np.float64]:
-        """Of the 95 % interval of each mean; 0 where it has fewer than two trials."""
+        """Half-width of the 95 % interval of each mean; 0 where it has fewer than two trials."""
         n = np.maximum(self.n, 2)
         skewness = statistics.sample_skewness(n, self.squares, self.cubes)
         width = statistics.factor(n, skewness) * np.sqrt(self.squares / (n - 1) / n)

@@ -18,19 +18,19 @@ from memsim.trace.model import GRANULE_BYTES
 POOR_COALESCING = 1.5
 """Requested sectors over the fewest that could carry the bytes."""
 MIN_SHARE = 0.05
-"""Of the kernel's load latency: a load below it gets no advice."""
+"""Part of the kernel's load latency; a load with less gets no advice."""
 MIN_SAVED = 0.1
-"""Of a load's latency: misses that cause less are not worth a change."""
+"""Part of a load's latency; misses that cause less are not worth a change."""
 WASTEFUL = 1.5
 """Bytes that a load fetches over those that it uses, and times that an array is read over once."""
 MAIN_KIND = 0.5
-"""Of the last level's misses: the kind of miss that decides what to do."""
+"""Part of the last level's misses from which on their kind decides the advice."""
 MANY_CONFLICTS = 0.25
-"""Of a level's misses."""
+"""Part of a level's misses that are conflicts."""
 MIN_VISIBLE = 0.05
-"""Of a load's latency: what is hidden but for less need not be shorter."""
+"""Part of a load's latency that is not hidden; a load with less need not be faster."""
 WORTH = 0.05
-"""Of the predicted time: what saves less is no finding."""
+"""Part of the predicted time; a change that saves less is no finding."""
 MANY_TRANSLATIONS = 0.25
 """Missed translations per access: at 20 cycles each, they take as long as a sector from DRAM."""
 
@@ -403,7 +403,7 @@ FALLBACKS: tuple[Rule, ...] = (
 
 
 def advise(summary: Summary, site: SiteNumbers) -> list[Advice]:
-    """What to try against a load, in the order of the rules; nothing where its share is small."""
+    """Advice for a load, in the order of the rules; none where its share is small."""
     load = SlowLoad(summary, site)
     if not site.share.mean >= MIN_SHARE:
         return []

@@ -28,15 +28,15 @@ from memsim.report.residency import idle_cores, limiter_text, occupancy_of
 from memsim.report.text import count, fixed, number_of, percent, seconds
 
 MANY_IDLE = 0.1
-"""Of the cores: fewer without a group are not worth a change."""
+"""Part of the cores; fewer without a group are not worth a change."""
 MOST_LATENCY = 0.5
-"""Of the load latency: what makes less is not why a kernel waits."""
+"""Part of the load latency; a cause of less is not why a kernel waits."""
 MOSTLY_LOCAL = 0.5
-"""Of the least time that the first level needs."""
+"""Part of the first level's bound that local memory causes."""
 BESIDE = 0.8
-"""Of the largest lower bound: another one takes over as soon as that is lower."""
+"""Part of the largest bound; another one above it limits the launch once the largest is lower."""
 LEAST_PART = 0.005
-"""Of the time: less reads as 0 %."""
+"""Part of the time; less is shown as 0 %."""
 
 
 def advise_launch(summary: Summary) -> Iterator[Advice]:

@@ -191,7 +191,7 @@ NOTABLE_FLOOR = 0.01
 """Lower bounds below this part of the largest are not listed."""
 NOT_VALIDATED: Mapping[str, float] = {}
 LEAST_TIMES = 0.05
-"""Of fewer reads of an array nothing is said."""
+"""Reads of an array, in times its size; nothing is said of fewer."""
 
 
 def launch_lines(launch: LaunchTotals) -> list[str]:

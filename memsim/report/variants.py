@@ -21,7 +21,7 @@ LEGEND = (
 )
 
 Variant = tuple[str, Summary]
-"""What tells a replay from the others, and its numbers."""
+"""The label of a replay, which no other has, and its numbers."""
 
 
 def variants_table(variants: Sequence[Variant]) -> Table:
@@ -126,7 +126,7 @@ def _level_names(variants: Sequence[Variant]) -> list[str]:
 
 
 def _unit(variants: Sequence[Variant]) -> str:
-    """Of latencies: cycles, or ns where the machines' clocks differ."""
+    """The unit of latencies: cycles, or ns where the machines' clocks differ."""
     return "cycles" if len({one.machine.clock_hz for _, one in variants}) == 1 else "ns"
 
 

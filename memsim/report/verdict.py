@@ -23,7 +23,7 @@ MAX_FINDINGS = 3
 ENOUGH_SHARE = 0.8  # findings stop once they explain this part of the load latency
 NOTABLE_WAIT = 0.05  # relative difference between the latency modes that is worth a sentence
 FIRST_SAVES = 0.1
-"""Of the predicted time: what cannot save as much is not tried first."""
+"""Part of the predicted time; a change that cannot save as much is not tried first."""
 CLEARLY_FIRST = 0.95
 TIED = 0.02  # shares that differ by less do not decide which of two accesses to begin with
 
@@ -61,7 +61,7 @@ class Verdict:
 
 
 def first_advice(summary: Summary) -> str:
-    """What to try first, in a sentence or two: what can save most of the time. Empty where no rule applies, and
+    """The advice that can save most of the time, in a sentence or two. Empty where no rule applies, and
     where nothing saves a notable part of a predicted time."""
     verdict = judge(summary)
     advice = [*verdict.launch, *(one for finding in verdict.findings for one in finding.advice)]
@@ -159,7 +159,7 @@ _NO_REQUEST = "it makes no request: no work-item reaches it, or the compiled cod
 
 
 def _without_latency(site: SiteNumbers) -> Finding:
-    """Of an access that nothing waits for: a store, or one without requests."""
+    """The finding about an access that nothing waits for: a store, or one without requests."""
     headline = "nothing waits for it" if site.sectors else _NO_REQUEST
     reasons = (_coalescing(site),) if site.sectors else ()
     return Finding(site=site, headline=headline, reasons=reasons, certainty=(), advice=())
@@ -265,7 +265,7 @@ def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:
 
 
 def _causes(site: SiteNumbers) -> str:
-    """What the interval of a latency is over: `random orderings and places of the launch`."""
+    """Causes of the interval of a latency: `random orderings and places of the launch`."""
     words = {
         PLACE: "places of the launch",
         PHASE: "phases of its groups",

@@ -96,7 +96,7 @@ static inline long _tg_probe(_tg_state *tg, TG_TOKEN at, long index, long size)
 }
 """
 FAULT_WORDS = 8
-"""Of the report of a fault: whether there is one, position, three numbers, place of the group, work-item of it, a lock."""
+"""Words of the report of a fault: whether there is one, position, three numbers, place of the group, work-item of it, a lock."""
 ARGUMENTS = (
     "__global TG_TOKEN *_tg_tokens, __global const ulong *_tg_offsets, __global uint *_tg_counts,"
     " __global const uint *_tg_groups, __global long *_tg_fault, const uint _tg_grid0, const uint _tg_grid1"
