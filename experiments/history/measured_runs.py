@@ -19,8 +19,8 @@ from calib.history import Key, Record, Store
 from experiments.history import lu_kernels
 from experiments.history.execution import Run, execute
 from experiments.history.policies import EarliestFinish, Expected, Greedy
-from experiments.history.predictions import FromHistory
 from experiments.history.schedule_simulation import simulate
+from experiments.history.speeds_and_errors import FromHistory
 from experiments.history.task_graph import Task, lu_tasks
 from experiments.history.workers import Worker, dominant, worker_devices, workers
 

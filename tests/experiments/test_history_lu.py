@@ -7,9 +7,8 @@ from calib.history import Store
 from experiments.history import FIGURES, lu_kernels, measured_runs, paper_machine
 from experiments.history.execution import Done, execute
 from experiments.history.policies import EarliestFinish, Expected, Greedy
-from experiments.history.predictions import FromHistory, error
 from experiments.history.schedule_simulation import simulate
-from experiments.history.speeds_and_errors import by_samples, overtakes, rows
+from experiments.history.speeds_and_errors import FromHistory, by_samples, error, overtakes, rows
 from experiments.history.task_graph import Task, lu_tasks
 from experiments.history.workers import dominant, worker_devices, workers
 from memsim.errors import OpenCLError

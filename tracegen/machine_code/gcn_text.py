@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from tracegen.compiled.amd.gcn_operands import split_operands
+from tracegen.compiled.amd.gcn_opcodes import split_operands
 
 Kind = Literal["b32", "b64", "i64", "f16", "f32", "f64"]
 """Of an operand: how many bits it has, and how a number in the text is meant."""

@@ -19,7 +19,7 @@ from loopy.diagnostic import LoopyError
 from calib.advice import AdviseOptions, Tried, advise
 from calib.advice import search as searching
 from calib.advice.facts import Facts
-from calib.advice.group_text import is_free_of_shape
+from calib.advice.launch import is_free_of_shape
 from calib.advice.proposals import Proposal
 from calib.advice.report import as_json, code_text, headline, notes, page, ranking
 from calib.advice.results import Advice

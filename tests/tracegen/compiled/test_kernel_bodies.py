@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracegen.compiled.kernel_bodies import inlined_bodies
+from tracegen.compiled.nvidia.nvidia_ptx import inlined_bodies
 
 BEFORE = """\
 define dso_local ptx_kernel void @s(ptr addrspace(1) noundef align 4 %0) #0 !dbg !8 {

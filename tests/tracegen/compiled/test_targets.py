@@ -13,7 +13,7 @@ import pytest
 from tests.support.compilers import needs_nvidia
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.amd.gcn_metadata import read_resources
-from tracegen.compiled.amd.gcn_operands import names
+from tracegen.compiled.amd.gcn_opcodes import names
 from tracegen.compiled.model import BasicBlock
 from tracegen.compiled.nvidia.ptx import number_instructions
 from tracegen.compiled.nvidia.sass import read_sass

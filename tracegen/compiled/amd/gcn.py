@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memsim.errors import KernelError
-from tracegen.compiled.amd.gcn_opcodes import memory, pipe
-from tracegen.compiled.amd.gcn_operands import names, split_operands
+from tracegen.compiled.amd.gcn_opcodes import memory, names, pipe, split_operands
 from tracegen.compiled.block_graph import Line, basic_blocks, call_notes
 from tracegen.compiled.model import BasicBlock, Instruction, Location
 from tracegen.compiled.source_files import user_files, user_location

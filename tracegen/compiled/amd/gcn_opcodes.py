@@ -1,4 +1,4 @@
-"""What executes an instruction of AMD's GCN, CDNA and RDNA, and what it accesses.
+"""Instructions of AMD's GCN, CDNA and RDNA: the unit that executes one, its access, the registers that its operands name.
 
 Opcodes follow patterns, so that one pattern serves all targets. Sources: AMD, "Vega" and "CDNA3"
 Instruction Set Architecture Reference Guides; LLVM, "User Guide for AMDGPU Backend".
@@ -7,6 +7,7 @@ Instruction Set Architecture Reference Guides; LLVM, "User Guide for AMDGPU Back
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 from tracegen.compiled.model import Direction, MemoryOperation, Pipe, Space
@@ -93,3 +94,34 @@ def returns_value(opcode: str, operands: str) -> bool:
     if opcode.startswith("ds_"):
         return "_rtn" in opcode
     return re.search(r"\b(glc|sc0|TH_ATOMIC_RETURN)\b", operands) is not None
+
+
+_REGISTER = re.compile(
+    r"(?<![\w.:])(?:(?P<kind>[vsa])(?:(?P<one>\d+)|\[(?P<first>\d+):(?P<last>\d+)\])"
+    r"|(?P<named>vcc|exec)(?P<half>_lo|_hi)?)(?![\w\[])"
+)
+_OPERAND = re.compile(r"(?:\[[^\]]*\]|\([^)]*\)|\|[^|]*\||[^,\[(|])+")
+
+
+@lru_cache(maxsize=1 << 14)
+def split_operands(operands: str) -> tuple[str, ...]:
+    """The operands between top-level commas."""
+    return tuple(operand.strip() for operand in _OPERAND.findall(operands) if operand.strip())
+
+
+@lru_cache(maxsize=1 << 14)
+def names(operand: str) -> tuple[str, ...]:
+    """The registers of an operand, with or without modifiers: `-v[2:3]`, `|v4|`, `vcc`."""
+    return tuple(_names(operand))
+
+
+def _names(operand: str) -> Iterator[str]:
+    for match in _REGISTER.finditer(operand):
+        if match["named"]:
+            halves = [match["half"]] if match["half"] else ["_lo", "_hi"]
+            yield from (match["named"] + half for half in halves)
+        elif match["one"]:
+            yield match["kind"] + match["one"]
+        else:
+            first, last = int(match["first"]), int(match["last"])
+            yield from (f"{match['kind']}{number}" for number in range(first, last + 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from tracegen.compiled import kept_code
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode
 from tracegen.compiled.nvidia.nvidia_ptx import builtins_text, number, write_ptx
 from tracegen.compiled.nvidia.ptx import Origin, number_instructions
-from tracegen.compiled.nvidia.ptxas_log import read_usage
 from tracegen.compiled.nvidia.sass import read_sass, without_encodings
 from tracegen.compiled.nvidia.spills import mark_spills
 from tracegen.compiled.request import Request, check
@@ -31,6 +31,43 @@ from tracegen.tools.toolchain import (
     nvrtc_tool,
     nvvm_tools,
 )
+
+_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"^.*Used (\d+) registers(.*)$", re.MULTILINE)
+_STACK = re.compile(r"(\d+) bytes cumulative stack size")
+_LOCAL = re.compile(r"(\d+) bytes smem")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a kernel, with the functions that it calls, needs of a core.
+
+    private_bytes : stack of a work-item
+    """
+
+    registers_per_item: int
+    local_memory_bytes: int
+    private_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+
+
+def read_usage(log: str) -> Usage:
+    """The usage of the one kernel that ptxas compiled. Raises KernelError if the log has none."""
+    used = _USED.search(log)
+    if used is None:
+        raise KernelError("ptxas does not tell the kernel's registers")
+    spills = [tuple(map(int, match.groups())) for match in _SPILLS.finditer(log)]
+    frames = [frame for frame, _, _ in spills]
+    stack, local = _STACK.search(used[2]), _LOCAL.search(used[2])
+    return Usage(
+        registers_per_item=int(used[1]),
+        local_memory_bytes=int(local[1]) if local else 0,
+        private_bytes=int(stack[1]) if stack else max(frames, default=0),
+        spill_store_bytes=sum(stores for _, stores, _ in spills),
+        spill_load_bytes=sum(loads for _, _, loads in spills),
+    )
+
 
 VOLTA = 70
 """The compute capability from which each instruction's encoding has its stall cycles, and registers lie in two banks.

@@ -14,7 +14,6 @@ from importlib import resources
 from pathlib import Path
 
 from tracegen.compiled.cuda_request import CudaRequest
-from tracegen.compiled.kernel_bodies import inlined_bodies
 from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
 from tracegen.compiled.request import CompileError, Request, check, linked
 from tracegen.cuda.includes import originals
@@ -113,7 +112,7 @@ def _run_nvvm(request: Request, tools: NvidiaTools, folder: Path) -> None:
 
 
 def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
-    """Writes `kernel.ptx`; with new versions of clang in two steps, see `kernel_bodies`."""
+    """Writes `kernel.ptx`; with new versions of clang in two steps, see `inlined_bodies`."""
     if isinstance(request, CudaRequest):
         name = known_target(request.target, tools.clang)
         language = [*AS_NVIDIA, *linked([tools.libdevice]), *request.nvidia_language(name)]
@@ -217,3 +216,27 @@ def _library(request: Request, clang: Tool, folder: Path) -> Path:
             check(run(command, folder), clang, request)
 
     return cache.file(f"{key}.bc", make, folder)
+
+
+_BODY = re.compile(
+    r"^define (?:\w+ )*?(?=\w+ @__clang_ocl_kern_imp_)(?P<rest>[^\n]*?\) (?:\w+ )*#(?P<group>\d+)[^\n]*)$",
+    re.MULTILINE,
+)
+
+
+def inlined_bodies(ir: str) -> str:
+    """LLVM's text with the bodies of kernels as functions that are always inlined.
+
+    clang 21 and later put the body of an OpenCL kernel into a function beside it, and forbid NVIDIA's target to
+    inline that function. The kernel would then pay for a call that the vendor's compilers do not make.
+    """
+    groups = {match["group"] for match in _BODY.finditer(ir)}
+    ir = _BODY.sub(lambda match: f"define internal {match['rest']}", ir)
+    for group in groups:
+        ir = re.sub(
+            rf"^(attributes #{group} = \{{.*?)\bnoinline\b",
+            r"\1alwaysinline",
+            ir,
+            flags=re.MULTILINE,
+        )
+    return ir
