@@ -208,7 +208,7 @@ def _snapshots(trace: Trace | Sequence[Trace]) -> tuple[Trace, ...]:
         raise ReplayError("at least one trace is needed, got none")
     if any(one.sites != traces[0].sites for one in traces):
         raise ReplayError("the snapshots must have the same sites")
-    if not any(one.n_access for one in traces):
+    if any(one.n_subgroup for one in traces) and not any(one.n_access for one in traces):
         kernel = traces[0].launch.kernel
         raise ReplayError(f"kernel {kernel} accesses no global memory: there is nothing to replay")
     return tuple(sorted(traces, key=lambda one: (_stands_alone(one), _is_start(one))))

@@ -55,7 +55,7 @@ HEAP = "__global__ void k(int *y) {{\n  int *p = {};\n  p[y[0]] = 2; y[0] = p[y[
         ("__global__ void k(int *y) {\n  y[0] = __builtin_amdgcn_mov_dpp(y[1], 0, 15, 15, 0);\n}", "t.cu:2: use of undeclared identifier '__builtin_amdgcn_mov_dpp'"),
         ("__global__ void k(int *y, int n) {}\n__global__ void k(int *y, float n) {}", "t.cu has several functions k: an overloaded kernel cannot be chosen"),
         ("__global__ void k(int *y);", "t.cu declares kernel k, but does not define it"),
-        ("#include <nowhere.h>\n__global__ void k(int *y) {}", "t.cu:1: 'nowhere.h' file not found"),
+        ("#include \"nowhere.h\"\n__global__ void k(int *y) {}", "t.cu:1: 'nowhere.h' file not found"),
         ("__device__ int f(int);\n__global__ void k(int *y) { y[0] = f(1); }", "t.cu:2: function f is not available for sm_80 with these arguments"),
         ("__global__ void k(int *y) {\n  __shared__ int s[40000]; s[y[0]] = 1; y[1] = s[y[2]];\n}", "declares 160000 bytes of local memory, of at most 49152"),
     ],
