@@ -330,6 +330,12 @@ def _shares(channels: Sequence[str], machine: Machine, resident: Residents) -> F
     return shares
 
 
+def with_shares(inputs: Inputs, machine: Machine, before: Residents, after: Residents) -> Inputs:
+    """Inputs whose channels are shared by those cores that have groups after, instead of before."""
+    shares = (_shares(inputs.channels, machine, one) for one in (after, before))
+    return dataclasses.replace(inputs, channel_cycles=inputs.channel_cycles * np.divide(*shares))
+
+
 def _idle_cycles(costs: AccessCosts, machine: Machine) -> Floats:
     """(n_site,) cycles in which DRAM delivers nothing, while L1 serves a load's hits."""
     if not costs.served.shape[1]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy
 from memsim.trace import Launch
+
+NEARLY_NOTHING = 1e-9
+"""Of a round, that arithmetic may leave."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,20 @@ class Residents:
     def rounds(self) -> float:
         """RepNum, rounds of resident groups like the traced ones; fractional where the last is not full."""
         return max(1.0, self.work * self.n_groups / (self.groups_per_core * self.n_cores))
+
+    @property
+    def whole_rounds(self) -> int:
+        """Rounds in which each core has all the groups that it can have."""
+        return max(1, math.floor(self.rounds + NEARLY_NOTHING))
+
+    @property
+    def last(self) -> Residents | None:
+        """The groups that are left for a last round, if any: as few on each core as there can be."""
+        left = round((self.rounds - self.whole_rounds) * self.groups_per_core * self.n_cores)
+        if left <= 0:
+            return None
+        each = math.ceil(left / self.n_cores)
+        return replace(self, groups_per_core=each, n_groups=left, work=1.0)
 
     @property
     def busy_cores(self) -> float:

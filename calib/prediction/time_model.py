@@ -24,7 +24,7 @@ import pandas as pd
 
 from calib.prediction.costs import DRAM
 from calib.prediction.event_simulation import Events, events
-from calib.prediction.inputs import Inputs, mean_of_trials, occurrences
+from calib.prediction.inputs import Inputs, mean_of_trials, occurrences, with_shares
 from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_factor, round_cycles
 from calib.prediction.machine_pipes import READS
 from calib.prediction.options import Mode, Solver
@@ -185,6 +185,10 @@ def seconds_of(
     }
     seconds = _round(inputs, resident, mode, solver) * scale
     if mode == "simulated":
+        if solver == "events" and (last := resident.last):
+            seconds *= resident.whole_rounds / resident.rounds
+            fewer = with_shares(inputs, machine, resident, last)
+            seconds += _round(fewer, last, mode, solver) / machine.clock_hz
         seconds = np.maximum(seconds, np.max(list(floors.values()), axis=0))
         if inputs.idle_cycles and DRAM in floors:
             idle = resident.subgroups * float(occurrences(inputs) @ np.array(inputs.idle_cycles))

@@ -533,3 +533,28 @@ def test_sub_groups_with_different_barriers_take_one_path() -> None:
     )
     times = [time_of(one, resident(2, 1), V100).estimate.mean for one in (given, apart)]
     assert times[0] == times[1]
+
+
+@pytest.mark.parametrize(("groups", "wanted"), [(80, 1.0), (88, 2.0), (160, 2.0), (164, 3.0)])
+def test_the_last_round_is_a_whole_one(groups: int, wanted: float) -> None:
+    """Groups that have a core each and wait for loads: eight left over take as long as eighty."""
+    given = inputs([0, 10, 20], [0, 500, 0], [[0], [0], [0]])
+    one, some = (
+        time_of(
+            given, Residents(subgroups_per_group=1, groups_per_core=1, n_groups=n, n_cores=80), V100
+        )
+        for n in (80, groups)
+    )
+    assert some.estimate.mean == pytest.approx(wanted * one.estimate.mean)
+
+
+def test_few_groups_of_a_last_round_share_channels_among_themselves() -> None:
+    """A launch bound by DRAM moves its bytes in the same time, whatever is left for the last round."""
+    given = inputs([0, 1, 1], [0, 10, 0], [[0], [1000], [0]])
+    whole, more = (
+        time_of(
+            given, Residents(subgroups_per_group=8, groups_per_core=2, n_groups=n, n_cores=80), V100
+        )
+        for n in (160, 200)
+    )
+    assert more.estimate.mean == pytest.approx(1.25 * whole.estimate.mean, rel=0.02)
