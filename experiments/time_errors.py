@@ -32,8 +32,11 @@ _OF_FIGURE = {
     "mi250x-times": "mi250x",
 }
 _N_BODY = {"V100": "v100", "A100": "a100", "RTX 4090": "rtx4090", "L40S": "l40s", "H200": "h200"}
+TENSORS = "tensor-steps"
+"""The figure of products on tensor cores, whose times have an error of their own."""
 _FIGURES = (
     *_OF_FIGURE,
+    TENSORS,
     "arithmetic",
     "matmul-steps",
     "convolution",
@@ -45,10 +48,12 @@ Ratios = Mapping[str, Mapping[str, npt.NDArray[np.float64]]]
 """Machine -> figure -> measured time over the predicted one, of each case."""
 
 
-def measured_over_predicted() -> Ratios:
-    """The whole table."""
+def measured_over_predicted(*, tensors: bool = False) -> Ratios:
+    """The table without products on tensor cores, or these alone."""
     found: dict[str, dict[str, list[float]]] = {}
     for row in rows(TABLE):
+        if (row["figure"] == TENSORS) != tensors:
+            continue
         of_figure = found.setdefault(row["machine"], {}).setdefault(row["figure"], [])
         of_figure.append(float(row["measured_over_predicted"]))
     return {

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from calib.prediction.prediction import TIME_ERROR_PERCENT
+from calib.prediction.prediction import TENSOR_ERROR_PERCENT, TIME_ERROR_PERCENT
 from experiments.time_errors import (
     SHARE,
     compared,
@@ -38,6 +38,15 @@ def test_machines_say_how_far_off_their_times_were(name: str) -> None:
 
 def test_others_are_as_far_off_as_all_together() -> None:
     assert math.ceil(elsewhere(RATIOS)) == TIME_ERROR_PERCENT
+
+
+def test_products_on_tensor_cores_have_an_error_of_their_own() -> None:
+    tensors = measured_over_predicted(tensors=True)
+    assert (
+        math.ceil(error_percent([one["tensor-steps"] for one in tensors.values()]))
+        == TENSOR_ERROR_PERCENT
+    )
+    assert not any("tensor-steps" in figures for figures in RATIOS.values())
 
 
 @pytest.mark.parametrize("name", with_own_error(RATIOS))

@@ -57,7 +57,17 @@ SHIPPED = [
         "rtx3090",
         "rtx4090",
     ),
-    *("rtx5090", "rx7900xtx", "rx9070xt", "t4", "titan_v", "titan_x", "v100", "v100-accelsim"),
+    *(
+        "rtx5090",
+        "rtxpro6000",
+        "rx7900xtx",
+        "rx9070xt",
+        "t4",
+        "titan_v",
+        "titan_x",
+        "v100",
+        "v100-accelsim",
+    ),
 ]
 FOLDER = Path(__file__).parents[3] / "memsim" / "machine" / "shipped"
 V100 = (FOLDER / "v100.toml").read_text()

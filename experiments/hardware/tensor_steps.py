@@ -1,0 +1,65 @@
+"""RTX PRO 6000 and H100: predicted times of products of half matrices on tensor cores, from loads of single numbers to warps
+with tiles in registers and copies ahead.
+
+The kernels have the tiles, warps and stages of those that were measured, but are not the same text. Where n is large, the loop
+is shortened, and the time of all of it extrapolated along a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import calib
+from experiments.cases import Done, run
+from experiments.data_files import rows, source
+from experiments.hardware import drawing
+from experiments.hardware.comparison import errors, extrapolated_s
+from experiments.kernels.tensor_steps import product
+from experiments.reproduction import Case, Figure
+from memsim.machine import load_machine
+
+TABLE = "tensor_steps.csv"
+WHOLE = 2048
+"""The largest n whose loop is run whole."""
+DEPTHS = 512, 1024
+TRIALS = 2
+
+
+def time_of(row: Mapping[str, str]) -> Done:
+    """The time of one row of the table."""
+    machine = load_machine(f"{row['machine']}@{row['clock_mhz']}MHz")
+    n = int(row["n"])
+    if n > WHOLE:
+        seconds = extrapolated_s(partial(product, row["step"], n), DEPTHS, n, machine, TRIALS)
+    else:
+        seconds = calib.predict(product(row["step"], n), machine).seconds.mean
+    case = Case(
+        figure="tensor-steps",
+        case=f"{row['step']} {n} at {row['clock_mhz']} MHz",
+        quantity=f"{row['machine']} time",
+        unit="ms",
+        reference=float(row["ms"]),
+        ours=1e3 * seconds,
+    )
+    return Done([case])
+
+
+def tensor_steps(out: Path, quick: bool) -> Figure:
+    """The time of each step on each machine, or of a sample."""
+    listed = {
+        f"{row['machine']} {row['step']} {row['n']} {row['clock_mhz']}": row for row in rows(TABLE)
+    }
+    done = run("tensor-steps", listed, time_of, out, quick=quick)
+    cases = [case for one in done for case in one.cases]
+    quantities = dict.fromkeys(case.quantity for case in cases)
+    return Figure(
+        reference_name="measured",
+        name="tensor-steps",
+        title="RTX PRO 6000 and H100, products of half matrices on tensor cores: times of the steps by which they are made fast",
+        source=source(TABLE),
+        cases=cases,
+        findings=[f"{quantity}: {errors(cases, quantity)}" for quantity in quantities],
+        pictures=[drawing.scatter(out / "tensor-steps.png", cases, "product on tensor cores: ms")],
+    )
