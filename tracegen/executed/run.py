@@ -164,7 +164,13 @@ class ExecutedRun(LaunchTraces):
         return self.as_trace(ids, self.content_of(ids, recorded), None)
 
     def content_of(self, ids: snapshot.Groups, recorded: Recorded) -> Content:
-        recorded = recorded if len(recorded.access) else _with_barriers(recorded)
+        if not len(recorded.access):
+            if not self.execution.places:
+                raise KernelError(
+                    f"kernel {self.launch.name} accesses no global memory: its machine code has no load and no store,"
+                    " as where no result is stored"
+                )
+            recorded = _with_barriers(recorded)
         site = self.sites.numbers(recorded.access)
         offset = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])
         counts = instruction_counts(self.bound.code, recorded.local_counts)

@@ -144,6 +144,7 @@ def test_a_trace_must_not_be_overwritten_by_what_is_made_of_it(
         ("gather", ("--set", "n=many"), ("n", "many")),
         ("nothing", (), ("nothing",)),
         ("broken", (), ("table", "8")),
+        ("empty", (), ("empty", "no global memory")),
         ("empty", ("--tracer", "instrumented"), ("empty", "no global memory")),
     ],
 )
