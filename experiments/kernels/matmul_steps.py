@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,21 @@ STEPS = {
 BETA = 0.5
 
 
+def depth_of(step: str, steps: Iterable[str], n: int, depth: int | None) -> int:
+    """How many columns of a and rows of b are multiplied; raises KernelError as `product` does.
+
+    steps : those that there are
+    """
+    depth = n if depth is None else depth
+    if step not in steps:
+        raise KernelError(f"there is no step {step!r}; there are {', '.join(steps)}")
+    if n % 128 or depth % 128 or not 0 < depth <= n:
+        raise KernelError(
+            f"n and depth must be multiples of 128, depth at most n, got {n}, {depth}"
+        )
+    return depth
+
+
 def product(step: str = "blocks", n: int = 4096, depth: int | None = None) -> CudaWorkload:
     """c = a b + c / 2 of n x n matrices of float32.
 
@@ -31,13 +46,7 @@ def product(step: str = "blocks", n: int = 4096, depth: int | None = None) -> Cu
 
     Raises KernelError for an unknown step, and for sizes that are no multiple of 128.
     """
-    depth = n if depth is None else depth
-    if step not in STEPS:
-        raise KernelError(f"there is no step {step!r}; there are {', '.join(STEPS)}")
-    if n % 128 or depth % 128 or not 0 < depth <= n:
-        raise KernelError(
-            f"n and depth must be multiples of 128, depth at most n, got {n}, {depth}"
-        )
+    depth = depth_of(step, STEPS, n, depth)
     kernel, block, edge = STEPS[step]
     rng = np.random.default_rng(0)
     a, b, c = (rng.random((n, n), dtype=np.float32) for _ in range(3))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from memsim.errors import KernelError
+from experiments.kernels.matmul_steps import depth_of
 from tracegen import CudaWorkload
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -36,13 +36,7 @@ def product(step: str = "warptile", n: int = 4096, depth: int | None = None) -> 
 
     Raises KernelError for an unknown step, and for sizes that are no multiple of 128.
     """
-    depth = n if depth is None else depth
-    if step not in STEPS:
-        raise KernelError(f"there is no step {step!r}; there are {', '.join(STEPS)}")
-    if n % 128 or depth % 128 or not 0 < depth <= n:
-        raise KernelError(
-            f"n and depth must be multiples of 128, depth at most n, got {n}, {depth}"
-        )
+    depth = depth_of(step, STEPS, n, depth)
     kernel, block, edge, stages = STEPS[step]
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-2, 3, (n, n), np.int8).astype(np.float16) for _ in range(2))
