@@ -98,10 +98,10 @@ def compile_cuda(found: Described, target: str, registers_limit: int | None = No
         by="nvrtc" if found.ptx else "clang",
     )
     code = _compiled(request)
-    why = f"clang compiled it, for NVRTC refuses it: {found.refused}"
-    return dataclasses.replace(
-        code, kernel=program.kernel, stand_ins=(*[why][: bool(found.refused)], *code.stand_ins)
-    )
+    why = [f"Header {name} is not there: it is left out." for name in program.absent]
+    if found.refused:
+        why.append(f"clang compiled it, for NVRTC refuses it: {found.refused}")
+    return dataclasses.replace(code, kernel=program.kernel, stand_ins=(*why, *code.stand_ins))
 
 
 def _compiled(request: Request) -> MachineCode:

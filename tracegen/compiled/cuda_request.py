@@ -46,7 +46,6 @@ class CudaRequest(Request):
     def notes(self) -> list[str]:
         ignored = self.program.options.ignored
         notes = [f"Build option {option} is ignored." for option in ignored]
-        notes += [f"Header {name} is not there: it is left out." for name in self.program.absent]
         return [*notes, *["printf is left out."] * on_device(self.text, PRINTF)]
 
     @property
