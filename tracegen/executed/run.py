@@ -164,12 +164,7 @@ class ExecutedRun(LaunchTraces):
         return self.as_trace(ids, self.content_of(ids, recorded), None)
 
     def content_of(self, ids: snapshot.Groups, recorded: Recorded) -> Content:
-        if not len(recorded.access):
-            if not self.execution.places:
-                raise KernelError(
-                    f"kernel {self.launch.name} accesses no global memory: its machine code has no load and no store,"
-                    " as where no result is stored"
-                )
+        if self.execution.places and not len(recorded.access):  # else it does nothing
             recorded = _with_barriers(recorded)
         site = self.sites.numbers(recorded.access)
         offset = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])
