@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from calib.history import Key, Record, Store
 from experiments.history import lu_kernels
-from experiments.history.execution import Run, execute
+from experiments.history.execution import Run, execute, simulate
 from experiments.history.policies import EarliestFinish, Expected, Greedy
-from experiments.history.schedule_simulation import simulate
 from experiments.history.speeds_and_errors import FromHistory
 from experiments.history.task_graph import Task, lu_tasks
 from experiments.history.workers import Worker, dominant, worker_devices, workers

@@ -13,9 +13,8 @@ import numpy as np
 
 from calib.history import Running
 from experiments.history import lu_kernels
-from experiments.history.execution import Run
+from experiments.history.execution import Draw, Run, simulate
 from experiments.history.policies import EarliestFinish, Expected, Greedy
-from experiments.history.schedule_simulation import Draw, simulate
 from experiments.history.task_graph import Task, lu_tasks
 
 TILE = 512

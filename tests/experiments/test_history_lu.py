@@ -5,9 +5,8 @@ import pytest
 
 from calib.history import Store
 from experiments.history import FIGURES, lu_kernels, measured_runs, paper_machine
-from experiments.history.execution import Done, execute
+from experiments.history.execution import Done, execute, simulate
 from experiments.history.policies import EarliestFinish, Expected, Greedy
-from experiments.history.schedule_simulation import simulate
 from experiments.history.speeds_and_errors import FromHistory, by_samples, error, overtakes, rows
 from experiments.history.task_graph import Task, lu_tasks
 from experiments.history.workers import dominant, worker_devices, workers
