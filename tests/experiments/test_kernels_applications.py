@@ -16,15 +16,12 @@ import pytest
 
 import tracegen
 from experiments.kernels import (
-    attention,
     black_scholes,
-    embedding,
     fft,
     laplacian,
     lattice_boltzmann,
     matrices,
     merge_sort,
-    spmm,
     spmv_vectorised,
 )
 from memsim.errors import KernelError
@@ -52,15 +49,6 @@ CASES: list[Case] = [
         {"nx": 10, "ny": 6, "nz": 5, "block_x": 8, "block_y": 2, "layout": "aos"},
     ),
     (lattice_boltzmann.d3q19, {"nx": 8, "ny": 4, "nz": 3, "block_x": 8, "dtype": "float64"}),
-    (embedding.embedding_bag, {"rows": 1000, "width": 32, "bags": 50, "per_bag": 7}),
-    (
-        embedding.embedding_bag,
-        {"rows": 300, "bags": 9, "distribution": "uniform", "dtype": "float64"},
-    ),
-    (spmm.spmm, {"n": 300}),
-    (spmm.spmm, {"matrix": "fem-tri-p1", "n": 300, "columns": 16, "dtype": "float64"}),
-    (attention.attention, {"heads": 2, "queries": 128, "keys": 64, "width": 32}),
-    (attention.attention, {"heads": 1, "queries": 32, "keys": 96, "block": 32, "tile": 16}),
 ]
 
 
@@ -228,24 +216,6 @@ def test_options_keep_parity() -> None:
     np.testing.assert_allclose(outputs["call"] - outputs["put"], forward, atol=1e-12)
 
 
-def test_zipf_indices_follow_their_law() -> None:
-    """The frequency of the k-th most frequent number is proportional to k^-s: chi-square over the
-    first ranks."""
-    n, drawn, exponent = 1000, 200_000, 1.2
-    index = embedding.zipf_indices(np.random.default_rng(3), n, (drawn,), exponent)
-    counts = np.bincount(index, minlength=n)
-    # Which number is how popular is the permutation that the generator draws after the ranks.
-    rng = np.random.default_rng(3)
-    rng.random((drawn,))
-    by_rank = counts[rng.permutation(n)]
-    weight = np.arange(1, n + 1) ** -exponent
-    expected = drawn * weight / weight.sum()
-    chi_square = ((by_rank - expected) ** 2 / expected).sum()
-    assert abs(chi_square - (n - 1)) < 5 * (2 * (n - 1)) ** 0.5
-    flat = drawn / n
-    assert ((by_rank - flat) ** 2 / flat).sum() > 10 * n  # the test sees another law
-
-
 def test_rmat_graph() -> None:
     """The quadrants have their probabilities, few rows are very long, and the matrix is
     reproducible."""
@@ -273,11 +243,6 @@ def test_rmat_graph() -> None:
         (functools.partial(black_scholes.black_scholes, dtype="half"), "half"),
         (functools.partial(lattice_boltzmann.d3q19, nz=0), "nz"),
         (functools.partial(lattice_boltzmann.d3q19, layout="soaos"), "soaos"),
-        (functools.partial(embedding.embedding_bag, width=2048), "2048"),
-        (functools.partial(embedding.embedding_bag, exponent=0.0), "exponent"),
-        (functools.partial(spmm.spmm, columns=0), "columns"),
-        (functools.partial(attention.attention, queries=100), "queries"),
-        (functools.partial(attention.attention, keys=33), "keys"),
         (functools.partial(merge_sort.global_pass, width=48), "width"),
         (functools.partial(merge_sort.local_pass, width=64, tile=256), "tile"),
         (functools.partial(merge_sort.sort_tiles, tile=4, per_item=4), "tile"),

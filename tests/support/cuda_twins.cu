@@ -47,19 +47,6 @@ __global__ void bfs_level(int n, int level, const int *__restrict__ row_start, c
   }
 }
 
-__global__ void embedding_bag(int bags, const float *__restrict__ table, const int *__restrict__ index,
-                              float *__restrict__ out)
-{
-  int bag = blockIdx.x * blockDim.y + threadIdx.y;
-  int column = threadIdx.x;
-  if (bag >= bags)
-    return;
-  float sum = 0;
-  for (int entry = 0; entry < 16; ++entry)
-    sum += table[64 * index[16 * bag + entry] + column];
-  out[64 * bag + column] = sum;
-}
-
 namespace csr {
 // One thread for each row.
 __global__ void spmv(int n_rows, const int *__restrict__ row_start, const int *__restrict__ indices,
@@ -74,22 +61,6 @@ __global__ void spmv(int n_rows, const int *__restrict__ row_start, const int *_
   for (int j = begin; j < end; ++j)
     sum += values[j] * x[indices[j]];
   y[row] = sum;
-}
-
-// One thread for each row and each of 32 columns of a dense matrix.
-__global__ void spmm(int n_rows, const int *__restrict__ row_start, const int *__restrict__ indices,
-                     const float *__restrict__ values, const float *__restrict__ x, float *__restrict__ y)
-{
-  int row = blockIdx.x * blockDim.y + threadIdx.y;
-  int column = threadIdx.x;
-  if (row >= n_rows)
-    return;
-  int begin = row_start[row];
-  int end = row_start[row + 1];
-  float sum = 0;
-  for (int j = begin; j < end; ++j)
-    sum += values[j] * x[32 * indices[j] + column];
-  y[32 * row + column] = sum;
 }
 
 // Four entries a load, from a multiple of 16 bytes on; the first and the last ones one by one.

@@ -12,13 +12,11 @@ import numpy as np
 import tracegen
 from experiments.kernels import (
     black_scholes,
-    embedding,
     graphs,
     histogram,
     laplacian,
     matmul,
     merge_sort,
-    spmm,
     spmv_vectorised,
     stream,
     transpose,
@@ -62,13 +60,7 @@ def _square(a: str, out: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]
 
 def _rows(given: Mapping[str, Any]) -> Mapping[str, Any]:
     n_rows = len(given["row_start"]) - 1
-    shape = (n_rows, *given["x"].shape[1:])
-    return {"n_rows": n_rows, "y": np.zeros(shape, np.float32)}
-
-
-def _bags(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    bags = len(given["index"])
-    return {"bags": bags, "out": np.zeros((bags, given["table"].shape[1]), np.float32)}
+    return {"n_rows": n_rows, "y": np.zeros(n_rows, np.float32)}
 
 
 def _options(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -98,11 +90,7 @@ TWINS = {
         lambda given: {"n": len(given["samples"])},
     ),
     "bfs_level": Twin(lambda: graphs.bfs_level(n=2000), "bfs_level", _graph),
-    "embedding_bag": Twin(
-        lambda: embedding.embedding_bag(rows=4000, bags=250), "embedding_bag", _bags
-    ),
     "spmv": Twin(lambda: graphs.spmv(n=2000, degrees="power"), "csr::spmv", _rows),
-    "spmm": Twin(lambda: spmm.spmm(n=1000), "csr::spmm", _rows),
     "spmv_vectorised": Twin(
         lambda: spmv_vectorised.spmv_vectorised("fem", n=2000), "csr::spmv_vectorised"
     ),

@@ -81,10 +81,8 @@ def _path(spec: str, folder: Path) -> str:
 
 
 SHIPPED = (
-    Shipped("attention.py:attention", "heads=2 queries=128 keys=64 width=32"),
     Shipped("black_scholes.py:black_scholes", "n=5000 groups=6"),
     Shipped("black_scholes.py:black_scholes", "n=1000 groups=0 dtype=float64"),
-    Shipped("embedding.py:embedding_bag", "rows=1000 width=32 bags=50 per_bag=7"),
     Shipped("fft.py:fft", "n=256 batch=3 block_size=32", launch=1),
     Shipped("fft.py:fft", "n=16 batch=2 radix=16 block_size=1"),
     Shipped("graphs.py:spmv", "n=1000"),
@@ -125,7 +123,6 @@ SHIPPED = (
     Shipped("rodinia/elimination.py:lud", "n=64", launch=2),
     Shipped("rodinia/paths.py:nw", "n=64", launch=3),
     Shipped("rodinia/paths.py:pathfinder", "rows=45 cols=700", launch=1),
-    Shipped("spmm.py:spmm", "n=300"),
     Shipped("spmv.py:spmv", "matrix=fem n=900"),
     Shipped("spmv.py:spmv", "matrix=graph n=900 dtype=float64"),
     Shipped("spmv.py:spmv_vector", "matrix=fem n=300"),

@@ -49,7 +49,7 @@ def test_a_twin_computes_the_same(name: str) -> None:
     given.check(run(given))
 
 
-@pytest.mark.parametrize("name", ["stream_triad", "spmm", "transpose_tiled"])
+@pytest.mark.parametrize("name", ["stream_triad", "spmv", "transpose_tiled"])
 def test_machine_code_of_twins_performs_the_same_accesses(name: str) -> None:
     original = TWINS[name].original()
     expected = tracegen.trace(original, "v100")

@@ -18,7 +18,6 @@ from tests.support.compilers import needs_nvidia
 from tests.tracegen.polyhedral.test_polyhedral_experiments import BUILDERS
 
 SIZES: Mapping[str, Mapping[str, int]] = {
-    "attention.attention": {"heads": 1, "queries": 64, "keys": 64},
     "black_scholes.black_scholes": {"n": 4000, "groups": 4},
     "fft.fft": {"n": 256, "batch": 2},
     "lattice_boltzmann.d3q19": {"ny": 4, "nz": 3},

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import tracegen
 from experiments.kernels import (
-    attention,
     black_scholes,
     fft,
     lattice_boltzmann,
@@ -65,7 +64,6 @@ STATIC: dict[str, Make] = {
     "fft": lambda: fft.fft(64),
     "black_scholes": lambda: black_scholes.black_scholes(1000),
     "d3q19": lambda: lattice_boltzmann.d3q19(nx=20, ny=6, nz=5, layout="aos"),
-    "attention": lambda: attention.attention(queries=64, keys=64),
     "copy": lambda: kernels.copy(100, group=96, stride=2),
     "tiled_matmul": lambda: kernels.tiled_matmul(24),
     "two_launches": lambda: kernels.two_launches(70),

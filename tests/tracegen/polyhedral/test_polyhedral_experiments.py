@@ -84,6 +84,6 @@ def test_equal_or_refused(context: Any, name: str) -> None:
 
 def test_every_kernel_is_here() -> None:
     """The names of all Loopy kernels, so that the list above cannot miss one."""
-    expected = {"attention.attention", "fft.fft", "matmul_volkov.volkov", "spmv.spmv"}
+    expected = {"transpose.tiled", "fft.fft", "matmul_volkov.volkov", "spmv.spmv"}
     assert expected <= BUILDERS.keys()
-    assert len(BUILDERS) >= 17
+    assert len(BUILDERS) >= 14
