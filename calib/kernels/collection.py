@@ -13,7 +13,7 @@ import enum
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from calib.words import whole
 from memsim.errors import MemsimError
@@ -169,6 +169,25 @@ class Generator:
             except ValueError as rule:
                 raise TagError(f"{name} of {self.name} must be {rule}, got {text!r}") from None
         return tuple(dict.fromkeys(values))
+
+
+REGISTERED: list[Generator] = []
+Build = TypeVar("Build", bound=Callable[..., Built])
+
+
+def generator(*words: str, **arguments: Argument) -> Callable[[Build], Build]:
+    """Makes a generator of the function below: its name and tags are the function's name, and further words.
+
+    arguments : name -> allowable values
+    """
+
+    def register(build: Build) -> Build:
+        name = build.__name__
+        tags = frozenset((name, *words))
+        REGISTERED.append(Generator(name=name, tags=tags, arguments=arguments, build=build))
+        return build
+
+    return register
 
 
 class KernelCollection:

@@ -23,7 +23,7 @@ from calib.kernels.building import (
     tag_loads,
     written,
 )
-from calib.kernels.collection import Built, Choice, Generator, Number, TagError
+from calib.kernels.collection import Built, Choice, Number, TagError, generator
 
 VARIANTS = ("noPF", "uPF", "dPF", "dPFT")
 """Variants: no prefetch; tiles of u in local memory; tiles of diff_mat; the latter with u and res
@@ -31,6 +31,17 @@ transposed, so that neighbouring elements are adjacent in memory (the paper's ta
 N2,N0,N1)."""
 
 
+_COMMON: dict[str, Choice | Number] = {
+    "nelements": Number((4096, 8192, 16384)),
+    "nunit_nodes": Number((64,)),
+    "nmatrices": Number((3,)),
+    "variant": Choice(VARIANTS),
+    "dtype": DTYPES,
+    **GROUP,
+}
+
+
+@generator("application", **_COMMON)
 def dg_diff(
     *,
     nelements: int,
@@ -65,6 +76,7 @@ def dg_diff(
     return Built(kernel=kernel, env={"nelements": nelements}, arguments=arguments, check=check)
 
 
+@generator("mem_access_pattern", "work_removed", **_COMMON, keep=Choice(("diff_mat", "u", "both")))
 def dg_diff_pattern(
     *,
     nelements: int,
@@ -178,28 +190,3 @@ def _check(elements: int, nodes: int, lsize_0: int, lsize_1: int) -> None:
     if lsize_0 != lsize_1:
         raise TagError(f"dg_diff needs square groups, got {lsize_0} x {lsize_1}")
     require_multiple(nelements=(elements, lsize_0), nunit_nodes=(nodes, lsize_1))
-
-
-_COMMON: dict[str, Choice | Number] = {
-    "nelements": Number((4096, 8192, 16384)),
-    "nunit_nodes": Number((64,)),
-    "nmatrices": Number((3,)),
-    "variant": Choice(VARIANTS),
-    "dtype": DTYPES,
-    **GROUP,
-}
-
-GENERATORS = (
-    Generator(
-        name="dg_diff",
-        tags=frozenset({"dg_diff", "application"}),
-        arguments=_COMMON,
-        build=dg_diff,
-    ),
-    Generator(
-        name="dg_diff_pattern",
-        tags=frozenset({"dg_diff_pattern", "mem_access_pattern", "work_removed"}),
-        arguments={**_COMMON, "keep": Choice(("diff_mat", "u", "both"))},
-        build=dg_diff_pattern,
-    ),
-)

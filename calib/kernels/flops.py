@@ -23,7 +23,7 @@ from calib.kernels.building import (
     size,
     written,
 )
-from calib.kernels.collection import Built, Choice, Generator, Number
+from calib.kernels.collection import Built, Choice, Number, generator
 
 N_VARIABLE, REACH = 32, 8
 """Variable i is updated from variable i + REACH, which was written N_VARIABLE - REACH updates
@@ -149,7 +149,7 @@ def _kernel(kind: str, dtype: str, layout: Layout, lsize_0: int, lsize_1: int, u
     return lp.tag_inames(kernel, {"i0_outer": "g.0", "i0_inner": "l.0", "again": "unr"})
 
 
-def _generator(kind: str) -> Generator:
+def _register(kind: str) -> None:
     def build(
         *,
         lid_stride_0: int,
@@ -162,24 +162,22 @@ def _generator(kind: str) -> Generator:
         layout = Layout(stride_0=lid_stride_0, stride_1=lid_stride_1)
         return _build(kind, layout, (lsize_0, lsize_1), **sizes)
 
+    build.__name__ = f"flops_{kind}_pattern"
     build.__doc__ = (
         f"32 private variables updated m times by {PATTERNS[kind].doc}, then summed and stored."
     )
-    return Generator(
-        name=f"flops_{kind}_pattern",
-        tags=frozenset({"flops_pattern", f"flops_{kind}_pattern"}),
-        arguments={
-            "nelements": Number((65536, 131072)),
-            "m": Number((32, 64)),
-            "unroll": Number((8,)),
-            "dtype": DTYPES,
-            "lid_stride_0": Number((1,)),
-            "lid_stride_1": Number((512,)),
-            **GROUP,
-            "groups_fit": Choice((True,)),
-        },
-        build=build,
-    )
+    generator(
+        "flops_pattern",
+        nelements=Number((65536, 131072)),
+        m=Number((32, 64)),
+        unroll=Number((8,)),
+        dtype=DTYPES,
+        lid_stride_0=Number((1,)),
+        lid_stride_1=Number((512,)),
+        **GROUP,
+        groups_fit=Choice((True,)),
+    )(build)
 
 
-GENERATORS = tuple(_generator(kind) for kind in PATTERNS)
+for _kind in PATTERNS:
+    _register(_kind)

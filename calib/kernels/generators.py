@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from calib.kernels import (
-    dg,
-    flops,
-    global_memory,
-    linear_algebra,
-    local_memory,
-    matmul,
-    stencils,
-    synchronisation,
-)
-from calib.kernels.collection import Generator
+from calib.kernels import dg as dg
+from calib.kernels import flops as flops
+from calib.kernels import global_memory as global_memory
+from calib.kernels import linear_algebra as linear_algebra
+from calib.kernels import local_memory as local_memory
+from calib.kernels import matmul as matmul
+from calib.kernels import stencils as stencils
+from calib.kernels import synchronisation as synchronisation
+from calib.kernels.collection import REGISTERED, Generator
 
-ALL_GENERATORS: tuple[Generator, ...] = (
-    *matmul.GENERATORS,
-    *dg.GENERATORS,
-    *stencils.GENERATORS,
-    *linear_algebra.GENERATORS,
-    *flops.GENERATORS,
-    *global_memory.GENERATORS,
-    *local_memory.GENERATORS,
-    *synchronisation.GENERATORS,
-)
+ALL_GENERATORS: tuple[Generator, ...] = tuple(REGISTERED)
 """All generators, in the order in which they are listed."""

@@ -23,9 +23,19 @@ from calib.kernels.building import (
     size,
     written,
 )
-from calib.kernels.collection import Built, Choice, Generator, Number
+from calib.kernels.collection import Built, Choice, Number, generator
 
 
+@generator(
+    "mem_access_pattern",
+    nelements=Number((2**21, 2**22)),
+    n_arrays=Choice((1, 2, 3, 4)),
+    lid_stride_0=Number((1,)),
+    lid_stride_1=Number((2048,)),
+    dtype=DTYPES,
+    **GROUP,
+    groups_fit=Choice((True,)),
+)
 def gmem_pattern(
     *,
     nelements: int,
@@ -57,6 +67,13 @@ def gmem_pattern(
     return Built(kernel=kernel, env={"rows": rows}, arguments=arguments, check=check)
 
 
+@generator(
+    "mem_access_pattern",
+    n=Number((2**21, 2**22)),
+    n_arrays=Choice((1, 2, 4)),
+    dtype=DTYPES,
+    lsize_0=Number((256,)),
+)
 def broadcast(*, n: int, n_arrays: int, dtype: str, lsize_0: int) -> Built:
     """out[i] = in0[group] + in1[group] + ...: each load is one element for a whole group."""
     require_group(lsize_0)
@@ -77,6 +94,13 @@ def broadcast(*, n: int, n_arrays: int, dtype: str, lsize_0: int) -> Built:
     return Built(kernel=kernel, env={"n": n}, arguments=arguments, check=check)
 
 
+@generator(
+    "mem_access_pattern",
+    n=Number((2**20, 2**21)),
+    n_table=Number((2**12, 2**20)),
+    dtype=DTYPES,
+    lsize_0=Number((256,)),
+)
 def gather(*, n: int, n_table: int, dtype: str, lsize_0: int) -> Built:
     """out[i] = table[index[i]] with random indices into a table of n_table elements."""
     require_group(lsize_0)
@@ -148,43 +172,3 @@ def _gather(dtype: str, lsize_0: int) -> Any:
     )
     kernel = assume_multiples(kernel, n=lsize_0)
     return lp.split_iname(kernel, "i", lsize_0, outer_tag="g.0", inner_tag="l.0")
-
-
-GENERATORS = (
-    Generator(
-        name="gmem_pattern",
-        tags=frozenset({"gmem_pattern", "mem_access_pattern"}),
-        arguments={
-            "nelements": Number((2**21, 2**22)),
-            "n_arrays": Choice((1, 2, 3, 4)),
-            "lid_stride_0": Number((1,)),
-            "lid_stride_1": Number((2048,)),
-            "dtype": DTYPES,
-            **GROUP,
-            "groups_fit": Choice((True,)),
-        },
-        build=gmem_pattern,
-    ),
-    Generator(
-        name="broadcast",
-        tags=frozenset({"broadcast", "mem_access_pattern"}),
-        arguments={
-            "n": Number((2**21, 2**22)),
-            "n_arrays": Choice((1, 2, 4)),
-            "dtype": DTYPES,
-            "lsize_0": Number((256,)),
-        },
-        build=broadcast,
-    ),
-    Generator(
-        name="gather",
-        tags=frozenset({"gather", "mem_access_pattern"}),
-        arguments={
-            "n": Number((2**20, 2**21)),
-            "n_table": Number((2**12, 2**20)),
-            "dtype": DTYPES,
-            "lsize_0": Number((256,)),
-        },
-        build=gather,
-    ),
-)

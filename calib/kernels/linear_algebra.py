@@ -24,9 +24,16 @@ from calib.kernels.building import (
     size,
     written,
 )
-from calib.kernels.collection import Built, Choice, Generator, Number, TagError
+from calib.kernels.collection import Built, Choice, Number, TagError, generator
 
 
+@generator(
+    "application",
+    n=Number((2**20, 2**21, 2**22)),
+    dtype=DTYPES,
+    lsize_0=Number((256,)),
+    groups_fit=FIT,
+)
 def axpy(*, n: int, dtype: str, lsize_0: int, groups_fit: bool) -> Built:
     """z = a x + y, one work-item per element."""
     require_group(lsize_0)
@@ -47,6 +54,14 @@ def axpy(*, n: int, dtype: str, lsize_0: int, groups_fit: bool) -> Built:
     return Built(kernel=kernel, env={"n": n}, arguments=arguments, check=check)
 
 
+@generator(
+    "application",
+    n=Number((1024, 2048)),
+    dtype=DTYPES,
+    prefetch=Choice((True, False)),
+    **GROUP,
+    groups_fit=FIT,
+)
 def transpose(
     *, n: int, dtype: str, prefetch: bool, lsize_0: int, lsize_1: int, groups_fit: bool
 ) -> Built:
@@ -69,6 +84,13 @@ def transpose(
     return Built(kernel=kernel, env={"n": n}, arguments=arguments, check=check)
 
 
+@generator(
+    "application",
+    n=Number((2**16, 2**17)),
+    nnz_per_row=Number((8,)),
+    dtype=DTYPES,
+    lsize_0=Number((256,)),
+)
 def spmv(*, n: int, nnz_per_row: int, dtype: str, lsize_0: int) -> Built:
     """y = A x in CSR format, one work-item per row with 1 to 2 nnz_per_row - 1 random entries."""
     require_group(lsize_0)
@@ -102,6 +124,13 @@ def spmv(*, n: int, nnz_per_row: int, dtype: str, lsize_0: int) -> Built:
     )
 
 
+@generator(
+    "application",
+    n=Number((2**20, 2**22)),
+    per_item=Number((16,)),
+    dtype=DTYPES,
+    lsize_0=Number((256,)),
+)
 def reduction(*, n: int, per_item: int, dtype: str, lsize_0: int) -> Built:
     """Sums of lsize_0 x per_item neighbours: each work-item adds per_item of them, then the group
     adds these in a tree."""
@@ -222,52 +251,3 @@ def _rows(n: int, nnz_per_row: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[
     row_start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     indices = rng.integers(0, n, int(row_start[-1]), dtype=np.int32)
     return row_start, indices
-
-
-GENERATORS = (
-    Generator(
-        name="axpy",
-        tags=frozenset({"axpy", "application"}),
-        arguments={
-            "n": Number((2**20, 2**21, 2**22)),
-            "dtype": DTYPES,
-            "lsize_0": Number((256,)),
-            "groups_fit": FIT,
-        },
-        build=axpy,
-    ),
-    Generator(
-        name="transpose",
-        tags=frozenset({"transpose", "application"}),
-        arguments={
-            "n": Number((1024, 2048)),
-            "dtype": DTYPES,
-            "prefetch": Choice((True, False)),
-            **GROUP,
-            "groups_fit": FIT,
-        },
-        build=transpose,
-    ),
-    Generator(
-        name="spmv",
-        tags=frozenset({"spmv", "application"}),
-        arguments={
-            "n": Number((2**16, 2**17)),
-            "nnz_per_row": Number((8,)),
-            "dtype": DTYPES,
-            "lsize_0": Number((256,)),
-        },
-        build=spmv,
-    ),
-    Generator(
-        name="reduction",
-        tags=frozenset({"reduction", "application"}),
-        arguments={
-            "n": Number((2**20, 2**22)),
-            "per_item": Number((16,)),
-            "dtype": DTYPES,
-            "lsize_0": Number((256,)),
-        },
-        build=reduction,
-    ),
-)

@@ -21,7 +21,7 @@ from calib.kernels.building import (
     size,
     written,
 )
-from calib.kernels.collection import Built, Generator, Number
+from calib.kernels.collection import Built, Number, generator
 
 DEPTH = 8
 """Local elements per work-item, which no other accesses, so that no barrier is needed. An element
@@ -34,6 +34,9 @@ MOVE = f"tile[(k + {TO}) & {DEPTH - 1}, l1, l0] = tile[(k + {FROM}) & {DEPTH - 1
 much."""
 
 
+@generator(
+    "lmem_pattern", n_groups=Number((512, 1024)), m=Number((64, 128), low=0), dtype=DTYPES, **GROUP
+)
 def lmem_move(*, n_groups: int, m: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
     """Each work-item moves elements within local memory m times, with a load and a store of stride
     1."""
@@ -55,6 +58,9 @@ def lmem_move(*, n_groups: int, m: int, dtype: str, lsize_0: int, lsize_1: int) 
     )
 
 
+@generator(
+    "lmem_pattern", n=Number((2**20, 2**21)), m=Number((0, 4, 16, 64), low=0), dtype=DTYPES, **GROUP
+)
 def overlap_ratio(*, n: int, m: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
     """One global load, m moves in local memory and one global store per work-item (Stevens and
     Klöckner 2020, section 7.4)."""
@@ -154,29 +160,3 @@ def _with_tile(
     )
     kernel = assume_multiples(kernel, n_groups=1)
     return lp.tag_inames(kernel, {"g": "g.0", "l0": "l.0", "l1": "l.1"})
-
-
-GENERATORS = (
-    Generator(
-        name="lmem_move",
-        tags=frozenset({"lmem_move", "lmem_pattern"}),
-        arguments={
-            "n_groups": Number((512, 1024)),
-            "m": Number((64, 128), low=0),
-            "dtype": DTYPES,
-            **GROUP,
-        },
-        build=lmem_move,
-    ),
-    Generator(
-        name="overlap_ratio",
-        tags=frozenset({"overlap_ratio", "lmem_pattern"}),
-        arguments={
-            "n": Number((2**20, 2**21)),
-            "m": Number((0, 4, 16, 64), low=0),
-            "dtype": DTYPES,
-            **GROUP,
-        },
-        build=overlap_ratio,
-    ),
-)

@@ -24,9 +24,17 @@ from calib.kernels.building import (
     tag_loads,
     written,
 )
-from calib.kernels.collection import Built, Choice, Generator, Number, TagError
+from calib.kernels.collection import Built, Choice, Number, TagError, generator
+
+_COMMON: dict[str, Choice | Number] = {
+    "dtype": DTYPES,
+    "prefetch": Choice((True, False)),
+    **GROUP,
+    "groups_fit": FIT,
+}
 
 
+@generator("matmul", "application", n=Number((256, 384, 512)), **_COMMON)
 def matmul_sq(
     *, n: int, dtype: str, prefetch: bool, lsize_0: int, lsize_1: int, groups_fit: bool
 ) -> Built:
@@ -37,6 +45,9 @@ def matmul_sq(
     return _built(kernel, dtype, {"n": n}, (n, n), (n, n), lambda a, b: a @ b)
 
 
+@generator(
+    "matmul", "application", n=Number((256,)), m=Number((128, 512)), l=Number((384,)), **_COMMON
+)
 def matmul_rect(
     *,
     n: int,
@@ -55,6 +66,7 @@ def matmul_rect(
     return _built(kernel, dtype, env, (n, m), (m, l), lambda a, b: a @ b)
 
 
+@generator("matmul", "application", n=Number((256, 384, 512)), **_COMMON)
 def matmul_transposed(
     *, n: int, dtype: str, prefetch: bool, lsize_0: int, lsize_1: int, groups_fit: bool
 ) -> Built:
@@ -64,6 +76,13 @@ def matmul_transposed(
     return _built(kernel, dtype, {"n": n}, (n, n), (n, n), lambda a, b: a.T @ b)
 
 
+@generator(
+    "mem_access_pattern",
+    "work_removed",
+    n=Number((256, 384, 512)),
+    **_COMMON,
+    keep=Choice(("a", "b", "both")),
+)
 def matmul_sq_pattern(
     *,
     n: int,
@@ -176,47 +195,3 @@ def _built(
         close(outputs["c"], product(a, b), bound)
 
     return Built(kernel=kernel, env=env, arguments=arguments, check=check)
-
-
-_COMMON: dict[str, Choice | Number] = {
-    "dtype": DTYPES,
-    "prefetch": Choice((True, False)),
-    **GROUP,
-    "groups_fit": FIT,
-}
-
-GENERATORS = (
-    Generator(
-        name="matmul_sq",
-        tags=frozenset({"matmul", "matmul_sq", "application"}),
-        arguments={"n": Number((256, 384, 512)), **_COMMON},
-        build=matmul_sq,
-    ),
-    Generator(
-        name="matmul_rect",
-        tags=frozenset({"matmul", "matmul_rect", "application"}),
-        arguments={
-            "n": Number((256,)),
-            "m": Number((128, 512)),
-            "l": Number((384,)),
-            **_COMMON,
-        },
-        build=matmul_rect,
-    ),
-    Generator(
-        name="matmul_transposed",
-        tags=frozenset({"matmul", "matmul_transposed", "application"}),
-        arguments={"n": Number((256, 384, 512)), **_COMMON},
-        build=matmul_transposed,
-    ),
-    Generator(
-        name="matmul_sq_pattern",
-        tags=frozenset({"matmul_sq_pattern", "mem_access_pattern", "work_removed"}),
-        arguments={
-            "n": Number((256, 384, 512)),
-            **_COMMON,
-            "keep": Choice(("a", "b", "both")),
-        },
-        build=matmul_sq_pattern,
-    ),
-)

@@ -24,9 +24,12 @@ from calib.kernels.building import (
     tag_loads,
     written,
 )
-from calib.kernels.collection import Built, Choice, Generator, Number, TagError
+from calib.kernels.collection import Built, Choice, Number, TagError, generator
+
+_TILES = {"lsize_0": Number((16,)), "lsize_1": Number((16,))}
 
 
+@generator("stencil", "application", n=Number((1008, 2016)), dtype=DTYPES, **_TILES)
 def finite_diff(*, n: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
     """Five-point stencil on n x n, a tile of lsize_1 x lsize_0 fetched by group (Stevens and
     Klöckner 2020, section 8.5). Load tagged fdLSIZEu, store of the interior (lsize - 2)^2."""
@@ -46,6 +49,7 @@ def finite_diff(*, n: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
     return Built(kernel=kernel, env={"n": n}, arguments=arguments, check=check)
 
 
+@generator("mem_access_pattern", "work_removed", n=Number((1008, 2016)), dtype=DTYPES, **_TILES)
 def finite_diff_pattern(*, n: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
     """finite_diff with all work removed except the loads of u."""
     _check_tile(n, lsize_0, lsize_1)
@@ -57,6 +61,7 @@ def finite_diff_pattern(*, n: int, dtype: str, lsize_0: int, lsize_1: int) -> Bu
     return Built(kernel=kernel, env={"n": n}, arguments=arguments)
 
 
+@generator("stencil", "application", n=Number((64, 128)), dtype=DTYPES, **_TILES, groups_fit=FIT)
 def stencil_3d(*, n: int, dtype: str, lsize_0: int, lsize_1: int, groups_fit: bool) -> Built:
     """Seven-point Laplacian on n^3: groups tile x and y, work-items iterate along z."""
     require_group(lsize_0, lsize_1)
@@ -81,6 +86,14 @@ def stencil_3d(*, n: int, dtype: str, lsize_0: int, lsize_1: int, groups_fit: bo
     return Built(kernel=kernel, env={"n": n}, arguments=arguments, check=check)
 
 
+@generator(
+    "application",
+    n=Number((256, 512)),
+    width=Choice((3, 5, 7)),
+    dtype=DTYPES,
+    **_TILES,
+    groups_fit=FIT,
+)
 def convolution(
     *, n: int, width: int, dtype: str, lsize_0: int, lsize_1: int, groups_fit: bool
 ) -> Built:
@@ -187,44 +200,3 @@ def _check_tile(n: int, lsize_0: int, lsize_1: int) -> None:
     if min(lsize_0, lsize_1) < 3:
         raise TagError(f"a tile of finite_diff is at least 3 x 3, got {lsize_1} x {lsize_0}")
     require_multiple(n=(n, int(np.lcm(lsize_0 - 2, lsize_1 - 2))))
-
-
-_TILES = {"lsize_0": Number((16,)), "lsize_1": Number((16,))}
-
-GENERATORS = (
-    Generator(
-        name="finite_diff",
-        tags=frozenset({"finite_diff", "stencil", "application"}),
-        arguments={"n": Number((1008, 2016)), "dtype": DTYPES, **_TILES},
-        build=finite_diff,
-    ),
-    Generator(
-        name="finite_diff_pattern",
-        tags=frozenset({"finite_diff_pattern", "mem_access_pattern", "work_removed"}),
-        arguments={"n": Number((1008, 2016)), "dtype": DTYPES, **_TILES},
-        build=finite_diff_pattern,
-    ),
-    Generator(
-        name="stencil_3d",
-        tags=frozenset({"stencil_3d", "stencil", "application"}),
-        arguments={
-            "n": Number((64, 128)),
-            "dtype": DTYPES,
-            **_TILES,
-            "groups_fit": FIT,
-        },
-        build=stencil_3d,
-    ),
-    Generator(
-        name="convolution",
-        tags=frozenset({"convolution", "application"}),
-        arguments={
-            "n": Number((256, 512)),
-            "width": Choice((3, 5, 7)),
-            "dtype": DTYPES,
-            **_TILES,
-            "groups_fit": FIT,
-        },
-        build=convolution,
-    ),
-)

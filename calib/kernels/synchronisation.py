@@ -10,9 +10,16 @@ import loopy as lp
 import numpy as np
 
 from calib.kernels.building import GROUP, LANGUAGE, assume_multiples, require_group, size, written
-from calib.kernels.collection import Built, Generator, Number
+from calib.kernels.collection import Built, Number, generator
 
 
+@generator(
+    "barrier_pattern",
+    "sync_pattern",
+    n_groups=Number((256, 1024)),
+    m=Number((16, 64, 256), low=0),
+    **GROUP,
+)
 def barriers(*, n_groups: int, m: int, lsize_0: int, lsize_1: int) -> Built:
     """A loop of m local barriers, followed by one store per work-item."""
     require_group(lsize_0, lsize_1)
@@ -25,6 +32,7 @@ def barriers(*, n_groups: int, m: int, lsize_0: int, lsize_1: int) -> Built:
     return Built(kernel=kernel, env=env, arguments=lambda: dict(env), check=check)
 
 
+@generator("empty_kernel", "sync_pattern", n_groups=Number((16, 256, 4096)), **GROUP)
 def empty(*, n_groups: int, lsize_0: int, lsize_1: int) -> Built:
     """A launch of n_groups work-groups that do nothing."""
     require_group(lsize_0, lsize_1)
@@ -77,23 +85,3 @@ def _empty(lsize_0: int, lsize_1: int) -> Any:
     )
     kernel = assume_multiples(kernel, n_groups=1)
     return lp.tag_inames(kernel, {"g": "g.0", "l0": "l.0", "l1": "l.1"})
-
-
-GENERATORS = (
-    Generator(
-        name="barriers",
-        tags=frozenset({"barrier_pattern", "sync_pattern"}),
-        arguments={
-            "n_groups": Number((256, 1024)),
-            "m": Number((16, 64, 256), low=0),
-            **GROUP,
-        },
-        build=barriers,
-    ),
-    Generator(
-        name="empty",
-        tags=frozenset({"empty_kernel", "sync_pattern"}),
-        arguments={"n_groups": Number((16, 256, 4096)), **GROUP},
-        build=empty,
-    ),
-)
