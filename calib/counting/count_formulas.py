@@ -347,16 +347,3 @@ class SumOfCounts:
 
     def at_many(self, values: Any) -> Any:
         return sum(value.at_many(values) * factor for value, factor in self.parts)
-
-
-def solved_to_json(value: Solved) -> Any:
-    if isinstance(value, PerSize):
-        return {"per size": value.points}
-    assert isinstance(value, Piecewise)
-    return value.to_json()
-
-
-def solved_from_json(data: Any) -> Solved:
-    if isinstance(data, dict):
-        return PerSize(str(data["per size"]))
-    return Piecewise.from_json(data)

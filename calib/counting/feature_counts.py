@@ -11,32 +11,31 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from importlib.metadata import version
 from typing import Any
 
 import islpy as isl
+import msgspec
 
-from calib.counting import disk_cache, inventory_json
 from calib.counting.count_formulas import (
     Count,
     Guard,
+    PerSize,
     Solved,
     SumOfCounts,
     Term,
     solve,
-    solved_from_json,
-    solved_to_json,
 )
 from calib.counting.granularity import points
-from calib.counting.inventory import AccessRecord, DomainRecord, take_inventory
+from calib.counting.inventory import AccessRecord, DomainRecord, Inventory, take_inventory
 from calib.counting.language import (
-    BarrierFeature,
     Feature,
     FeatureError,
-    GroupsFeature,
-    LaunchFeature,
     MemAccessFeature,
     OpFeature,
+    PlainFeature,
     near,
     parse_feature,
 )
@@ -45,9 +44,28 @@ from calib.counting.scheduled import schedule, translation_unit
 from calib.polynomials.isl_forms import aligned
 from calib.polynomials.piecewise import Piecewise
 from calib.polynomials.quasi_polynomial import QuasiPolynomial
+from memsim import __version__, disk_cache
 from memsim.errors import KernelError
 
 ZERO = QuasiPolynomial.number(0)
+KIND = "counts"
+"""The kind of files in the cache on disk."""
+FORMAT = 2
+"""To be increased whenever counts, or the form of the files, change."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a kernel's file holds.  forms, per_size : of what was counted, polynomials and texts of sets without one"""
+
+    inventory: Inventory
+    forms: dict[str, Piecewise]
+    per_size: dict[str, str]
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=str)  # fractions
+_DECODER = msgspec.json.Decoder(_Kept, dec_hook=lambda kind, text: kind(text))
+_UNREADABLE = (msgspec.DecodeError, ArithmeticError, ValueError, RecursionError, isl.Error)
 
 
 def count(kernel: Any, feature: str | Feature, **options: Any) -> Count:
@@ -95,13 +113,11 @@ class KernelCounts:
             counted = self._ops(feature, options)
         elif isinstance(feature, MemAccessFeature):
             counted = self._accesses(feature, options)
-        elif isinstance(feature, BarrierFeature):
+        elif feature == PlainFeature.BARRIERS:
             counted = self._barriers(options)
-        elif isinstance(feature, LaunchFeature):
-            domains = [launch.times for launch in self.inventory.launches]
-            counted = [self._term(each, "work-item", options) for each in domains], ""
-        elif isinstance(feature, GroupsFeature):
-            domains = [launch.groups for launch in self.inventory.launches]
+        elif isinstance(feature, PlainFeature):
+            launched = feature == PlainFeature.LAUNCHES
+            domains = [one.times if launched else one.groups for one in self.inventory.launches]
             counted = [self._term(each, "work-item", options) for each in domains], ""
         else:
             raise FeatureError(
@@ -277,23 +293,32 @@ class KernelCounts:
         return self.solved[key]
 
     def _load(self) -> bool:
-        data = disk_cache.load(self.key)
-        if data is None:
+        content = disk_cache.load_bytes(KIND, self.key)
+        if content is None:
             return False
         try:
-            self.inventory = inventory_json.from_json(data["inventory"])
-            self.solved = {str(key): solved_from_json(v) for key, v in data["solved"].items()}
-            for text in self.inventory.sets:
+            kept = _DECODER.decode(content)
+            for text in (*kept.inventory.sets, *kept.per_size.values()):
                 isl.Set(text)
-        except (*inventory_json.UNREADABLE, isl.Error):
-            self.solved = {}
+        except _UNREADABLE:
             return False
+        self.inventory = kept.inventory
+        self.solved = {**kept.forms, **{k: PerSize(text) for k, text in kept.per_size.items()}}
         return True
 
     def _save(self) -> None:
-        solved = {key: solved_to_json(value) for key, value in self.solved.items()}
-        content = {"inventory": inventory_json.to_json(self.inventory), "solved": solved}
-        disk_cache.save(self.key, content)
+        forms = {k: value for k, value in self.solved.items() if isinstance(value, Piecewise)}
+        per_size = {k: v.points for k, v in self.solved.items() if isinstance(v, PerSize)}
+        content = _ENCODER.encode(_Kept(self.inventory, forms, per_size))
+        disk_cache.save_bytes(KIND, self.key, content)
+
+
+def fingerprint(t_unit: Any) -> str:
+    """A hash of a loopy.TranslationUnit and of everything that its counts depend on."""
+    from loopy.tools import LoopyKeyBuilder
+
+    parts = [str(FORMAT), LoopyKeyBuilder()(t_unit), __version__]
+    return disk_cache.fingerprint([*parts, *map(version, ("loopy", "islpy", "pymbolic"))])
 
 
 _BY_OBJECT: dict[int, tuple[Any, KernelCounts]] = {}
@@ -308,7 +333,7 @@ def kernel_counts(kernel: Any) -> KernelCounts:
     if cached is not None and cached[0]() is kernel:
         return cached[1]
     t_unit = translation_unit(kernel)
-    key = disk_cache.fingerprint(t_unit)
+    key = fingerprint(t_unit)
     counts = _BY_FINGERPRINT.get(key)
     if counts is None:
         counts = _BY_FINGERPRINT[key] = KernelCounts(t_unit, key)

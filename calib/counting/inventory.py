@@ -135,6 +135,8 @@ class Inventory:
     """What can be counted in a kernel, and the sizes that its assumptions allow.
 
     parameters : integer arguments; assumptions : conditions on them, as text of an isl.Set
+
+    Raises ValueError where something refers to a domain that is not there.
     """
 
     name: str
@@ -145,6 +147,14 @@ class Inventory:
     accesses: tuple[AccessRecord, ...]
     ops: tuple[OpRecord, ...]
     barriers: tuple[BarrierRecord, ...]
+
+    def __post_init__(self) -> None:
+        counted: tuple[AccessRecord | OpRecord | BarrierRecord, ...]
+        counted = (*self.accesses, *self.ops, *self.barriers)
+        used = [one.domain for one in counted]
+        used += [number for each in self.launches for number in (each.groups, each.times)]
+        if any(not 0 <= number < len(self.domains) for number in used):
+            raise ValueError("a domain that is not there")
 
     @cached_property
     def allowed(self) -> tuple[Conjunction, ...]:

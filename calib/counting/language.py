@@ -17,6 +17,7 @@ Klöckner 2020, section 6.1). A tag ends before the first field after it, so no 
 from __future__ import annotations
 
 import difflib
+import enum
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -113,28 +114,15 @@ class MemAccessFeature:
         return f"f_mem_access{fields_text(self)}"
 
 
-@dataclass(frozen=True)
-class BarrierFeature:
-    """f_sync_barrier_local: barriers that one work-item executes."""
+class PlainFeature(enum.StrEnum):
+    """Features without fields."""
 
-    def __str__(self) -> str:
-        return "f_sync_barrier_local"
-
-
-@dataclass(frozen=True)
-class LaunchFeature:
-    """f_sync_kernel_launch: kernel functions that the host launches."""
-
-    def __str__(self) -> str:
-        return "f_sync_kernel_launch"
-
-
-@dataclass(frozen=True)
-class GroupsFeature:
-    """f_thread_groups: work-groups of all launches."""
-
-    def __str__(self) -> str:
-        return "f_thread_groups"
+    BARRIERS = "f_sync_barrier_local"
+    """Barriers that one work-item executes."""
+    LAUNCHES = "f_sync_kernel_launch"
+    """Kernel functions that the host launches."""
+    GROUPS = "f_thread_groups"
+    """Work-groups of all launches."""
 
 
 @dataclass(frozen=True)
@@ -171,21 +159,11 @@ class UserFeature:
 
 
 Feature = (
-    OpFeature
-    | MemAccessFeature
-    | BarrierFeature
-    | LaunchFeature
-    | GroupsFeature
-    | WallTimeFeature
-    | SimulatedFeature
-    | UserFeature
+    OpFeature | MemAccessFeature | PlainFeature | WallTimeFeature | SimulatedFeature | UserFeature
 )
 
 _REGISTERED: dict[str, Callable[..., float]] = {}
-_EXACT: dict[str, Feature] = {
-    str(each): each
-    for each in (BarrierFeature(), LaunchFeature(), GroupsFeature(), WallTimeFeature())
-}
+_EXACT: dict[str, Feature] = {str(each): each for each in (*PlainFeature, WallTimeFeature())}
 _PREFIXES = ("f_op_", "f_mem_access", "f_sync_", "f_thread_groups", "f_cl_wall_time_", "f_sim_")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -48,17 +48,6 @@ def evaluate(
             raise FeatureError(f"{parsed} needs a machine: EvaluationContext(machine='v100')")
         return simulated(parsed, kernel, env, context)
     return float(_count(parsed, kernel, context).value(env))
-
-
-def evaluate_all(
-    features: Iterable[str],
-    kernel: Any,
-    env: Mapping[str, int],
-    *,
-    context: EvaluationContext | None = None,
-) -> dict[str, float]:
-    """As `evaluate`, for several features."""
-    return {each: evaluate(each, kernel, env, context=context) for each in features}
 
 
 @lru_cache(maxsize=4096)

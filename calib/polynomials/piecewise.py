@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.polynomials.isl_forms import Condition, Conjunction
-from calib.polynomials.quasi_polynomial import Floor, Monomial, QuasiPolynomial, floors_in
+from calib.polynomials.quasi_polynomial import Floor, QuasiPolynomial, floors_in
 
 Disjunction = tuple[Conjunction, ...]
-Json = Any
 
 
 @dataclass(frozen=True)
@@ -74,29 +73,6 @@ class Piecewise:
             text = region_text(region)
             lines.append(f"{value}" if text == "" else f"{value}  where {text}")
         return "\n + ".join(lines)
-
-    def to_json(self) -> Json:
-        return [
-            [
-                [[[polynomial_to_json(c.form), c.equality] for c in conj] for conj in region],
-                polynomial_to_json(value),
-            ]
-            for region, value in self.pieces
-        ]
-
-    @classmethod
-    def from_json(cls, data: Json) -> Piecewise:
-        """Reads the data of `to_json`; raises ValueError, TypeError or KeyError for any other."""
-        pieces = []
-        for region, value in data:
-            disjunction = tuple(
-                tuple(
-                    Condition(polynomial_from_json(form), bool(equality)) for form, equality in conj
-                )
-                for conj in region
-            )
-            pieces.append((disjunction, polynomial_from_json(value)))
-        return cls(tuple(pieces))
 
 
 def holds(region: Disjunction, values: Mapping[str, int]) -> bool:
@@ -228,31 +204,3 @@ def _all_hold(conjunction: list[Any], values: list[Any]) -> bool:
         if value != 0 if equality else value < 0:
             return False
     return True
-
-
-def polynomial_to_json(polynomial: QuasiPolynomial) -> Json:
-    return [
-        [str(value), [[_atom_json(atom), exponent] for atom, exponent in monomial]]
-        for monomial, value in polynomial.terms
-    ]
-
-
-def _atom_json(atom: Any) -> Json:
-    if isinstance(atom, str):
-        return atom
-    return [polynomial_to_json(atom.numerator), atom.denominator]
-
-
-def polynomial_from_json(data: Json) -> QuasiPolynomial:
-    terms: dict[Monomial, Fraction] = {}
-    for value, monomial in data:
-        atoms = tuple((_atom(atom), int(exponent)) for atom, exponent in monomial)
-        terms[atoms] = Fraction(value)
-    return QuasiPolynomial.of(terms)
-
-
-def _atom(data: Json) -> Any:
-    if isinstance(data, str):
-        return data
-    numerator, denominator = data
-    return Floor(polynomial_from_json(numerator), int(denominator))

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from calib.tuning.evaluation import Subject, Task
 from calib.tuning.outcome import EFFORTS, Outcome
 from calib.tuning.sources import digests
@@ -36,22 +38,6 @@ _NOT_THE_FILES_FAULT = (
     *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY),
     *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY),
 )
-_MAPPINGS = (
-    "configuration",
-    "floors_s",
-    "read_bytes",
-    "write_bytes",
-    "hit_ratios",
-    "array_hit_ratios",
-)
-_KINDS: dict[str, Any] = {
-    **dict.fromkeys(("configuration", "machine", "failure", "binds", "limited_by"), str),
-    **dict.fromkeys(("effort", "groups_per_core", "traced_groups"), int),
-    **dict.fromkeys(("time_s", "half_width_s", "cold_s", "warm_s", "occupancy"), int | float),
-    **dict.fromkeys((*_MAPPINGS[1:],), int | float),
-    **dict.fromkeys(("registers", "local_memory_bytes"), int | None),
-}
-"""What the fields of an outcome contain, or the values of those that are mappings."""
 
 
 class StoreError(MemsimError):
@@ -147,7 +133,7 @@ class Store:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, ValueError, TypeError, KeyError, RecursionError) as error:
+        except (sqlite3.Error, msgspec.ValidationError, ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_THE_FILES_FAULT:
                 raise StoreError(f"{self._path} cannot be written: {reason}") from error
@@ -193,21 +179,17 @@ def _content(machine: str) -> tuple[str, str | None]:
 
 def _read(text: str, task: Task) -> Outcome:
     """The outcome of a row. Raises ValueError where it is none, or another task's."""
-    values = json.loads(text)
-    if not isinstance(values, dict) or set(values) != set(_KINDS):
-        raise ValueError("an outcome has other fields")
-    for name, kind in _KINDS.items():
-        value = values[name]
-        parts = value.values() if isinstance(value, dict) else [value]
-        if isinstance(value, dict) != (name in _MAPPINGS) or not all(
-            isinstance(part, kind) and not isinstance(part, bool) for part in parts
-        ):
-            raise ValueError(f"{name} is of the wrong kind")
-        if not values["failure"] and not all(
-            isinstance(part, str) or 0 <= (part or 0) <= sys.float_info.max for part in parts
-        ):
-            raise ValueError(f"{name} is out of range")
-    outcome = Outcome(**values)
+    outcome = msgspec.convert(json.loads(text), Outcome)
+    fields = dataclasses.asdict(outcome).values()
+    parts = [
+        part
+        for value in fields
+        for part in (value.values() if isinstance(value, dict) else [value])
+    ]
+    if not outcome.failure and not all(
+        isinstance(part, str) or 0 <= (part or 0) <= sys.float_info.max for part in parts
+    ):
+        raise ValueError("a number is out of range")
     of_task = dict(task.configuration), task.machine, task.effort
     if (outcome.configuration, outcome.machine, outcome.effort) != of_task:
         raise ValueError("an outcome is another configuration's")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from calib.commands.blocks_settings import parsed_range, settings_of_sizes
-from calib.counting import disk_cache as count_cache
 from calib.counting import feature_counts
 from calib.counting.feature_counts import KernelCounts
 from calib.counting.scheduled import translation_unit
@@ -24,6 +23,7 @@ from calib.fitting.saved_model import SavedModel, load_model, save_model
 from calib.kernels import ALL_GENERATORS, KernelCollection
 from calib.prediction.what_if import parse
 from calib.words import MOST, shown, whole
+from memsim import disk_cache
 from memsim.errors import MemsimError
 from memsim.machine import load_machine
 from tests.support import counted_kernels, mutations
@@ -83,7 +83,7 @@ def damaged_models(folder: Path, n: int) -> Tried:
 
 def damaged_counts(folder: Path, n: int) -> Tried:
     t_unit = translation_unit(counted_kernels.paper_matmul())
-    key = count_cache.fingerprint(t_unit)
+    key = feature_counts.fingerprint(t_unit)
     words = ("f_op_float32_madd", "f_mem_access_global", "f_sync_barrier_local", "f_thread_groups")
     counts = KernelCounts(t_unit, key)
     for word in words:
@@ -95,7 +95,7 @@ def damaged_counts(folder: Path, n: int) -> Tried:
         if rng.random() < 0.2:
             path.write_bytes(mutations.data(rng, json.dumps(good).encode()))
         else:
-            count_cache.save(key, mutations.value(rng, good["content"]))
+            disk_cache.save(feature_counts.KIND, key, mutations.value(rng, good["content"]))
         again = KernelCounts(t_unit, key)
         for word in words:
             count = again.count(word, feature_counts.CountOptions())

@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 
 import calib
-from calib.counting import disk_cache as count_cache
 from calib.counting import feature_counts as counting
-from calib.counting import inventory_json
 from calib.counting.feature_counts import KernelCounts, kernel_counts
 from calib.counting.scheduled import translation_unit
 from memsim import disk_cache
@@ -34,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fresh(kernel: Any) -> KernelCounts:
     t_unit = translation_unit(kernel)
-    return KernelCounts(t_unit, count_cache.fingerprint(t_unit))
+    return KernelCounts(t_unit, counting.fingerprint(t_unit))
 
 
 def madds(counts: KernelCounts) -> int:
@@ -87,9 +85,9 @@ def test_content_of_another_format_is_ignored(folder: Path) -> None:
     """An intact file whose inventory refers to a domain that does not exist."""
     kernel = counted_kernels.paper_matmul()
     counts = fresh(kernel)
-    content = {"inventory": inventory_json.to_json(counts.inventory), "solved": {}}
+    content = disk_cache.load(counting.KIND, counts.key)
     content["inventory"]["domains"] = content["inventory"]["domains"][:1]
-    count_cache.save(counts.key, content)
+    disk_cache.save(counting.KIND, counts.key, content)
     assert not fresh(kernel).from_disk
 
 
@@ -140,16 +138,16 @@ def test_counts_are_given_where_the_home_is_full(tmp_path: Path) -> None:
 
 def test_the_cache_can_be_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMSIM_CACHE_DIR", "")
-    assert count_cache.folder() is None
+    assert disk_cache.folder(counting.KIND) is None
     assert madds(fresh(counted_kernels.paper_matmul())) == 64**3 // 32
 
 
 def test_default_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MEMSIM_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert count_cache.folder() == Path("/somewhere/memsim/counts")
+    assert disk_cache.folder(counting.KIND) == Path("/somewhere/memsim/counts")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert count_cache.folder() == Path.home() / ".cache" / "memsim" / "counts"
+    assert disk_cache.folder(counting.KIND) == Path.home() / ".cache" / "memsim" / "counts"
 
 
 def test_other_kernels_have_other_fingerprints() -> None:
@@ -157,7 +155,7 @@ def test_other_kernels_have_other_fingerprints() -> None:
 
     kernel = counted_kernels.triangle()
     keys = {
-        count_cache.fingerprint(each)
+        counting.fingerprint(each)
         for each in (
             kernel,
             lp.assume(kernel, "n >= 3"),
@@ -171,10 +169,10 @@ def test_other_kernels_have_other_fingerprints() -> None:
 
 def test_the_fingerprint_is_the_same_in_another_process() -> None:
     program = (
-        "from tests.support import counted_kernels; from calib.counting.disk_cache import fingerprint;"
+        "from tests.support import counted_kernels; from calib.counting.feature_counts import fingerprint;"
         "print(fingerprint(counted_kernels.paper_matmul()))"
     )
-    here = count_cache.fingerprint(counted_kernels.paper_matmul())
+    here = counting.fingerprint(counted_kernels.paper_matmul())
     root = Path(__file__).resolve().parents[3]
     for seed in ("1", "2"):
         finished = subprocess.run(

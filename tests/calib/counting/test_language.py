@@ -10,16 +10,14 @@ import pytest
 import calib
 from calib import EvaluationContext, FeatureError, parse_feature
 from calib.counting.language import (
-    BarrierFeature,
     Constraint,
-    GroupsFeature,
-    LaunchFeature,
     MemAccessFeature,
     OpFeature,
+    PlainFeature,
     SimulatedFeature,
     WallTimeFeature,
 )
-from calib.features import evaluate, evaluate_all
+from calib.features import evaluate
 from calib.polynomials.quasi_polynomial import QuasiPolynomial
 from experiments.kernels import matmul, stream
 from memsim.errors import KernelError
@@ -55,9 +53,9 @@ PAPER = "f_mem_access_global_float32_load_lstrides:{0:1;1:>15}_gstrides:{0:16}_a
                 afr=number(1, ">"),
             ),
         ),
-        ("f_sync_barrier_local", BarrierFeature()),
-        ("f_sync_kernel_launch", LaunchFeature()),
-        ("f_thread_groups", GroupsFeature()),
+        ("f_sync_barrier_local", PlainFeature.BARRIERS),
+        ("f_sync_kernel_launch", PlainFeature.LAUNCHES),
+        ("f_thread_groups", PlainFeature.GROUPS),
         ("f_cl_wall_time_nvidia_geforce", WallTimeFeature("nvidia", "geforce")),
         ("f_cl_wall_time", WallTimeFeature()),
         (
@@ -143,7 +141,9 @@ def test_unknown_tags_suggest_similar_ones() -> None:
 
 def test_counted_values() -> None:
     kernel = counted_kernels.paper_matmul()
-    result = evaluate_all(["f_op_float32_madd", PAPER, "f_thread_groups"], kernel, {"n": 64})
+    result = {
+        f: evaluate(f, kernel, {"n": 64}) for f in ("f_op_float32_madd", PAPER, "f_thread_groups")
+    }
     assert result == {
         "f_op_float32_madd": 64**3 / 32,
         PAPER: 64**3 / 16,
