@@ -5,41 +5,27 @@ It imports nothing heavy at module level, because the help of the command group 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from calib.commands.blocks_settings import settings_of_sizes
-from calib.commands.tuning_output import TABLE, write_results
+from calib.commands.tuning_output import TuningFiles, write_results
 from calib.tuning.options import TuneOptions
-from memsim.commands import (
-    EXIT_INTERRUPTED,
-    check_outputs,
-    console,
-    display,
-    json_help,
-    machines_option,
-)
+from memsim.commands import display, machines_option
 from memsim.errors import MemsimError
-from memsim.options import Options, command_options, option
+from memsim.options import command_options
 from tracegen.commands import KernelSpec, kernel_options
 from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from calib.tuning import Swept
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepFiles(Options):
-    """The files that the command writes."""
-
-    html: Path | None = option(None, "Write a page with curves and tables.", metavar="FILE")
-    json: Path | None = option(None, json_help("all numbers"), metavar="FILE")
-    csv: Path | None = option(None, "Write a row for each machine and size.", metavar="FILE")
 
 
 @click.command()
@@ -48,14 +34,14 @@ class SweepFiles(Options):
 @command_options(TraceOptions, "tracing", only=("tracer", "compiler"))
 @command_options(TuneOptions)
 @command_options(Limits, "limits")
-@command_options(SweepFiles, "files")
+@command_options(TuningFiles, "files")
 def sweep(
     kernel: KernelSpec,
     machines: tuple[str, ...],
     tracing: TraceOptions,
     options: TuneOptions,
     limits: Limits,
-    files: SweepFiles,
+    files: TuningFiles,
 ) -> int:
     """Predict a kernel over a range of sizes: time, bytes and hit ratios, and where an array leaves a cache.
 
@@ -72,8 +58,7 @@ def sweep(
     from memsim.machine import load_machine
     from memsim.progress import report
 
-    outputs = {"--html": files.html, "--json": files.json, "--csv": files.csv}
-    check_outputs(outputs, kinds={"--csv": TABLE})
+    files.check()
     for name in machines:
         load_machine(name)
     sizes = settings_of_sizes(kernel.settings, lists=True)
@@ -89,31 +74,33 @@ def sweep(
     failed = [one for outcomes in result.outcomes.values() for one in outcomes if one.failure]
     if failed and len(failed) == sum(map(len, result.outcomes.values())):
         raise MemsimError(f"no size can be predicted; the first: {failed[0].failure}")
-    _write(result, files)
-    return EXIT_INTERRUPTED if result.interrupted else 0
+    return _write(result, files)
 
 
-def _write(swept: Swept, files: SweepFiles) -> None:
-    from calib.tuning import sweep_report
+def _write(swept: Swept, files: TuningFiles) -> int:
+    from calib.tuning import results, sweep_report
+    from calib.tuning.search import interval
 
     others: dict[Path | None, Callable[[], str]] = {
-        files.csv: lambda: sweep_report.as_csv(swept),
+        files.csv: lambda: results.as_csv(
+            list(swept.sizes[0]), swept.outcomes, lambda _, one: interval(one, 0.0)
+        ),
         files.html: lambda: sweep_report.sweep_page(swept),
     }
-    write_results(sweep_report.as_json(swept), files.json, lambda: _show(swept), others)
+    document = sweep_report.as_json(swept)
+    return write_results(
+        document, files.json, lambda: _lines(swept), others, interrupted=swept.interrupted
+    )
 
 
-def _show(swept: Swept) -> None:
+def _lines(swept: Swept) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from calib.tuning import sweep_report
     from memsim.report import PlainTable, file_label
 
-    screen = console()
     for machine in swept.outcomes:
-        screen.print(Text(f"{file_label(swept.subject.kernel.spec)} on {machine}", style="bold"))
-        screen.print(PlainTable("", *sweep_report.table(swept, machine)))
+        yield Text(f"{file_label(swept.subject.kernel.spec)} on {machine}", style="bold")
+        yield PlainTable("", *sweep_report.table(swept, machine))
         for line in sweep_report.findings(swept, machine):
-            screen.print(Text(f"- {line}"))
-    if swept.interrupted:
-        screen.print(Text("interrupted: this is what was predicted until then", style="bold"))
+            yield Text(f"- {line}")

@@ -6,40 +6,32 @@ It imports nothing heavy at module level, because the help of the command group 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from calib.commands.tuning_output import TABLE, as_text, write_results
+from calib.commands.tuning_output import TuningFiles, as_text, write_results
 from calib.tuning.options import TuneOptions
-from memsim.commands import (
-    EXIT_INTERRUPTED,
-    check_outputs,
-    console,
-    display,
-    json_help,
-    machines_option,
-)
+from memsim.commands import display, machines_option
 from memsim.errors import MemsimError
-from memsim.options import Options, command_options, option
+from memsim.options import command_options, option
 from tracegen.commands import KernelSpec, kernel_options
 from tracegen.options import TraceOptions
 from tracegen.own_process import Limits, in_own_process
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from calib.tuning import Store, Tuned
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneFiles(Options):
+class TuneFiles(TuningFiles):
     """The files that the command writes."""
 
-    html: Path | None = option(None, "Write a page with tables and charts.", metavar="FILE")
-    json: Path | None = option(None, json_help("all results"), metavar="FILE")
-    csv: Path | None = option(None, "Write a row for each configuration.", metavar="FILE")
     kernel_tuner: Path | None = option(
         None,
         "Write a cache file for Kernel Tuner's simulation mode and dashboard. With several machines,"
@@ -50,20 +42,14 @@ class TuneFiles(Options):
         None, "Write results in the auto-tuning community's T4 format, likewise.", metavar="FILE"
     )
 
-    def check(self, machines: tuple[str, ...], store: Path | None) -> None:
-        """Raises MemsimError where a file cannot be written later."""
-        outputs: dict[str, Path | None] = {
-            "--store": store,
-            "--html": self.html,
-            "--json": self.json,
-            "--csv": self.csv,
+    def each(self, machines: tuple[str, ...]) -> dict[str, Path | None]:
+        """The files of each machine, by option and machine."""
+        files = {"--kernel-tuner": self.kernel_tuner, "--t4": self.t4}
+        return {
+            f"{flag} {name}": self.of(path, name, machines)
+            for name in machines
+            for flag, path in files.items()
         }
-        kinds = {"--csv": TABLE}
-        for name in machines:
-            for flag, path in (("--kernel-tuner", self.kernel_tuner), ("--t4", self.t4)):
-                outputs[f"{flag} {name}"] = self.of(path, name, machines)
-                kinds[f"{flag} {name}"] = "results"
-        check_outputs(outputs, kinds=kinds)
 
     @staticmethod
     def of(path: Path | None, machine: str, machines: tuple[str, ...]) -> Path | None:
@@ -128,7 +114,8 @@ def tune(
     from memsim.machine import load_machine
     from memsim.progress import report
 
-    files.check(machines, store)
+    each = files.each(machines)
+    files.check({"--store": store, **each}, dict.fromkeys(each, "results"))
     for name in machines:
         load_machine(name)
     configurations = [] if over else _autotuned(kernel, limits)
@@ -142,10 +129,10 @@ def tune(
     with Store(store, subject) as kept, display():
         result = tuned_by(subject, space, machines, kept, options, report)
         _check(result, kept)
-    _write(result, machines, files)
+    code = _write(result, machines, files)
     for number, configuration in enumerate(configurations):
         click.echo(f"config={number}: {configuration}", err=True)
-    return EXIT_INTERRUPTED if result.interrupted else 0
+    return code
 
 
 def _autotuned(kernel: KernelSpec, limits: Limits) -> list[str]:
@@ -167,22 +154,32 @@ def _check(tuned: Tuned, store: Store) -> None:
         )
 
 
-def _write(tuned: Tuned, machines: tuple[str, ...], files: TuneFiles) -> None:
+def _write(tuned: Tuned, machines: tuple[str, ...], files: TuneFiles) -> int:
     from calib.tuning import kernel_tuner, results
 
+    found = tuned.found
     others: dict[Path | None, Callable[[], str]] = {
-        files.csv: lambda: results.as_csv(tuned),
+        files.csv: lambda: results.as_csv(
+            tuned.space.names,
+            {machine: of.outcomes for machine, of in found.items()},
+            lambda machine, one: found[machine].interval(one),
+        ),
         files.html: lambda: _page(tuned),
     }
     name = tuned.subject.kernel.spec.rpartition(":")[2]
-    for machine, found in tuned.found.items():
-        cache = kernel_tuner.cache(name, tuned.space, machine, found)
+    for machine, of in found.items():
         for path, content in (
-            (files.kernel_tuner, cache),
-            (files.t4, kernel_tuner.t4_results(found)),
+            (files.kernel_tuner, kernel_tuner.cache(name, tuned.space, machine, of)),
+            (files.t4, kernel_tuner.t4_results(of)),
         ):
             others[files.of(path, machine, machines)] = functools.partial(as_text, content)
-    write_results(results.as_json(tuned), files.json, lambda: _show(tuned), others)
+    return write_results(
+        results.as_json(tuned),
+        files.json,
+        lambda: _lines(tuned),
+        others,
+        interrupted=tuned.interrupted,
+    )
 
 
 def _page(tuned: Tuned) -> str:
@@ -191,21 +188,18 @@ def _page(tuned: Tuned) -> str:
     return tuning_page(tuned)
 
 
-def _show(tuned: Tuned) -> None:
+def _lines(tuned: Tuned) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from calib.tuning import results
     from memsim.report import PlainTable, without_equal
 
-    screen = console()
     for machine, found in tuned.found.items():
-        screen.print(Text(results.headline(tuned, machine), style="bold"))
+        yield Text(results.headline(tuned, machine), style="bold")
         if found.ranked:
             ranking = results.ranking(tuned, machine)
             content, equal = without_equal(ranking, 3 + len(tuned.space.names))
-            screen.print(PlainTable("", *content))
-            screen.print(Text(equal, style="dim"), end="\n" if equal else "")
-        for line in results.failure_lines(found):
-            screen.print(Text(line))
-    if tuned.interrupted:
-        screen.print(Text("interrupted: this is what was predicted until then", style="bold"))
+            yield PlainTable("", *content)
+            if equal:
+                yield Text(equal, style="dim")
+        yield from map(Text, results.failure_lines(found))

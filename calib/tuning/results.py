@@ -1,18 +1,19 @@
-"""The results of a tuning run in words, as a table, and as JSON and CSV."""
+"""Outcomes in words, as a table, and as JSON and CSV, of a tuning run and of a sweep."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from calib.prediction.report import seconds, seconds_range
 from calib.tuning.outcome import Outcome
-from calib.tuning.search import Found
+from calib.tuning.search import Found, Interval
 from calib.tuning.space import name_of
 from calib.tuning.tune import Tuned
-from memsim.report import UNKNOWN, percent, text_cell
+from memsim.report import UNKNOWN, byte_size, percent, text_cell
 
 SHOWN = 20
 LIMITED_BY = "limited by"
@@ -60,30 +61,35 @@ def ranking(tuned: Tuned, machine: str, most: int | None = SHOWN) -> Table:
     """
     found = tuned.found[machine]
     tied = {name_of(one.configuration) for one in found.candidates}
-    levels = list(dict.fromkeys(level for one in found.ranked for level in one.hit_ratios))
+    levels = levels_of(found.ranked)
     head = ["", *tuned.space.names, "time", "interval", LIMITED_BY, "occupancy", "registers"]
     head += ["DRAM bytes", *(f"{level} hits" for level in levels), "groups traced"]
     rows = []
     for k, one in enumerate(found.ranked[:most]):
-        interval = found.interval(one)
-        rows.append(
-            [
-                "=" if name_of(one.configuration) in tied and k else str(k + 1),
-                *one.configuration.values(),
-                seconds(one.time_s),
-                seconds_range(interval.low_s, interval.high_s),
-                one.binds,
-                percent(one.occupancy, 0),
-                UNKNOWN if one.registers is None else str(one.registers),
-                byte_text(dram_bytes(one)) if one.effort else UNKNOWN,
-                *(
-                    percent(one.hit_ratios.get(level, math.nan)) if one.effort else UNKNOWN
-                    for level in levels
-                ),
-                str(one.traced_groups),
-            ]
-        )
+        time, moved = cells(one, found.interval(one), levels, glanced=not one.effort)
+        mark = "=" if name_of(one.configuration) in tied and k else str(k + 1)
+        registers = UNKNOWN if one.registers is None else str(one.registers)
+        settings = one.configuration.values()
+        rows.append([mark, *settings, *time, registers, *moved, str(one.traced_groups)])
     return head, rows
+
+
+def levels_of(outcomes: Iterable[Outcome]) -> list[str]:
+    """The levels that loads of some outcome hit."""
+    return list(dict.fromkeys(level for one in outcomes for level in one.hit_ratios))
+
+
+def cells(
+    one: Outcome, interval: Interval, levels: Sequence[str], *, glanced: bool = False
+) -> tuple[list[str], list[str]]:
+    """Time, interval, limit and occupancy of an outcome; and its bytes of DRAM and hit ratios, unknown after a glance."""
+    ends = seconds_range(interval.low_s, interval.high_s)
+    moved = [byte_size(dram_bytes(one))]
+    moved += [percent(one.hit_ratios.get(level, math.nan)) for level in levels]
+    return (
+        [seconds(one.time_s), ends, one.binds, percent(one.occupancy, 0)],
+        [UNKNOWN] * len(moved) if glanced else moved,
+    )
 
 
 def failures(found: Found) -> list[tuple[str, list[Outcome]]]:
@@ -125,29 +131,34 @@ def as_json(tuned: Tuned) -> dict[str, Any]:
     }
 
 
-def as_csv(tuned: Tuned) -> str:
-    """A row for each machine and configuration."""
+def as_csv(
+    names: Sequence[str],
+    outcomes: Mapping[str, Sequence[Outcome]],
+    interval: Callable[[str, Outcome], Interval],
+) -> str:
+    """A row for each machine and configuration.
+
+    names : of the parameters;  outcomes : by machine;  interval : of an outcome on a machine
+    """
     stream = io.StringIO()
     writer = csv.writer(stream)
-    names = tuned.space.names
+    levels = levels_of(one for of in outcomes.values() for one in of)
     head = ["time_s", "low_s", "high_s", "limited_by", "occupancy", "registers", "dram_read_bytes"]
-    writer.writerow(["machine", *names, *head, "dram_write_bytes", "looked_at", "failure"])
-    for machine, found in tuned.found.items():
-        for one in found.outcomes:
-            values = [text_cell(one.configuration[name]) for name in names]
-            writer.writerow([text_cell(machine), *values, *_cells(found, one)])
+    head += ["dram_write_bytes", *(f"{level}_hit_ratio" for level in levels)]
+    writer.writerow(["machine", *names, *head, "looked_at", "failure"])
+    for machine, of in outcomes.items():
+        for one in of:
+            row: list[Any] = [""] * len(head)
+            if not one.failure:
+                ends = interval(machine, one)
+                row = [one.time_s, ends.low_s, ends.high_s, text_cell(one.binds), one.occupancy]
+                row += ["" if one.registers is None else one.registers]
+                row += [list(of.values())[-1] for of in (one.read_bytes, one.write_bytes)]
+                row += [one.hit_ratios.get(level, "") for level in levels]
+            settings = [text_cell(one.configuration[name]) for name in names]
+            ending = [one.looked, text_cell(one.failure)]
+            writer.writerow([text_cell(machine), *settings, *row, *ending])
     return stream.getvalue()
-
-
-def _cells(found: Found, one: Outcome) -> list[Any]:
-    if one.failure:
-        return [*[""] * 8, one.looked, text_cell(one.failure)]
-    interval = found.interval(one)
-    return [
-        *(one.time_s, interval.low_s, interval.high_s, text_cell(one.binds), one.occupancy),
-        "" if one.registers is None else one.registers,
-        *(list(one.read_bytes.values())[-1], list(one.write_bytes.values())[-1], one.looked, ""),
-    ]
 
 
 def _row(found: Found, one: Outcome) -> dict[str, Any]:
@@ -161,14 +172,6 @@ def _row(found: Found, one: Outcome) -> dict[str, Any]:
 def dram_bytes(one: Outcome) -> float:
     """Read and written."""
     return list(one.read_bytes.values())[-1] + list(one.write_bytes.values())[-1]
-
-
-def byte_text(n: float) -> str:
-    """`64.2 MiB`."""
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if n >= size:
-            return f"{n / size:.3g} {unit}"
-    return f"{n:.0f} B"
 
 
 def finite(value: Any) -> Any:

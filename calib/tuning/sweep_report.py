@@ -1,17 +1,14 @@
-"""A sweep as a table, JSON, CSV and a page."""
+"""A sweep as a table, JSON and a page."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from typing import Any
 
 from markupsafe import Markup
 
-from calib.prediction.report import seconds, seconds_range
 from calib.tuning.conditions import number
-from calib.tuning.results import Table, byte_text, dram_bytes, finite
+from calib.tuning.results import Table, cells, dram_bytes, finite, levels_of
 from calib.tuning.search import interval
 from calib.tuning.sweep import Swept, bound_changes, growth, knees
 from memsim.report import (
@@ -26,8 +23,6 @@ from memsim.report import (
     line_chart,
     page,
     paragraph,
-    percent,
-    text_cell,
 )
 
 
@@ -47,7 +42,7 @@ def table(swept: Swept, machine: str) -> Table:
     """A row for each size, with the settings that vary."""
     outcomes = swept.outcomes[machine]
     names = swept.varied
-    levels = _levels(outcomes)
+    levels = levels_of(outcomes)
     head = [*names, "time", "interval", "limited by", "occupancy", "DRAM bytes"]
     head += [f"{level} hits" for level in levels]
     rows = []
@@ -55,19 +50,9 @@ def table(swept: Swept, machine: str) -> Table:
         values = [one.configuration[name] for name in names]
         if one.failure:
             rows.append([*values, "failed", one.failure, *[UNKNOWN] * (3 + len(levels))])
-            continue
-        ends = interval(one, 0.0)
-        rows.append(
-            [
-                *values,
-                seconds(one.time_s),
-                seconds_range(ends.low_s, ends.high_s),
-                one.binds,
-                percent(one.occupancy, 0),
-                byte_text(dram_bytes(one)),
-                *(percent(one.hit_ratios.get(level, math.nan)) for level in levels),
-            ]
-        )
+        else:
+            time, moved = cells(one, interval(one, 0.0), levels)
+            rows.append([*values, *time, *moved])
     return head, rows
 
 
@@ -86,35 +71,6 @@ def as_json(swept: Swept) -> dict[str, Any]:
             for machine, outcomes in swept.outcomes.items()
         },
     }
-
-
-def as_csv(swept: Swept) -> str:
-    """A row for each machine and size."""
-    stream = io.StringIO()
-    writer = csv.writer(stream)
-    names = list(swept.sizes[0])
-    levels = _levels([one for outcomes in swept.outcomes.values() for one in outcomes])
-    head = ["time_s", "low_s", "high_s", "limited_by", "occupancy", "dram_bytes"]
-    writer.writerow(["machine", *names, *head, *(f"{one}_hit_ratio" for one in levels), "failure"])
-    for machine, outcomes in swept.outcomes.items():
-        for one in outcomes:
-            cells: list[Any] = [text_cell(machine)]
-            cells += [text_cell(one.configuration[name]) for name in names]
-            if one.failure:
-                cells += [*[""] * (6 + len(levels)), text_cell(one.failure)]
-            else:
-                ends = interval(one, 0.0)
-                cells += [
-                    one.time_s,
-                    ends.low_s,
-                    ends.high_s,
-                    one.binds,
-                    one.occupancy,
-                    dram_bytes(one),
-                ]
-                cells += [*(one.hit_ratios.get(level, "") for level in levels), ""]
-            writer.writerow(cells)
-    return stream.getvalue()
 
 
 def sweep_page(swept: Swept) -> str:
@@ -177,7 +133,7 @@ def _curves(swept: Swept) -> Markup:
             log_y=True,
         ),
     }
-    for level in _levels([one for rows in known.values() for one in rows]):
+    for level in levels_of([one for rows in known.values() for one in rows]):
         charts[f"{level} hits of loads"] = line_chart(
             [
                 Curve(m, x[m], [100 * one.hit_ratios.get(level, math.nan) for one in rows])
@@ -188,7 +144,3 @@ def _curves(swept: Swept) -> Markup:
             log_x=True,
         )
     return figures(figure(title, image) for title, image in charts.items() if image is not None)
-
-
-def _levels(outcomes: Any) -> list[str]:
-    return list(dict.fromkeys(level for one in outcomes for level in one.hit_ratios))
