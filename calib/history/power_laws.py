@@ -11,7 +11,6 @@ import numpy as np
 from calib.history.errors import HistoryError
 from calib.history.records import Record
 from calib.history.regression import LEAST_SAMPLES, SPREAD, Question, law_words, student
-from calib.history.statistics import check_time
 
 LARGEST_EXPONENT = 700.0
 """The exponential of a larger number is none."""
@@ -30,29 +29,18 @@ class LogSums:
     min_x: float = math.inf
     max_x: float = 0.0
 
-    def add(self, size: float, time_s: float) -> LogSums:
-        """The sums with one more sample. Raises HistoryError where size or time is not above 0."""
-        if not size > 0.0:
-            raise HistoryError(f"a size must be above 0, got {size}")
-        y = math.log(check_time(time_s))
-        return self._with(size, 1, y, y * y)
-
     def add_record(self, record: Record) -> LogSums:
         """The sums with all accepted samples of a key, which have the same size."""
-        state = record.accepted
-        return self._with(record.size_bytes, state.n, state.sum_ln, state.sum_ln2)
-
-    def _with(self, size: float, n: int, sum_y: float, sum_y2: float) -> LogSums:
-        x = math.log(size)
+        state, x = record.accepted, math.log(record.size_bytes)
         return LogSums(
-            n=self.n + n,
-            lnx=self.lnx + n * x,
-            lnx2=self.lnx2 + n * x * x,
-            lny=self.lny + sum_y,
-            lny2=self.lny2 + sum_y2,
-            lnxlny=self.lnxlny + x * sum_y,
-            min_x=min(self.min_x, size),
-            max_x=max(self.max_x, size),
+            n=self.n + state.n,
+            lnx=self.lnx + state.n * x,
+            lnx2=self.lnx2 + state.n * x * x,
+            lny=self.lny + state.sum_ln,
+            lny2=self.lny2 + state.sum_ln2,
+            lnxlny=self.lnxlny + x * state.sum_ln,
+            min_x=min(self.min_x, record.size_bytes),
+            max_x=max(self.max_x, record.size_bytes),
         )
 
 
