@@ -10,7 +10,7 @@ import functools
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +46,11 @@ class Done(NamedTuple):
 
     cases: Sequence[Case]
     row: Mapping[str, Any] = {}
+
+
+def cases_of(done: Iterable[Done]) -> list[Case]:
+    """All cases of what was run, in order."""
+    return [case for one in done for case in one.cases]
 
 
 @dataclass
@@ -171,7 +176,7 @@ def _keep(path: Path, figure: str, name: str, done: Done, seconds: float) -> Non
         "figure": figure,
         "name": name,
         "seconds": round(seconds, 2),
-        "cases": [case.record() for case in done.cases],
+        "cases": [case.record(figure) for case in done.cases],
         "row": done.row,
     }
     with path.open("a", encoding="utf-8") as file:

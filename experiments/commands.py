@@ -59,11 +59,11 @@ def reproduce(
     module = importlib.import_module(f"experiments.{name}")
     with cases.running(jobs or usable_cores()) as taken:
 
-        def finished(figure: reproduction.Figure) -> None:
-            console().print(reproduction.table(figure))
+        def finished(figure: str, made: reproduction.Figure) -> None:
+            console().print(reproduction.table(made))
             if table is not None:
-                seconds = taken.seconds(figure.name)
-                scoreboard.update(table, name, figure, quick=quick, seconds=seconds)
+                seconds = taken.seconds(figure)
+                scoreboard.update(table, (name, figure), made, quick=quick, seconds=seconds)
 
         try:
             reproduction.reproduce(

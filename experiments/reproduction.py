@@ -6,9 +6,10 @@ function that makes it, which takes the folder for pictures and whether to make 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Case:
     """One quantity of one case.
 
@@ -31,33 +32,33 @@ class Case:
     ci95 : half-width of the 95 % confidence interval of ours
     """
 
-    figure: str
     case: str
     quantity: str
     unit: str
-    reference: float | None
+    _: KW_ONLY
+    reference: float | None = None
     ours: float | None
     ci95: float | None = None
     note: str = ""
 
-    def record(self) -> dict[str, str | float | None]:
+    def record(self, figure: str) -> dict[str, str | float | None]:
         """The record of the case in summary.json."""
+        values = dataclasses.asdict(self)
         return {
-            "figure": self.figure,
-            "case": self.case,
-            "quantity": self.quantity,
-            "unit": self.unit,
-            "paper": self.reference,
-            "ours": self.ours,
-            "ci95": self.ci95,
-            "note": self.note,
+            "figure": figure,
+            **{_RECORDED.get(name, name): value for name, value in values.items()},
         }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
         """The case of which this is the record."""
-        reference, rest = record["paper"], {k: v for k, v in record.items() if k != "paper"}
-        return cls(reference=reference, **rest)
+        return cls(
+            **{f.name: record[_RECORDED.get(f.name, f.name)] for f in dataclasses.fields(cls)}
+        )
+
+
+_RECORDED = {"reference": "paper"}
+"""Fields of a case that summary.json has under other names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,6 @@ class Figure:
     reference_name : their column's title, `paper` or `measured`
     """
 
-    name: str
     title: str
     source: str
     cases: Sequence[Case]
@@ -92,9 +92,9 @@ def reproduce(
     *,
     only: str | None = None,
     quick: bool = False,
-    finished: Callable[[Figure], object],
+    finished: Callable[[str, Figure], object],
 ) -> None:
-    """Make the figures, give each to `finished`, and write the page and the summary into `out`.
+    """Make the figures, give each with its name to `finished`, and write the page and the summary into `out`.
 
     The page and the summary are written after every figure, so an interrupted run keeps the
     finished ones. They lack a figure that fails. At the end an ExceptionGroup contains one group
@@ -111,18 +111,18 @@ def reproduce(
         out.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise MemsimError(f"--out must be a folder, got the file {out}") from error
-    done: list[Figure] = []
+    done: dict[str, Figure] = {}
     failed: list[ExceptionGroup[Exception]] = []
     for name in chosen:
         try:
-            done.append(figures[name](out, quick))
+            done[name] = figures[name](out, quick)
         except Exception as error:
             failed.append(ExceptionGroup(name, [error]))
             continue
-        records = [case.record() for made in done for case in made.cases]
+        records = [case.record(figure) for figure, made in done.items() for case in made.cases]
         write_text(out / "summary.json", json.dumps(records, indent=1))
         write_text(out / "index.html", page(title, done))
-        finished(done[-1])
+        finished(name, done[name])
     if failed:
         message = f"{len(failed)} of {len(chosen)} figures failed"
         raise failed[0] if len(chosen) == 1 else ExceptionGroup(message, failed)
@@ -139,9 +139,9 @@ def table(figure: Figure) -> RenderableType:
     return Group("", report.PlainTable(figure.title, head, rows), *(Text(line) for line in lines))
 
 
-def page(title: str, figures: Sequence[Figure]) -> str:
-    """All figures as one HTML page; it refers to the pictures in the same folder."""
-    cases = [case for figure in figures for case in figure.cases]
+def page(title: str, figures: Mapping[str, Figure]) -> str:
+    """All figures as one HTML page; it refers to the pictures in the same folder.  figures : name -> figure"""
+    cases = [case for figure in figures.values() for case in figure.cases]
     compared = sum(case.reference is not None and case.ours is not None for case in cases)
     known = [change for change in map(_change, cases) if change is not None]
     off = sorted(map(abs, known))
@@ -156,8 +156,8 @@ def page(title: str, figures: Sequence[Figure]) -> str:
         title,
         f"{some} quantities are compared with published or measured numbers{half}",
         [
-            report.Section(figure.title, _body(figure), figure.name, figure.name)
-            for figure in figures
+            report.Section(figure.title, _body(figure), name, name)
+            for name, figure in figures.items()
         ],
         footer="Its pictures are PNG files in the same folder.",
     )

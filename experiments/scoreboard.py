@@ -69,19 +69,22 @@ def write(rows: Iterable[Row], path: Path = TABLE) -> None:
     write_text(path, text.getvalue())
 
 
-def update(path: Path, name: str, figure: Figure, *, quick: bool, seconds: float | None) -> None:
-    """Replace the rows of a figure of reproduction `name`; raises MemsimError as `read` does.
+def update(
+    path: Path, name: tuple[str, str], figure: Figure, *, quick: bool, seconds: float | None
+) -> None:
+    """Replace the rows of a figure; raises MemsimError as `read` does.
 
+    name : of the reproduction and of the figure
     seconds : of one core, for all cases of the figure
     """
     old = read(path)
-    of_figure = {row["quantity"]: row for row in old if _key(row) == (name, figure.name)}
-    kept = [row for row in old if _key(row) != (name, figure.name)]
+    of_figure = {row["quantity"]: row for row in old if _key(row) == name}
+    kept = [row for row in old if _key(row) != name]
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
     for new in _found(figure, of_figure):
         said = of_figure.get(new["quantity"], dict.fromkeys(COLUMNS, ""))
         row = {**said, **dict.fromkeys(PARTS, ""), **new}
-        row |= {"reproduction": name, "figure": figure.name, "date": now}
+        row |= {"reproduction": name[0], "figure": name[1], "date": now}
         row["version"] = f"{memsim.__version__}{', quick' if quick else ''}"
         row["seconds"] = said["seconds"] if seconds is None else f"{seconds:.2g}"
         if said["machine"]:

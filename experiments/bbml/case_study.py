@@ -10,7 +10,7 @@ import numpy as np
 import memsim
 import tracegen
 from calib.block_counts import FloatArray, busy_cycles, learn, requests
-from experiments.bbml import drawing
+from experiments import drawing
 from experiments.bbml.applications import (
     APPLICATIONS,
     MACHINE,
@@ -69,10 +69,9 @@ def figure_5_right(out: Path, quick: bool) -> Figure:
         values = [of[f"{quantity} error"] for of in errors.values() if f"{quantity} error" in of]
         cases.append(
             Case(
-                figure="figure-5-right",
-                case=f"mean of {len(values)}, learned",
-                quantity=f"{quantity} error",
-                unit="%",
+                f"mean of {len(values)}, learned",
+                f"{quantity} error",
+                "%",
                 reference=paper,
                 ours=float(np.mean(values)),
                 note=f"largest {max(values):.3g} %",
@@ -82,18 +81,17 @@ def figure_5_right(out: Path, quick: bool) -> Figure:
             f"{quantity} from learned counts: mean error {np.mean(values):.3g} %, largest error"
             f" {max(values):.3g} % (paper: mean error {paper} %)."
         )
-    bars = {
-        name: {quantity: of.get(f"{quantity} error", 0.0) for quantity in PAPER}
-        for name, of in errors.items()
-    }
     picture = drawing.bars(
         out / "figure-5-right.png",
+        {
+            name: {quantity: of.get(f"{quantity} error", 0.0) for quantity in PAPER}
+            for name, of in errors.items()
+        },
         "Errors from learned counts (no bar: less than 0.001 %, or nothing to count)",
-        bars,
-        1e-3,
+        "error, %",
+        floor=1e-3,
     )
     return Figure(
-        name="figure-5-right",
         title="Figure 5 (right): memory requests and busy cycles",
         source="BB-ML, section 5.3, which measured them with Nsight. Here global requests come from full"
         " traces, shared ones and busy cycles from the executed counts of blocks and their instructions, with the"
@@ -119,11 +117,9 @@ def _cases(name: str) -> list[Case]:
     predicted = _quantities(run.blocks, _learned(application), machine)
     return [
         Case(
-            figure="figure-5-right",
-            case=f"{name}, learned",
-            quantity=f"{quantity} error",
-            unit="%",
-            reference=None,
+            f"{name}, learned",
+            f"{quantity} error",
+            "%",
             ours=100 * abs(predicted[quantity] / measured[quantity] - 1),
             note=f"{predicted[quantity]:.6g}; reference {measured[quantity]:.6g}",
         )

@@ -35,7 +35,6 @@ def exact_path(out: Path, quick: bool) -> Figure:
         for key in ("blocks", "exact", "different")
     )
     return Figure(
-        name="exact",
         title="Polynomials through small executions compared with larger executions",
         source="BB-ML, Table 1. Its blocks are those of compiled CUDA (for an unstated GPU of several), ours those that"
         " NVIDIA's compilers make of the OpenCL C that Loopy generates.",
@@ -69,13 +68,6 @@ def _cases(name: str, result: Exactness) -> list[Case]:
         "different from an execution": (None, result.different),
     }
     return [
-        Case(
-            figure="exact",
-            case=name,
-            unit="blocks",
-            quantity=quantity,
-            reference=reference,
-            ours=ours,
-        )
+        Case(name, quantity, "blocks", reference=reference, ours=ours)
         for quantity, (reference, ours) in values.items()
     ]

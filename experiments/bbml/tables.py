@@ -3,16 +3,21 @@ applications."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.stats
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure as Picture
 
-from calib.block_counts import Split, split
-from experiments.bbml import drawing
+from calib.block_counts import FloatArray, Split, split
+from experiments import drawing
 from experiments.bbml.applications import APPLICATIONS, counted, paper
 from experiments.bbml.evaluation import Method, Scores, score, scores
 from experiments.reproduction import Case, Figure
+from memsim.files import write_picture
 
 SOURCE = (
     "BB-ML, Tables 2 and 3. Squared errors are of counts divided by each block's largest count over all"
@@ -20,6 +25,7 @@ SOURCE = (
 )
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.7)
 """Shares of the samples that are used for training in Figure 5 (left); the others are for tests."""
+BINS = 30
 METHODS: dict[Method, str] = {
     "network": "the paper's network",
     "chosen": "model chosen by cross-validation",
@@ -28,15 +34,15 @@ METHODS: dict[Method, str] = {
 
 def table_2(out: Path, quick: bool) -> Figure:
     """Test inputs from the same range as the training inputs."""
-    return _table("table-2", "Table 2: random inputs", ["random"], quick)
+    return _table("Table 2: random inputs", ["random"], quick)
 
 
 def table_3(out: Path, quick: bool) -> Figure:
     """Inputs larger than all training inputs."""
-    return _table("table-3", "Table 3: high inputs", ["mixed", "high-low"], quick)
+    return _table("Table 3: high inputs", ["mixed", "high-low"], quick)
 
 
-def _table(name: str, title: str, splits: list[Split], quick: bool) -> Figure:
+def _table(title: str, splits: list[Split], quick: bool) -> Figure:
     cases: list[Case] = []
     findings = []
     for how in splits:
@@ -48,14 +54,17 @@ def _table(name: str, title: str, splits: list[Split], quick: bool) -> Figure:
             for method in METHODS:
                 score_of = scores(application, how, method, quick)
                 means[method].append(score_of.accuracy)
-                cases += _cases(name, application, how, method, score_of, row)
+                cases += _cases(application, how, method, score_of, row)
         for method, words in METHODS.items():
             cases.append(
                 Case(
-                    figure=name, case=f"mean of sixteen, {how}", quantity=f"accuracy, {method}", unit="%",
-                    reference=100 * float(np.mean(theirs)), ours=100 * float(np.mean(means[method])),
+                    f"mean of sixteen, {how}",
+                    f"accuracy, {method}",
+                    "%",
+                    reference=100 * float(np.mean(theirs)),
+                    ours=100 * float(np.mean(means[method])),
                 )
-            )  # fmt: skip
+            )
             better = sum(m >= t for m, t in zip(means[method], theirs, strict=True))
             findings.append(
                 f"{how}, {words}: mean accuracy {100 * np.mean(means[method]):.2f} % (paper:"
@@ -66,28 +75,26 @@ def _table(name: str, title: str, splits: list[Split], quick: bool) -> Figure:
         "Almost all of these counts are polynomials among sizes that are the same modulo the size of groups (see exact),"
         " so they need not be learned."
     )
-    return Figure(name=name, title=title, source=SOURCE, cases=cases, findings=findings)
+    return Figure(title=title, source=SOURCE, cases=cases, findings=findings)
 
 
 def _cases(
-    name: str,
-    application: str,
-    how: Split,
-    method: Method,
-    result: Scores,
-    row: dict[str, float] | object,
+    application: str, how: Split, method: Method, result: Scores, row: Mapping[str, float]
 ) -> list[Case]:
-    assert hasattr(row, "__getitem__")
     case = f"{application}, {how}, {method}"
     note = ", ".join(f"{kind} {n}" for kind, n in sorted(result.kinds.items()))
     values = {"mse": result.mse, "pearson": result.pearson, "spearman": result.spearman}
     return [
         Case(
-            figure=name, case=case, quantity=quantity, unit="", reference=row[quantity],
-            ours=None if np.isnan(value) else value, note=note if quantity == "mse" else "",
+            case,
+            quantity,
+            "",
+            reference=row[quantity],
+            ours=None if np.isnan(value) else value,
+            note=note if quantity == "mse" else "",
         )
         for quantity, value in values.items()
-    ]  # fmt: skip
+    ]
 
 
 def figure_4(out: Path, quick: bool) -> Figure:
@@ -96,17 +103,18 @@ def figure_4(out: Path, quick: bool) -> Figure:
     cases = []
     for method, words in METHODS.items():
         results = {name: scores(name, "mixed", method, quick) for name in APPLICATIONS}
-        pictures.append(drawing.heatmaps(out / f"figure-4-{method}.png", words, results))
+        pictures.append(_heat_maps(out / f"figure-4-{method}.png", words, results))
         near = [float((np.abs(s.predicted - s.actual) <= 0.05).mean()) for s in results.values()]
         cases.append(
             Case(
-                figure="figure-4", case=words, quantity="within 5 % of the largest count", unit="% of counts",
-                reference=None, ours=100 * float(np.mean(near)),
+                words,
+                "within 5 % of the largest count",
+                "% of counts",
+                ours=100 * float(np.mean(near)),
                 note="mean over the applications; the paper shows heat maps without numbers",
             )
-        )  # fmt: skip
+        )
     return Figure(
-        name="figure-4",
         title="Figure 4: counts at high inputs, predicted against actual",
         source="BB-ML, Figure 4 (trained on low and mixed inputs)",
         cases=cases,
@@ -137,16 +145,41 @@ def figure_5_left(out: Path, quick: bool) -> Figure:
             first, last = curves[method][name][0], curves[method][name][-1]
             cases.append(
                 Case(
-                    figure="figure-5-left", case=f"{name}, {method}", quantity="accuracy", unit="%",
-                    reference=None, ours=100 * last,
-                    note=f"{100 * first:.2f} % from {sizes[name][0]} samples,"
-                    f" this from {sizes[name][-1]}",
+                    f"{name}, {method}",
+                    "accuracy",
+                    "%",
+                    ours=100 * last,
+                    note=(
+                        f"{100 * first:.2f} % from {sizes[name][0]} samples,"
+                        f" this from {sizes[name][-1]}"
+                    ),
                 )
-            )  # fmt: skip
-    picture = drawing.by_sample_size(out / "figure-5-left.png", curves, sizes, METHODS)
+            )
+    picture = drawing.panels(
+        out / "figure-5-left.png",
+        *(
+            drawing.Panel(
+                [
+                    drawing.Line(
+                        sizes[name],
+                        [max(100 * (1 - value), 1e-6) for value in values],
+                        "o" + ("-", "--", ":", "-.")[k // 4],
+                        name,
+                        k % 4,
+                    )
+                    for k, (name, values) in enumerate(curves[method].items())
+                ],
+                words,
+                "training samples",
+                "100 % - accuracy on the test samples, %",
+                "xy",
+            )
+            for method, words in METHODS.items()
+        ),
+        size=(12, 5.5),
+    )
     grows = sum(c[-1] > c[0] for c in curves["network"].values())
     return Figure(
-        name="figure-5-left",
         title="Figure 5 (left): accuracy against training samples",
         source="BB-ML, Figure 5 (left), which has no numbers. There are at least as many samples as a model has"
         " parameters.",
@@ -167,23 +200,16 @@ def figure_3(out: Path, quick: bool) -> Figure:
     counts = given.counts[:, column]
     ratio = float(counts.var() / counts.mean())
     density = scipy.stats.gaussian_kde(counts)
-    picture = drawing.distribution(
+    picture = _distribution(
         out / "figure-3.png", f"bicg, block {given.blocks[column]}", counts, density,
         float(np.sqrt(counts.mean())),
     )  # fmt: skip
     return Figure(
-        name="figure-3",
         title="Figure 3: the distribution of a block's counts over inputs",
         source="BB-ML, Figure 3: the counts of block 19 of bicg, 'Poisson-like'",
         cases=[
-            Case(
-                figure="figure-3", case=given.blocks[column], quantity="variance / mean", unit="",
-                reference=1.0, ours=ratio, note="1 for a Poisson variable",
-            ),
-            Case(
-                figure="figure-3", case=given.blocks[column], quantity="skewness", unit="",
-                reference=None, ours=float(scipy.stats.skew(counts)),
-            ),
+            Case(given.blocks[column], "variance / mean", "", reference=1.0, ours=ratio, note="1 for a Poisson variable"),
+            Case(given.blocks[column], "skewness", "", ours=float(scipy.stats.skew(counts))),
         ],
         findings=[
             f"The density is skewed to the right as in the paper, but its variance is {ratio:.3g} times its mean."
@@ -192,3 +218,43 @@ def figure_3(out: Path, quick: bool) -> Figure:
         ],
         pictures=[picture],
     )  # fmt: skip
+
+
+def _heat_maps(path: Path, words: str, scores: Mapping[str, Scores]) -> str:
+    """Predicted against actual counts, one panel for each application."""
+    picture = Picture(figsize=(12, 12), layout="constrained")
+    panels = picture.subplots(4, 4, sharex=True, sharey=True)
+    edges = np.linspace(0, 1.2, BINS + 1)
+    for axes, (name, one) in zip(panels.flat, scores.items(), strict=True):
+        keep = one.actual.max(axis=0) > 0
+        x, y = one.actual[:, keep].ravel(), np.clip(one.predicted[:, keep].ravel(), 0, 1.2)
+        axes.hist2d(x, y, bins=(edges, edges), cmap="viridis", norm=LogNorm(), cmin=1)
+        axes.plot([0, 1.2], [0, 1.2], color="gray", linewidth=0.8)
+        axes.set_title(f"{name}: accuracy {100 * one.accuracy:.1f} %", fontsize=10)
+    picture.suptitle(f"High inputs, {words}")
+    picture.supxlabel("actual count / largest count of the block")
+    picture.supylabel(
+        "predicted count / largest count of the block (values above 1.2 are shown at 1.2)"
+    )
+    return write_picture(path, picture, 90).name
+
+
+def _distribution(path: Path, title: str, counts: FloatArray, density: Any, poisson: Any) -> str:
+    """Density of the counts, and the Poisson distribution with the same mean."""
+    picture = Picture(figsize=(6.4, 4.4), layout="constrained")
+    axes = picture.add_subplot()
+    x = np.linspace(0, counts.max() * 1.1, 400)
+    axes.plot(
+        x, density(x), color=drawing.COLOURS[0], label="density of the counts (Gaussian kernels)"
+    )
+    axes.axvline(counts.mean(), color=drawing.COLOURS[1], linewidth=1.2)
+    axes.annotate(
+        f"Poisson distribution with this mean:\n{counts.mean():.0f} ± {poisson:.0f}, as wide as this line",
+        (counts.mean(), 0.93), xycoords=axes.get_xaxis_transform(), xytext=(6, 0),
+        textcoords="offset points", va="top", color=drawing.COLOURS[1],
+    )  # fmt: skip
+    axes.plot(counts, np.zeros_like(counts), "|", color="gray", label="samples")
+    axes.set(title=title, xlabel="count of the block, sub-groups", ylabel="probability density")
+    axes.set_ylim(bottom=0)
+    picture.legend(loc="outside lower center", ncols=2)
+    return write_picture(path, picture, 110).name

@@ -35,16 +35,14 @@ def babelstream(out: Path, quick: bool) -> Figure:
         per_cycle = machine.dram.bandwidth_at(math.nan, written=WRITTEN[kernel])
         cases.append(
             Case(
-                figure=NAME,
-                case=f"{name} {kernel}",
-                quantity=STREAM if WRITTEN[kernel] else READ,
-                unit="GB/s",
+                f"{name} {kernel}",
+                STREAM if WRITTEN[kernel] else READ,
+                "GB/s",
                 reference=rate,
                 ours=1e-9 * per_cycle * machine.clock_hz,
             )
         )
     return Figure(
-        name=NAME,
         title="BabelStream's rates, and what machine files say that DRAM sustains",
         source=source(TABLE),
         cases=cases,

@@ -15,10 +15,9 @@ import numpy as np
 
 import tracegen
 from calib.prediction import Prediction, PredictOptions, predict, run_replay
-from experiments.cases import Done, run
-from experiments.data_files import rows, source, write_results
-from experiments.hardware import drawing
-from experiments.hardware.comparison import errors
+from experiments.cases import Done, cases_of, run
+from experiments.data_files import rows, write_results
+from experiments.hardware.comparison import errors, figure_of
 from experiments.kernels.common_kernels import KERNELS
 from experiments.reproduction import Case, Figure
 from memsim import Replay, ReplayOptions
@@ -63,23 +62,21 @@ def predicted(workload: CudaWorkload, machine: Machine) -> Prediction:
 def common_times(out: Path, quick: bool) -> Figure:
     """The time of each kernel, or of a sample; also writes h200_common_kernels_ours.csv."""
     done = run("common-kernels", measured(), time_of, out, quick=quick)
-    cases = [case for one in done for case in one.cases]
+    cases = cases_of(done)
     write_results(
         out / "h200_common_kernels_ours.csv",
         "Times in us by memsim predict with default options for comparison with h200_common_kernels.csv, and what binds"
         " them.",
         [one.row for one in done],
     )
-    return Figure(
-        reference_name="measured",
-        name="common-kernels",
-        title="H200, 31 ordinary kernels: time",
-        source=source(TABLE),
-        cases=cases,
+    return figure_of(
+        "common-kernels",
+        "H200, 31 ordinary kernels: time",
+        [TABLE],
+        cases,
+        out,
+        "H200, ordinary kernels: time in us",
         findings=[time_finding(cases)],
-        pictures=[
-            drawing.scatter(out / "common-kernels.png", cases, "H200, ordinary kernels: time in us")
-        ],
     )
 
 
@@ -88,10 +85,9 @@ def time_of(row: Mapping[str, str]) -> Done:
     timing = predicted(KERNELS[row["kernel"]](), load_machine("h200")).timing
     time = timing.estimate.scaled(1e6)
     case = Case(
-        figure="common-kernels",
-        case=row["kernel"],
-        quantity="time",
-        unit="us",
+        row["kernel"],
+        "time",
+        "us",
         reference=float(row["time_cold_us"]),
         ours=time.mean,
         ci95=None if math.isnan(time.half_width) else time.half_width,
@@ -122,27 +118,21 @@ def profiled(workload: CudaWorkload, machine: Machine) -> dict[str, float]:
 def common_traffic(out: Path, quick: bool) -> Figure:
     """What each kernel moves, or a sample of them; also writes h200_common_traffic_ours.csv."""
     done = run("common-traffic", measured(), traffic_of, out, quick=quick)
-    cases = [case for one in done for case in one.cases]
+    cases = cases_of(done)
     write_results(
         out / "h200_common_traffic_ours.csv",
         "Bytes by memsim profile with default options for comparison with h200_common_kernels.csv.",
         [one.row for one in done],
     )
-    return Figure(
-        reference_name="measured",
-        name="common-traffic",
-        title="H200, 31 ordinary kernels: bytes that L2 and DRAM deliver, and that DRAM takes",
-        source=source(TABLE),
-        cases=cases,
+    return figure_of(
+        "common-traffic",
+        "H200, 31 ordinary kernels: bytes that L2 and DRAM deliver, and that DRAM takes",
+        [TABLE],
+        cases,
+        out,
+        "H200, ordinary kernels, MB",
+        apart=True,
         findings=[traffic_finding(cases, quantity) for quantity in COUNTERS],
-        pictures=[
-            drawing.scatter(
-                out / f"common-traffic-{quantity}.png",
-                [case for case in cases if case.quantity == quantity],
-                f"H200, ordinary kernels: {quantity.replace('_', ' ')}, MB",
-            )
-            for quantity in COUNTERS
-        ],
     )
 
 
@@ -158,10 +148,9 @@ def traffic_cases(
     """A case for each quantity of which a kernel moves enough to be compared."""
     return [
         Case(
-            figure="common-traffic",
-            case=row["kernel"],
-            quantity=quantity,
-            unit="MB",
+            row["kernel"],
+            quantity,
+            "MB",
             reference=count(row) / 1e6,
             ours=float(str(result[quantity])) / 1e6,
         )

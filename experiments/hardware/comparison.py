@@ -1,17 +1,20 @@
-"""Errors of our values relative to measured ones, and predicted times of loops that are extrapolated."""
+"""Errors of our values relative to measured ones, figures of them, and predicted times of loops that are extrapolated."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from calib.prediction import PredictOptions, predict, run_replay
-from experiments.reproduction import Case
+from experiments import drawing
+from experiments.data_files import source
+from experiments.reproduction import Case, Figure
 from memsim.machine import Machine
 from memsim.statistics import student_t
 from tracegen import CudaWorkload, trace_snapshots
@@ -56,6 +59,45 @@ def errors(cases: Iterable[Case], quantity: str) -> Errors:
         worst_case=chosen[worst].case,
         spearman=ranks,
         n=len(chosen),
+    )
+
+
+def figure_of(
+    name: str,
+    title: str,
+    tables: Sequence[str],
+    cases: Sequence[Case],
+    out: Path,
+    picture: str,
+    *,
+    apart: bool = False,
+    findings: Sequence[str] | None = None,
+) -> Figure:
+    """The figure of a comparison with hardware: the errors of each quantity, and a picture of ours against measured values.
+
+    tables : that the measured values are from
+    picture : its title;  apart : whether each quantity has its own
+    findings : by default the errors
+    """
+    quantities = list(dict.fromkeys(case.quantity for case in cases))
+    if findings is None:
+        findings = [f"{quantity}: {errors(cases, quantity)}" for quantity in quantities]
+    drawn = {name: (picture, cases)}
+    if apart:
+        drawn = {
+            f"{name}-{quantity}": (
+                f"{picture}: {quantity.replace('_', ' ')}",
+                [case for case in cases if case.quantity == quantity],
+            )
+            for quantity in quantities
+        }
+    return Figure(
+        reference_name="measured",
+        title=title,
+        source="; ".join(map(source, tables)),
+        cases=cases,
+        findings=findings,
+        pictures=[drawing.scatter(out / f"{n}.png", of, words) for n, (words, of) in drawn.items()],
     )
 
 

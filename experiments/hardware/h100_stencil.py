@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.cases import Done, run
-from experiments.data_files import rows, source, write_results
-from experiments.hardware import drawing
-from experiments.hardware.comparison import errors
+from experiments.cases import Done, cases_of, run
+from experiments.data_files import rows, write_results
+from experiments.hardware.comparison import figure_of
 from experiments.hardware.star_stencil import compiled_star, points_workload
 from experiments.hardware.stencil_volumes import group_shape, label
 from experiments.hardware.volumes import Snapshot, Triple, Volumes, hit_ratio_errors, volumes
@@ -90,7 +89,7 @@ def h100_stencil(out: Path, quick: bool) -> Figure:
         " error of the load hit ratios in points.",
         [one.row for one in done],
     )
-    return _figure(out, "h100-stencil", "traffic per update, by group shape", done, list(UNITS))
+    return _figure(out, "h100-stencil", "traffic per update, by group shape", done)
 
 
 def volumes_of(shape: Triple) -> Done:
@@ -107,14 +106,7 @@ def volumes_of(shape: Triple) -> Done:
         **{f"{level}_points": value for level, value in points.items()},
     }
     cases = [
-        Case(
-            figure="h100-stencil",
-            case=label(shape),
-            quantity=quantity,
-            unit=unit,
-            reference=counters[quantity],
-            ours=ours[quantity],
-        )
+        Case(label(shape), quantity, unit, reference=counters[quantity], ours=ours[quantity])
         for quantity, unit in UNITS.items()
     ]
     return Done(cases, row)
@@ -124,7 +116,7 @@ def h100_points(out: Path, quick: bool) -> Figure:
     """L1 misses of the variants with several points a work-item, or of a sample."""
     variants = {_name(row): row for row in rows(TABLE) if points_of(row) != ONE_POINT}
     done = run("h100-points", variants, misses_of, out, quick=quick)
-    return _figure(out, "h100-points", "several points a work-item, L1 misses", done, ["l1_misses"])
+    return _figure(out, "h100-points", "several points a work-item, L1 misses", done)
 
 
 def misses_of(row: Mapping[str, str]) -> Done:
@@ -133,10 +125,9 @@ def misses_of(row: Mapping[str, str]) -> Done:
     traced = compiled_star(group_shape(row), machine, points_workload(points_of(row)))
     (replayed,) = volumes(traced, machine, POINTS_SNAPSHOT)
     case = Case(
-        figure="h100-points",
-        case=_name(row),
-        quantity="l1_misses",
-        unit=UNITS["l1_misses"],
+        _name(row),
+        "l1_misses",
+        UNITS["l1_misses"],
         reference=counted(row)["l1_misses"],
         ours=replayed.l2_load,
     )
@@ -148,23 +139,13 @@ def _name(row: Mapping[str, str]) -> str:
     return f"{label(group_shape(row))}, {y} x {z} points"
 
 
-def _figure(
-    out: Path, name: str, title: str, done: Sequence[Done], quantities: Sequence[str]
-) -> Figure:
-    cases = [case for one in done for case in one.cases]
-    return Figure(
-        reference_name="measured",
-        name=name,
-        title=f"H100, 25-point fp64 star stencil: {title}",
-        source=source(TABLE),
-        cases=cases,
-        findings=[f"{quantity}: {errors(cases, quantity)}" for quantity in quantities],
-        pictures=[
-            drawing.scatter(
-                out / f"{name}-{quantity}.png",
-                [case for case in cases if case.quantity == quantity],
-                f"H100, 25-point stencil: {quantity.replace('_', ' ')}, {UNITS[quantity]}",
-            )
-            for quantity in quantities
-        ],
+def _figure(out: Path, name: str, title: str, done: Sequence[Done]) -> Figure:
+    return figure_of(
+        name,
+        f"H100, 25-point fp64 star stencil: {title}",
+        [TABLE],
+        cases_of(done),
+        out,
+        "H100, 25-point stencil",
+        apart=True,
     )

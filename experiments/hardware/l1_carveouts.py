@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from experiments.cases import Done, run
+from experiments import drawing
+from experiments.cases import Done, cases_of, run
 from experiments.data_files import rows, source
-from experiments.hardware import drawing
 from experiments.hardware.pointer_chase import BASE_BYTES, chase_trace
 from experiments.reproduction import Case, Figure
 from memsim.hierarchy import ACCESSES, HITS, PENDING
@@ -32,11 +32,10 @@ def l1_carveouts(out: Path, quick: bool) -> Figure:
     """Missed lines in percent of the lines, by their number and the size of local memory."""
     table = {f"{row['lines']} beside {row['shared_kb']} KB": row for row in rows(TABLE)}
     done = run("l1-carveouts", table, misses_of, out, quick=quick)
-    cases = [case for one in done for case in one.cases]
+    cases = cases_of(done)
     sizes = list(dict.fromkeys(case.quantity for case in cases))
     return Figure(
         reference_name="measured",
-        name="l1-carveouts",
         title="H200: lines that L1 misses in rounds through neighbouring lines",
         source=source(TABLE),
         cases=cases,
@@ -58,10 +57,9 @@ def misses_of(row: Mapping[str, str]) -> Done:
     shared_kb, n_lines = int(row["shared_kb"]), int(row["lines"])
     shares = 100 * missed_shares(beside(load_machine("h200"), shared_kb), n_lines)
     case = Case(
-        figure="l1-carveouts",
-        case=f"{n_lines * LINE_BYTES / 1024:g} kB",
-        quantity=f"beside {shared_kb} KB",
-        unit="%",
+        f"{n_lines * LINE_BYTES / 1024:g} kB",
+        f"beside {shared_kb} KB",
+        "%",
         reference=100 * float(row["missed_lines"]) / n_lines,
         ours=float(shares.mean()),
         ci95=float(1.96 * shares.std(ddof=1)),

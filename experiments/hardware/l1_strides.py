@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure as Picture
 
 from calib.prediction import Touched, pipe_cycles
+from experiments import drawing
 from experiments.data_files import rows, source
 from experiments.hardware.comparison import errors
 from experiments.reproduction import Case, Figure
-from memsim.files import write_picture
 from memsim.machine import Machine, load_machine
 from memsim.trace import GRANULE_BYTES
 
@@ -72,10 +70,9 @@ def l1_strides(out: Path, quick: bool) -> Figure:
     """All measured patterns."""
     cases = [
         Case(
-            figure="l1-strides",
-            case=f"{row['type']}, {row['pattern']} {row['argument']}",
-            quantity=f"{row['gpu']}: cycles",
-            unit="cycles",
+            f"{row['type']}, {row['pattern']} {row['argument']}",
+            f"{row['gpu']}: cycles",
+            "cycles",
             reference=float(row["cycles"]),
             ours=predicted_cycles(
                 load_machine(MACHINES[row["gpu"]]),
@@ -83,14 +80,12 @@ def l1_strides(out: Path, quick: bool) -> Figure:
                 row["type"],
                 int(row["argument"]),
             ),
-            ci95=None,
         )
         for row in rows(TABLE)
     ]
     quantities = sorted({case.quantity for case in cases})
     return Figure(
         reference_name="measured",
-        name="l1-strides",
         title="Cycles of L1 for loads of 32 lanes that hit, with strides and in blocks",
         source=source(TABLE),
         cases=cases,
@@ -102,15 +97,16 @@ def l1_strides(out: Path, quick: bool) -> Figure:
 def _draw(path: Path, cases: list[Case]) -> str:
     """Strides of floats: measured as dots, predicted as a line."""
     chosen = [case for case in cases if case.case.startswith("float, stride")]
-    by_gpu = [(name, list(group)) for name, group in groupby(chosen, lambda case: case.quantity)]
-    picture = Picture(figsize=(3.2 * len(by_gpu), 3.2), layout="constrained")
-    axes: Any = picture.subplots(1, len(by_gpu), sharey=True)
-    for axis, (name, group) in zip(axes, by_gpu, strict=True):
-        stride = [int(case.case.split()[-1]) for case in group]
-        axis.plot(stride, [case.ours for case in group], color="C0", label="predicted")
-        axis.plot(stride, [case.reference for case in group], "k.", label="measured")
-        axis.set(title=name.split(":")[0], xlabel="stride in floats", yscale="log")
-        axis.set_yticks([1, 2, 4, 8, 16, 32], ["1", "2", "4", "8", "16", "32"])
-    axes[0].set_ylabel("cycles for 32 lanes")
-    axes[0].legend(frameon=False, loc="upper left")
-    return write_picture(path, picture, 120).name
+    drawn = []
+    for name, group in groupby(chosen, lambda case: case.quantity):
+        some = list(group)
+        stride = [int(case.case.split()[-1]) for case in some]
+        predicted = drawing.Line(stride, [case.ours for case in some], "-", "predicted")
+        measured = drawing.Line(stride, [case.reference for case in some], ".", "measured", 1)
+        gpu = name.split(":")[0]
+        drawn.append(
+            drawing.Panel(
+                [predicted, measured], gpu, "stride in floats", "cycles for 32 lanes", log="y"
+            )
+        )
+    return drawing.panels(path, *drawn, size=(3.2 * len(drawn), 3.4))

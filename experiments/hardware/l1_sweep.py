@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.cases import Done, run
+from experiments import drawing
+from experiments.cases import Done, cases_of, run
 from experiments.data_files import rows, source
-from experiments.hardware import drawing
 from experiments.hardware.comparison import half_width
 from experiments.reproduction import Case, Figure
 from memsim.hierarchy import ACCESSES, HITS, PENDING
@@ -36,11 +36,10 @@ def v100_l1(out: Path, quick: bool) -> Figure:
     """Miss ratio against buffer size."""
     table = {f"{float(row['buffer_kb']):g} kB": row for row in rows("v100_l1_miss_ratio.csv")}
     done = run("v100-l1", table, misses_of, out, quick=quick)
-    cases = [case for one in done for case in one.cases]
+    cases = cases_of(done)
     worst = max(l1_curve_errors(cases), default=0.0)
     return Figure(
         reference_name="measured",
-        name="v100-l1",
         title="V100: L1 miss ratio of a cyclic sweep",
         source=source("v100_l1_miss_ratio.csv"),
         cases=cases,
@@ -59,10 +58,9 @@ def misses_of(row: Mapping[str, str]) -> Done:
     buffer_kb = float(row["buffer_kb"])
     ratios = miss_ratios(load_machine("v100"), buffer_kb, PLACEMENTS)
     case = Case(
-        figure="v100-l1",
-        case=f"{buffer_kb:g} kB",
-        quantity="miss_ratio",
-        unit="%",
+        f"{buffer_kb:g} kB",
+        "miss_ratio",
+        "%",
         reference=100 * float(row["miss_ratio"]),
         ours=100 * float(np.mean(ratios)),
         ci95=100 * (half_width(ratios) or 0.0),

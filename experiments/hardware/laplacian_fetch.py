@@ -12,10 +12,9 @@ import numpy as np
 
 import memsim
 import tracegen
-from experiments.cases import Done, run
-from experiments.data_files import rows, source, write_results
-from experiments.hardware import drawing
-from experiments.hardware.comparison import errors, half_width
+from experiments.cases import Done, cases_of, run
+from experiments.data_files import rows, write_results
+from experiments.hardware.comparison import figure_of, half_width
 from experiments.hardware.stencil_volumes import group_shape, label
 from experiments.hardware.volumes import Triple, bytes_per_update
 from experiments.kernels.laplacian import laplacian
@@ -59,21 +58,19 @@ def mi250x_laplacian(out: Path, quick: bool) -> Figure:
     """Fetched volume of every variant; also writes mi250x_laplacian_ours.csv."""
     variants = {_variant(row).name: row for row in rows("mi250x_laplacian_fetch.csv")}
     done = run("mi250x-laplacian", variants, fetch_of, out, quick=quick)
-    cases = [case for one in done for case in one.cases]
     write_results(
         out / "mi250x_laplacian_ours.csv",
         "Replays for comparison with mi250x_laplacian_fetch.csv: fetched volume in multiples of n^3 x 8"
         " bytes, and error of L2's load hit ratio in points, if L1s load as much from it as in the replays.",
         [one.row for one in done],
     )
-    return Figure(
-        reference_name="measured",
-        name="mi250x-laplacian",
-        title="MI250X (one die), 7-point fp64 Laplacian: bytes fetched from memory",
-        source=source("mi250x_laplacian_fetch.csv"),
-        cases=cases,
-        findings=[f"fetch: {errors(cases, 'fetch')}"],
-        pictures=[drawing.scatter(out / "mi250x-laplacian.png", cases, "MI250X: fetched volume")],
+    return figure_of(
+        "mi250x-laplacian",
+        "MI250X (one die), 7-point fp64 Laplacian: bytes fetched from memory",
+        ["mi250x_laplacian_fetch.csv"],
+        cases_of(done),
+        out,
+        "MI250X: fetched volume",
     )
 
 
@@ -83,10 +80,9 @@ def fetch_of(row: Mapping[str, str]) -> Done:
     fetches, missed = _fetches(variant, load_machine("mi250x"), SNAPSHOTS)
     ours, measured = float(np.mean(fetches)), float(row["fetch"])
     case = Case(
-        figure="mi250x-laplacian",
-        case=variant.name,
-        quantity="fetch",
-        unit="of n^3 x 8 B",
+        variant.name,
+        "fetch",
+        "of n^3 x 8 B",
         reference=measured,
         ours=ours,
         ci95=half_width(fetches),

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from experiments.cases import Done, run
-from experiments.data_files import rows, source
-from experiments.hardware import drawing
-from experiments.hardware.comparison import errors, extrapolated_s
+from experiments.cases import Done, cases_of, run
+from experiments.data_files import rows
+from experiments.hardware.comparison import extrapolated_s, figure_of
 from experiments.kernels.matmul_steps import product
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
@@ -40,10 +39,9 @@ def rate_of(row: Mapping[str, str]) -> Done:
     row : of a table, with the column `machine` beside
     """
     case = Case(
-        figure="matmul-steps",
-        case=row["step"],
-        quantity=f"{row['machine']} rate",
-        unit="GFLOP/s",
+        row["step"],
+        f"{row['machine']} rate",
+        "GFLOP/s",
         reference=float(row["gflops"]),
         ours=2 * SIZE**3 / predicted_s(row["step"], load_machine(row["machine"])) / 1e9,
     )
@@ -58,14 +56,11 @@ def matmul_steps(out: Path, quick: bool) -> Figure:
         for row in rows(table)
     }
     done = run("matmul-steps", steps, rate_of, out, quick=quick)
-    cases = [case for one in done for case in one.cases]
-    quantities = dict.fromkeys(case.quantity for case in cases)
-    return Figure(
-        reference_name="measured",
-        name="matmul-steps",
-        title="RTX A6000 and H200, product of 4096 x 4096 matrices: rates from the naive kernel to blocks in registers",
-        source="; ".join(map(source, TABLES.values())),
-        cases=cases,
-        findings=[f"{quantity}: {errors(cases, quantity)}" for quantity in quantities],
-        pictures=[drawing.scatter(out / "matmul-steps.png", cases, "matrix product: GFLOP/s")],
+    return figure_of(
+        "matmul-steps",
+        "RTX A6000 and H200, product of 4096 x 4096 matrices: rates from the naive kernel to blocks in registers",
+        list(TABLES.values()),
+        cases_of(done),
+        out,
+        "matrix product: GFLOP/s",
     )

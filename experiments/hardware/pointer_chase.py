@@ -4,15 +4,15 @@ measured."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from experiments.cases import Done, run
+from experiments import drawing
+from experiments.cases import Done, cases_of, run
 from experiments.data_files import rows, source
-from experiments.hardware import drawing
 from experiments.hardware.comparison import errors
 from experiments.reproduction import Case, Figure
 from memsim.hierarchy import ACCESSES, FAR, HITS, PENDING, sample_latencies
@@ -35,10 +35,9 @@ def latency(out: Path, quick: bool) -> Figure:
         for row in rows("v100_pointer_chase.csv" if gpu == "v100" else "pointer_chases.csv")
         if row.get("gpu", gpu) == gpu
     }
-    plateaus = _cases(
-        run("latency", {n: n for n in PLATEAU_MACHINES}, plateaus_of, out, quick=quick)
-    )
-    curve = _cases(run("latency", steps, step_of, out, quick=quick))
+    machines = {name: name for name in PLATEAU_MACHINES}
+    plateaus = cases_of(run("latency", machines, plateaus_of, out, quick=quick))
+    curve = cases_of(run("latency", steps, step_of, out, quick=quick))
     pictures = []
     findings = [f"plateaus compared with the machine files: {errors(plateaus, 'plateau')}"]
     for gpu, name in CHASES:
@@ -48,7 +47,6 @@ def latency(out: Path, quick: bool) -> Figure:
         findings.append(f"{gpu} and machine {name}: {errors(cases, f'{gpu}_chase')}")
     return Figure(
         reference_name="measured",
-        name="latency",
         title="Pointer chase: plateaus compared with machine files, curves with measured ones",
         source=source("v100_pointer_chase.csv") + " " + source("pointer_chases.csv"),
         cases=[*plateaus, *curve],
@@ -61,18 +59,13 @@ def step_of(step: tuple[str, str, Mapping[str, str]]) -> Done:
     """The latency in one buffer.  step : measured GPU, our machine, row of the table"""
     gpu, name, row = step
     case = Case(
-        figure="latency",
-        case=f"{float(row['buffer_kb']):g} kB",
-        quantity=f"{gpu}_chase",
-        unit="cycles",
+        f"{float(row['buffer_kb']):g} kB",
+        f"{gpu}_chase",
+        "cycles",
         reference=float(row["cycles"]),
         ours=chase_latency(load_machine(name), float(row["buffer_kb"])),
     )
     return Done([case])
-
-
-def _cases(done: Sequence[Done]) -> list[Case]:
-    return [case for one in done for case in one.cases]
 
 
 def plateaus_of(name: str) -> Done:
@@ -89,10 +82,9 @@ def plateaus_of(name: str) -> Done:
 
 def _plateau(machine: Machine, level: str, buffer_kb: float, latency: float) -> Case:
     return Case(
-        figure="latency",
-        case=f"{machine.name} {level}",
-        quantity="plateau",
-        unit="cycles",
+        f"{machine.name} {level}",
+        "plateau",
+        "cycles",
         reference=latency,
         ours=chase_latency(machine, buffer_kb),
         note=f"{buffer_kb:.0f} kB; the reference is the machine file",

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 import tracegen
-from experiments.cases import Done, run
-from experiments.data_files import source, write_results
-from experiments.hardware import drawing
-from experiments.hardware.comparison import errors
+from experiments.cases import Done, cases_of, run
+from experiments.data_files import write_results
+from experiments.hardware.comparison import errors, figure_of
 from experiments.hardware.star_stencil import Grid, star_workload
 from experiments.hardware.stencil_volumes import label, measured_volumes
 from experiments.hardware.volumes import Triple
@@ -37,28 +36,22 @@ def v100_profile(out: Path, quick: bool) -> Figure:
         out,
         quick=quick,
     )
-    cases, results = [case for one in done for case in one.cases], [one.row for one in done]
+    cases, results = cases_of(done), [one.row for one in done]
     write_results(
         out / "v100_star25_profile_ours.csv",
         "Totals of memsim profile with default options for comparison with v100_star25_volumes.csv: bytes per"
         " update, half-widths of their 95 % intervals, and what the model's validated error adds.",
         results,
     )
-    return Figure(
-        reference_name="measured",
-        name="v100-profile",
-        title="V100, 25-point fp64 star stencil: bytes per update by memsim profile with default options",
-        source=source("v100_star25_volumes.csv"),
-        cases=cases,
+    return figure_of(
+        "v100-profile",
+        "V100, 25-point fp64 star stencil: bytes per update by memsim profile with default options",
+        ["v100_star25_volumes.csv"],
+        cases,
+        out,
+        "V100, 25-point stencil, default options, bytes per update",
+        apart=True,
         findings=[f"{q}: {errors(cases, q)}; {_inside(cases, q, results)}" for q in QUANTITIES],
-        pictures=[
-            drawing.scatter(
-                out / f"v100-profile-{quantity}.png",
-                [case for case in cases if case.quantity == quantity],
-                f"V100, 25-point stencil, default options: {quantity.replace('_', ' ')}, bytes per update",
-            )
-            for quantity in QUANTITIES
-        ],
     )
 
 
@@ -67,10 +60,9 @@ def totals_of(shape: Triple) -> Done:
     moved, model = profiled(shape, load_machine("v100"))
     cases = [
         Case(
-            figure="v100-profile",
-            case=label(shape),
-            quantity=quantity,
-            unit="B/update",
+            label(shape),
+            quantity,
+            "B/update",
             reference=measured_volumes()[shape][quantity],
             ours=moved[quantity].mean,
             ci95=moved[quantity].half_width,

@@ -9,10 +9,9 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments.cases import Done, run
-from experiments.data_files import rows, source
-from experiments.hardware import drawing
-from experiments.hardware.comparison import errors
+from experiments.cases import Done, cases_of, run
+from experiments.data_files import rows
+from experiments.hardware.comparison import figure_of
 from experiments.hardware.star_stencil import SNAPSHOT, compiled_star
 from experiments.hardware.stencil_volumes import group_shape, label
 from experiments.hardware.volumes import Triple, volumes
@@ -23,34 +22,20 @@ from tracegen import CudaWorkload
 
 TABLE = "v100_star13_volumes.csv"
 QUANTITIES = ("l2_load", "dram_load")
-POINTS = ("1", "2")
 INTERIOR, PITCH, RADIUS = (596, 596, 508), 600, 2
 
 
 def v100_points(out: Path, quick: bool) -> Figure:
     """All 60 variants, one snapshot each, or a sample."""
     variants = {_name(row): row for row in rows(TABLE)}
-    cases = [
-        case
-        for one in run("v100-points", variants, volumes_of, out, quick=quick)
-        for case in one.cases
-    ]
-    names = [f"{quantity}_{points}" for points in POINTS for quantity in QUANTITIES]
-    return Figure(
-        reference_name="measured",
-        name="v100-points",
-        title="V100, 13-point fp64 star stencil: traffic per update, by group shape and points of a thread",
-        source=source(TABLE),
-        cases=cases,
-        findings=[f"{name}: {errors(cases, name)}" for name in names],
-        pictures=[
-            drawing.scatter(
-                out / f"v100-points-{quantity}.png",
-                [case for case in cases if case.quantity.startswith(quantity)],
-                f"V100, 13-point stencil: {quantity.replace('_', ' ')}, B/update",
-            )
-            for quantity in QUANTITIES
-        ],
+    return figure_of(
+        "v100-points",
+        "V100, 13-point fp64 star stencil: traffic per update, by group shape and points of a thread",
+        [TABLE],
+        cases_of(run("v100-points", variants, volumes_of, out, quick=quick)),
+        out,
+        "V100, 13-point stencil, B/update",
+        apart=True,
     )
 
 
@@ -62,10 +47,9 @@ def volumes_of(row: Mapping[str, str]) -> Done:
     return Done(
         [
             Case(
-                figure="v100-points",
-                case=_name(row),
-                quantity=f"{quantity}_{row['points']}",
-                unit="B/update",
+                _name(row),
+                f"{quantity}_{row['points']}",
+                "B/update",
                 reference=float(row[quantity]),
                 ours=getattr(ours, quantity),
             )

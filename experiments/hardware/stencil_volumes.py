@@ -16,10 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.cases import Done, run
-from experiments.data_files import rows, source, write_results
-from experiments.hardware import drawing
-from experiments.hardware.comparison import errors, half_width
+from experiments.cases import Done, cases_of, run
+from experiments.data_files import rows, write_results
+from experiments.hardware.comparison import errors, figure_of, half_width
 from experiments.hardware.star_stencil import SNAPSHOT, compiled_star, launched
 from experiments.hardware.volumes import Snapshot, Triple, Volumes, hit_ratio_errors, volumes
 from experiments.reproduction import Case, Figure
@@ -88,7 +87,7 @@ def v100_stencil(out: Path, quick: bool) -> Figure:
         out,
         quick=quick,
     )
-    cases, results = [case for one in done for case in one.cases], [one.row for one in done]
+    cases, results = cases_of(done), [one.row for one in done]
     points = {level: [row[f"{level}_points"] for row in results] for level in ("L1", "L2")}
     write_results(
         out / "v100_star25_ours.csv",
@@ -96,12 +95,14 @@ def v100_stencil(out: Path, quick: bool) -> Figure:
         f" {ORDERINGS} replays of {SNAPSHOT.waves} waves at each of {len(POSITIONS)} positions, and error of the load hit ratios in points.",
         results,
     )
-    return Figure(
-        reference_name="measured",
-        name="v100-stencil",
-        title="V100, 25-point fp64 star stencil: bytes per update, by group shape",
-        source=source("v100_star25_volumes.csv"),
-        cases=cases,
+    return figure_of(
+        "v100-stencil",
+        "V100, 25-point fp64 star stencil: bytes per update, by group shape",
+        ["v100_star25_volumes.csv"],
+        cases,
+        out,
+        "V100, 25-point stencil, bytes per update",
+        apart=True,
         findings=[
             *(f"{quantity}: {errors(cases, quantity)}" for quantity in QUANTITIES),
             *(
@@ -109,14 +110,6 @@ def v100_stencil(out: Path, quick: bool) -> Figure:
                 f" within {np.quantile(values, 0.95):.1f} points; largest error {max(values):.1f} points"
                 for level, values in points.items()
             ),
-        ],
-        pictures=[
-            drawing.scatter(
-                out / f"v100-stencil-{quantity}.png",
-                [case for case in cases if case.quantity == quantity],
-                f"V100, 25-point stencil: {quantity.replace('_', ' ')}, bytes per update",
-            )
-            for quantity in QUANTITIES
         ],
     )
 
@@ -146,10 +139,9 @@ def _case(
     if launched(shape) != shape:
         note = f"launched as {label(launched(shape))}: a CUDA group is at most 64 deep"
     return Case(
-        figure="v100-stencil",
-        case=label(shape),
-        quantity=quantity,
-        unit="B/update",
+        label(shape),
+        quantity,
+        "B/update",
         reference=measured[quantity],
         ours=float(np.mean(ours)),
         ci95=half_width(ours),

@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 
 import calib
-from experiments.cases import Done, run
-from experiments.data_files import rows, source
-from experiments.hardware import drawing
-from experiments.hardware.comparison import errors, extrapolated_s
+from experiments.cases import Done, cases_of, run
+from experiments.data_files import rows
+from experiments.hardware.comparison import extrapolated_s, figure_of
 from experiments.kernels.tensor_steps import product
 from experiments.reproduction import Case, Figure
 from memsim.machine import load_machine
@@ -36,10 +35,9 @@ def time_of(row: Mapping[str, str]) -> Done:
     else:
         seconds = calib.predict(product(row["step"], n), machine).seconds.mean
     case = Case(
-        figure="tensor-steps",
-        case=f"{row['step']} {n} at {row['clock_mhz']} MHz",
-        quantity=f"{row['machine']} time",
-        unit="ms",
+        f"{row['step']} {n} at {row['clock_mhz']} MHz",
+        f"{row['machine']} time",
+        "ms",
         reference=float(row["ms"]),
         ours=1e3 * seconds,
     )
@@ -52,14 +50,11 @@ def tensor_steps(out: Path, quick: bool) -> Figure:
         f"{row['machine']} {row['step']} {row['n']} {row['clock_mhz']}": row for row in rows(TABLE)
     }
     done = run("tensor-steps", listed, time_of, out, quick=quick)
-    cases = [case for one in done for case in one.cases]
-    quantities = dict.fromkeys(case.quantity for case in cases)
-    return Figure(
-        reference_name="measured",
-        name="tensor-steps",
-        title="RTX PRO 6000 and H100, products of half matrices on tensor cores: times of the steps by which they are made fast",
-        source=source(TABLE),
-        cases=cases,
-        findings=[f"{quantity}: {errors(cases, quantity)}" for quantity in quantities],
-        pictures=[drawing.scatter(out / "tensor-steps.png", cases, "product on tensor cores: ms")],
+    return figure_of(
+        "tensor-steps",
+        "RTX PRO 6000 and H100, products of half matrices on tensor cores: times of the steps by which they are made fast",
+        [TABLE],
+        cases_of(done),
+        out,
+        "product on tensor cores: ms",
     )

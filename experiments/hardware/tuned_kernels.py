@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.data_files import rows, source, write_results
-from experiments.hardware import drawing
+from experiments.data_files import rows, write_results
+from experiments.hardware.comparison import figure_of
 from experiments.hardware.tuning_runs import TuningRun, compared, key, predicted
 from experiments.kernels import convolution, dedispersion
 from experiments.reproduction import Case, Figure
@@ -93,7 +93,7 @@ def _figure(tuned: TunedKernel, out: Path, quick: bool) -> Figure:
     ]
     for run, found in predicted(tuned.name, runs, out, quick):
         column = tuned.columns[run.machine]
-        of_machine, finding = compared(tuned.name, run, found)
+        of_machine, finding = compared(run, found)
         cases += of_machine
         findings.append(finding)
         predicted_ms = {key(one.configuration): 1e3 * one.time_s for one in found.ranked}
@@ -104,14 +104,12 @@ def _figure(tuned: TunedKernel, out: Path, quick: bool) -> Figure:
         f"Predicted times in ms for comparison with {tuned.table}; empty where a configuration fits no core.",
         results,
     )
-    return Figure(
-        reference_name="measured",
-        name=tuned.name,
-        title=tuned.title,
-        source=source(tuned.table),
-        cases=cases,
+    return figure_of(
+        tuned.name,
+        tuned.title,
+        [tuned.table],
+        cases,
+        out,
+        f"{tuned.name}: time in ms",
         findings=findings,
-        pictures=[
-            drawing.scatter(out / f"{tuned.name}.png", cases, f"{tuned.name}: time in ms"),
-        ],
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.data_files import rows, source
-from experiments.hardware import drawing
+from experiments.data_files import rows
+from experiments.hardware.comparison import figure_of
 from experiments.hardware.star_stencil import Grid, launched
 from experiments.hardware.stencil_volumes import group_shape
 from experiments.hardware.tuning_runs import TuningRun, compared, predicted
@@ -56,15 +56,15 @@ def tuned_stencils(out: Path, quick: bool) -> Figure:
     """Predicted and measured times of all shapes and variants, and how good their rankings are."""
     cases, findings = [], []
     for run, found in predicted("tuned-stencils", (stencil_run(), laplacian_run()), out, quick):
-        of_run, finding = compared("tuned-stencils", run, found)
+        of_run, finding = compared(run, found)
         cases += of_run
         findings.append(finding)
-    return Figure(
-        reference_name="measured",
-        name="tuned-stencils",
-        title="V100 stencil and MI250X Laplacian: times that tuning predicts",
-        source=f"{source(SHAPES)}; {source(VARIANTS)}",
-        cases=cases,
+    return figure_of(
+        "tuned-stencils",
+        "V100 stencil and MI250X Laplacian: times that tuning predicts",
+        [SHAPES, VARIANTS],
+        cases,
+        out,
+        "tuned stencils: time in ms",
         findings=findings,
-        pictures=[drawing.scatter(out / "tuned-stencils.png", cases, "tuned stencils: time in ms")],
     )

@@ -98,18 +98,16 @@ def _search(run: TuningRun, store: Path) -> Found:
         ).run()
 
 
-def compared(figure: str, run: TuningRun, found: Found) -> tuple[list[Case], str]:
+def compared(run: TuningRun, found: Found) -> tuple[list[Case], str]:
     """A case for each configuration that has a prediction, and how good the ranking is."""
     quantity, measured_ms = f"{run.machine} time", run.measured_ms
     cases = [
         Case(
-            figure=figure,
-            case=" ".join(key(one.configuration)),
-            quantity=quantity,
-            unit="ms",
+            " ".join(key(one.configuration)),
+            quantity,
+            "ms",
             reference=measured_ms[key(one.configuration)],
             ours=1e3 * one.time_s,
-            ci95=None,
         )
         for one in found.ranked
     ]

@@ -33,11 +33,9 @@ def figure_7(out: Path, quick: bool) -> Figure:
         for quantity, model in models:
             cases.append(
                 Case(
-                    figure="figure-7",
-                    case=device,
-                    quantity=quantity,
-                    unit="%",
-                    reference=None,
+                    device,
+                    quantity,
+                    "%",
                     ours=None if model is None else 100 * model.misfit,
                     note="not calibrated" if model is None else model.formula,
                 )
@@ -46,17 +44,14 @@ def figure_7(out: Path, quick: bool) -> Figure:
             if width in (widths[0], widths[-1]):
                 cases.append(
                     Case(
-                        figure="figure-7",
-                        case=f"{device}, tiles of {width}",
-                        quantity="standard deviation of a launch",
-                        unit="%",
-                        reference=None,
+                        f"{device}, tiles of {width}",
+                        "standard deviation of a launch",
+                        "%",
                         ours=100 * record.accepted.variation,
                         note=f"mean {record.accepted.mean * 1e6:.4g} us of {record.accepted.n}",
                     )
                 )
     return Figure(
-        name="figure-7",
         title=f"Figure 7: {size_sweep.KIND} against size, both regressions, both workers",
         source=f"{SOURCE}, Figure 7 (a picture; the text has no numbers)",
         cases=cases,
@@ -75,11 +70,9 @@ def figure_8(out: Path, quick: bool) -> Figure:
     shapes = plot_layout(kind, layout, times, path)
     cases = [
         Case(
-            figure="figure-8",
-            case=f"{title}, tiles of {runs.tile}",
-            quantity="standard deviation of a launch",
-            unit="%",
-            reference=None,
+            f"{title}, tiles of {runs.tile}",
+            "standard deviation of a launch",
+            "%",
             ours=100 * float(np.std(values, ddof=1) / np.mean(values)),
             note=f"{len(values)} launches; {shapes.get(title, '')}",
         )
@@ -87,7 +80,6 @@ def figure_8(out: Path, quick: bool) -> Figure:
         if len(values) > 1
     ]
     return Figure(
-        name="figure-8",
         title=f"Figure 8: distribution of {kind} on tiles of {runs.tile}, during the factorisations",
         source=f"{SOURCE}, Figure 8: one narrow peak on the GPU, two peaks on CPUs",
         cases=cases,

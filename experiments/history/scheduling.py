@@ -6,12 +6,13 @@ import statistics
 from pathlib import Path
 
 from calib.history import running
-from experiments.history import drawing, lu_kernels
+from experiments.history import lu_kernels
 from experiments.history.measured_runs import all_sizes
 from experiments.history.speeds_and_errors import (
     PAPER_SPEEDS,
     SETTLED,
     SOURCE,
+    draw_speeds,
     error_cases,
     overtakes,
     speed_cases,
@@ -26,7 +27,7 @@ def figure_5(out: Path, quick: bool) -> Figure:
         name = f"n = {runs.n}"
         greedy = [runs.gflops(run) for run in runs.greedy]
         by_history = [runs.gflops(run) for run in runs.by_history]
-        cases += speed_cases("figure-5", name, column, [greedy], [by_history])
+        cases += speed_cases(name, column, [greedy], [by_history])
         findings.append(f"{name}: {overtakes(greedy, by_history)}")
         pairs = [h / g for g, h in zip(greedy, by_history, strict=True)]
         findings.append(
@@ -36,21 +37,16 @@ def figure_5(out: Path, quick: bool) -> Figure:
         settled = statistics.median(run.seconds for run in runs.by_history[SETTLED - 1 :])
         cases.append(
             Case(
-                figure="figure-5",
-                case=f"{name}, from 4th",
-                quantity="simulated time relative to measured",
-                unit="",
-                reference=None,
+                f"{name}, from 4th",
+                "simulated time relative to measured",
+                "",
                 ours=None if runs.simulated_s is None else runs.simulated_s / settled,
-                note="the same policy in SimPy, with times drawn from the recorded ones and without copies",
+                note="the same policy in simulated time, with times drawn from the recorded ones and without copies",
             )
         )
         findings.append(runs.conditions)
-        pictures.append(
-            drawing.iterations(out / f"figure-5-{runs.n}.png", name, greedy, by_history)
-        )
+        pictures.append(draw_speeds(out / f"figure-5-{runs.n}.png", name, greedy, by_history))
     return Figure(
-        name="figure-5",
         title="Figure 5: greedy and history-based scheduling of a tiled LU, by iteration",
         source=f"{SOURCE}, Figure 5; the paper used a Quadro FX4600 and three cores of a Xeon E5410",
         cases=cases,
@@ -66,9 +62,7 @@ def figure_6(out: Path, quick: bool) -> Figure:
         name = f"n = {runs.n}"
         workers = {title: [number] for number, title in enumerate(runs.workers)}
         path = out / f"figure-6-{runs.n}.png"
-        of_size, sentences, picture = error_cases(
-            "figure-6", name, [runs.by_history], workers, path
-        )
+        of_size, sentences, picture = error_cases(name, [runs.by_history], workers, path)
         cases += of_size
         findings += sentences
         pictures.append(picture)
@@ -81,7 +75,6 @@ def figure_6(out: Path, quick: bool) -> Figure:
             )
         findings.append(runs.conditions)
     return Figure(
-        name="figure-6",
         title="Figure 6: prediction error, sum |predicted - measured| / sum measured",
         source=f"{SOURCE}, Figure 6 and section 4.1: of an order of 1 % on CPUs, below 0.1 % on the GPU",
         cases=cases,

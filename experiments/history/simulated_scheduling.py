@@ -2,79 +2,47 @@
 
 from __future__ import annotations
 
-import functools
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.history import drawing, paper_machine
+from experiments.history import paper_machine
 from experiments.history.execution import Run
-from experiments.history.speeds_and_errors import SOURCE, error_cases, overtakes, speed_cases
-from experiments.reproduction import Case, Figure
-
-Both = tuple[list[Run], list[Run]]
-"""Greedy runs, and runs by a history that is empty at the beginning."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Results:
-    """Results of simulated runs; pictures by file name."""
-
-    cases: list[Case]
-    findings: list[str]
-    pictures: list[str]
+from experiments.history.speeds_and_errors import (
+    SOURCE,
+    draw_speeds,
+    error_cases,
+    overtakes,
+    speed_cases,
+)
+from experiments.reproduction import Figure
 
 
 def simulation(out: Path, quick: bool) -> Figure:
     """The paper's machine in simulated time: the order of the policies without measurement
     noise."""
     n_tiles, n_seeds, n_runs = (12, 3, 5) if quick else (32, 5, 6)
-    results = _results(
-        *("simulation", n_tiles, paper_machine.TILE, {"GPU": [0], "CPU cores": [1, 2, 3]}),
-        [functools.partial(paper_machine.runs, n_tiles, n_runs, seed) for seed in range(n_seeds)],
-        out,
+    name, n = f"{n_tiles} x {n_tiles} tiles", n_tiles * paper_machine.TILE
+    both = [paper_machine.runs(n_tiles, n_runs, seed) for seed in range(n_seeds)]
+    greedy, by_history = ([gflops(n, pair[k]) for pair in both] for k in (0, 1))
+    means = [[statistics.mean(c) for c in zip(*of, strict=True)] for of in (greedy, by_history)]
+    errors, sentences, picture = error_cases(
+        name,
+        [second for _, second in both],
+        {"GPU": [0], "CPU cores": [1, 2, 3]},
+        out / "simulation-error.png",
     )
     return Figure(
-        name="simulation",
-        title="Figures 5 and 6 in simulated time: a GPU and three cores (SimPy)",
+        title="Figures 5 and 6 in simulated time: a GPU and three cores",
         source=f"{SOURCE}, Figures 5 and 6",
-        cases=results.cases,
+        cases=[*speed_cases(name, "16k", greedy, by_history), *errors],
         findings=[
-            *results.findings,
+            f"mean of {n_seeds} seeds: {overtakes(*means)}",
+            *sentences,
             "Speeds and variation of the workers are assumed (paper_machine.py). The order of the policies is a"
             " result; the final errors are an input.",
         ],
-        pictures=results.pictures,
-    )
-
-
-def _results(
-    figure: str,
-    n_tiles: int,
-    tile: int,
-    workers: Mapping[str, Sequence[int]],
-    repetitions: Sequence[Callable[[], Both]],
-    out: Path,
-) -> Results:
-    name = f"{n_tiles} x {n_tiles} tiles"
-    both = [make() for make in repetitions]
-    greedy = [gflops(n_tiles * tile, first) for first, _ in both]
-    by_history = [gflops(n_tiles * tile, second) for _, second in both]
-    mean_greedy = [statistics.mean(column) for column in zip(*greedy, strict=True)]
-    mean_history = [statistics.mean(column) for column in zip(*by_history, strict=True)]
-    errors, sentences, picture = error_cases(
-        figure,
-        name,
-        [second for _, second in both],
-        workers,
-        out / f"{figure}-error.png",
-    )
-    speeds = drawing.iterations(out / f"{figure}-speed.png", name, mean_greedy, mean_history)
-    return Results(
-        cases=[*speed_cases(figure, name, "16k", greedy, by_history), *errors],
-        findings=[f"mean of {len(both)} seeds: {overtakes(mean_greedy, mean_history)}", *sentences],
-        pictures=[speeds, picture],
+        pictures=[draw_speeds(out / "simulation-speed.png", name, *means), picture],
     )
 
 

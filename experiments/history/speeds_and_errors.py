@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from calib.history import Key, Record, Store
-from experiments.history import drawing
+from experiments import drawing
 from experiments.history.execution import Done, Run
 from experiments.history.policies import Expected
 from experiments.history.task_graph import Task
@@ -47,7 +47,6 @@ def rows(
 
 
 def speed_cases(
-    figure: str,
     case: str,
     column: str,
     greedy: Sequence[Sequence[float]],
@@ -61,10 +60,9 @@ def speed_cases(
         mean = statistics.mean(values)
         cases.append(
             Case(
-                figure=figure,
-                case=f"{case}, {row}",
-                quantity="speed",
-                unit="GFlop/s",
+                f"{case}, {row}",
+                "speed",
+                "GFlop/s",
                 reference=PAPER_SPEEDS[column][row],
                 ours=mean,
                 note=f"the paper's machine, {column}",
@@ -73,10 +71,9 @@ def speed_cases(
         if row in PAPER_SPREADS[column] and len(values) > 1:
             cases.append(
                 Case(
-                    figure=figure,
-                    case=f"{case}, {row}",
-                    quantity="standard deviation",
-                    unit="%",
+                    f"{case}, {row}",
+                    "standard deviation",
+                    "%",
                     reference=100 * PAPER_SPREADS[column][row] / PAPER_SPEEDS[column][row],
                     ours=100 * statistics.stdev(values) / mean,
                 )
@@ -113,7 +110,6 @@ def by_samples(done: Sequence[Done]) -> dict[tuple[int, int], float]:
 
 
 def error_cases(
-    figure: str,
     name: str,
     repetitions: Sequence[Sequence[Run]],
     workers: Mapping[str, Sequence[int]],
@@ -140,15 +136,14 @@ def error_cases(
         ):
             cases.append(
                 Case(
-                    figure=figure,
-                    case=f"{name}, {title}, {label} iteration",
-                    quantity="error",
-                    unit="%",
+                    f"{name}, {title}, {label} iteration",
+                    "error",
+                    "%",
                     reference=None if reference is None else 100 * reference,
                     ours=None if math.isnan(value) else 100 * value,
-                    note="all tasks were queued before the first sample"
-                    if math.isnan(value)
-                    else "",
+                    note=(
+                        "all tasks were queued before the first sample" if math.isnan(value) else ""
+                    ),
                 )
             )
         everything = [d for runs in repetitions for run in runs for d in run.done]
@@ -158,7 +153,55 @@ def error_cases(
             f"{100 * v:.3g} % on {_span(low, high)}" for (low, high), v in bins.items()
         )
         findings.append(f"{name}, {title}: error by number of samples: {text}")
-    return cases, findings, drawing.errors(out, name, curves, by_range)
+    return cases, findings, _draw_errors(out, name, curves, by_range)
+
+
+def draw_speeds(path: Path, title: str, greedy: Sequence[float], history: Sequence[float]) -> str:
+    """GFlop/s of each run, and the mean of the greedy runs as a line."""
+    number = range(1, len(greedy) + 1)
+    panel = drawing.Panel(
+        [
+            drawing.Line(number, history, "o-", "earliest finish by history"),
+            drawing.Line(number, greedy, "s", "greedy", 1),
+        ],
+        f"Tiled LU, {title}",
+        "iteration",
+        "GFlop/s",
+        ticks=list(number),
+        levels={"mean of greedy": statistics.mean(greedy)},
+    )
+    return drawing.panels(path, panel)
+
+
+def _draw_errors(
+    path: Path,
+    title: str,
+    curves: Mapping[str, Sequence[float]],
+    by_samples: Mapping[str, Mapping[tuple[int, int], float]],
+) -> str:
+    """Prediction error in percent by iteration and by the number of samples; one curve for each worker."""
+    paper = {f"the paper, {kind}": 100 * error for kind, error in PAPER_ERRORS.items()}
+    left, right = [], []
+    for k, (worker, values) in enumerate(curves.items()):
+        number = range(1, len(values) + 1)
+        left.append(drawing.Line(number, [100 * v for v in values], label=worker, colour=k))
+        bins = by_samples[worker]
+        least, of_bins = [low for low, _ in bins], [100 * v for v in bins.values()]
+        right.append(drawing.Line(least, of_bins, label=worker, colour=k))
+    return drawing.panels(
+        path,
+        drawing.Panel(
+            left, f"Prediction error, {title}", "iteration", "error (%)", "y", list(number), paper
+        ),
+        drawing.Panel(
+            right,
+            "over all iterations",
+            "samples per prediction (lower end of the range)",
+            log="xy",
+            levels=paper,
+        ),
+        size=(10, 4.4),
+    )
 
 
 def _span(low: int, high: int) -> str:

@@ -7,14 +7,14 @@ Black-Scholes, the reference is a roof: how long its five arrays take at the hig
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
 from calib.prediction import predict
-from experiments.cases import Done, run
-from experiments.data_files import rows, source
-from experiments.hardware import drawing
-from experiments.hardware.comparison import errors, extrapolated_s
+from experiments.cases import Done, cases_of, run
+from experiments.data_files import rows
+from experiments.hardware.comparison import extrapolated_s, figure_of
 from experiments.kernels.black_scholes import black_scholes
 from experiments.kernels.n_body import n_body
 from experiments.reproduction import Case, Figure
@@ -41,10 +41,9 @@ def rate_of(row: Mapping[str, str]) -> Done:
     """The rate of one simulation, a row of the table."""
     bodies = int(row["bodies"])
     case = Case(
-        figure="arithmetic",
-        case=_name(row),
-        quantity="n-body",
-        unit="interactions/ns",
+        _name(row),
+        "n-body",
+        "interactions/ns",
         reference=10 * bodies**2 / float(row["ten_steps_ms"]) / 1e6,
         ours=bodies**2 / predicted_step_s(row["machine"], bodies, row["dtype"]) / 1e9,
     )
@@ -62,10 +61,9 @@ def _black_scholes_case() -> Case:
     workload = black_scholes(n=OPTIONS, groups=0)
     timing = predict(trace_snapshots(workload, machine, snapshots=1), machine).timing
     return Case(
-        figure="arithmetic",
-        case="Black-Scholes, V100, 64 M options",
-        quantity="roof",
-        unit="ms",
+        "Black-Scholes, V100, 64 M options",
+        "roof",
+        "ms",
         reference=OPTION_BYTES * OPTIONS / (bandwidth * machine.clock_hz) * 1e3,
         ours=timing.estimate.mean * 1e3,
     )
@@ -74,24 +72,23 @@ def _black_scholes_case() -> Case:
 def arithmetic(out: Path, quick: bool) -> Figure:
     """Each published rate and the roof; a sample of the rates if quick."""
     done = run("arithmetic", {_name(row): row for row in rows(TABLE)}, rate_of, out, quick=quick)
-    cases = [case for one in done for case in one.cases]
-    findings = [f"n-body: {errors(cases, 'n-body')}"]
-    pictures = [drawing.scatter(out / "arithmetic.png", cases, "n-body: interactions a nanosecond")]
-    if not quick:
-        roof = _black_scholes_case()
-        assert roof.ours is not None
-        assert roof.reference is not None
-        cases.append(roof)
-        findings.append(
-            f"Black-Scholes takes {roof.ours / roof.reference - 1:.1%} longer than its bytes need at the bandwidth of a"
-            " triad."
-        )
-    return Figure(
-        reference_name="measured",
-        name="arithmetic",
-        title="Kernels that mostly compute: published rates of an n-body simulation, and the roof of Black-Scholes",
-        source=source(TABLE),
-        cases=cases,
-        findings=findings,
-        pictures=pictures,
+    rates = figure_of(
+        "arithmetic",
+        "Kernels that mostly compute: published rates of an n-body simulation, and the roof of Black-Scholes",
+        [TABLE],
+        cases_of(done),
+        out,
+        "n-body: interactions a nanosecond",
+    )
+    if quick:
+        return rates
+    roof = _black_scholes_case()
+    assert roof.ours is not None
+    assert roof.reference is not None
+    longer = (
+        f"Black-Scholes takes {roof.ours / roof.reference - 1:.1%} longer than its bytes need at the bandwidth of a"
+        " triad."
+    )
+    return dataclasses.replace(
+        rates, cases=[*rates.cases, roof], findings=[*rates.findings, longer]
     )

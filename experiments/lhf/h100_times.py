@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from calib.prediction import simulated_inputs, time_of
-from experiments.cases import Done, run
-from experiments.data_files import rows, source
-from experiments.hardware import drawing
-from experiments.hardware.comparison import errors
+from experiments.cases import Done, cases_of, run
+from experiments.data_files import rows
+from experiments.hardware.comparison import figure_of
 from experiments.hardware.h100_stencil import TABLE
 from experiments.hardware.star_stencil import compiled_star, points_workload
 from experiments.hardware.stencil_volumes import group_shape, label
@@ -43,10 +42,9 @@ def predicted_ms(shape: Triple, machine: Machine) -> float:
 def time_of_shape(shape: Triple) -> Done:
     """The time of one group shape."""
     case = Case(
-        figure="h100-times",
-        case=label(shape),
-        quantity="time",
-        unit="ms",
+        label(shape),
+        "time",
+        "ms",
         reference=measured_ms()[shape],
         ours=predicted_ms(shape, load_machine("h100")),
     )
@@ -55,22 +53,12 @@ def time_of_shape(shape: Triple) -> Done:
 
 def h100_times(out: Path, quick: bool) -> Figure:
     """Every group shape with one point a work-item, or a sample."""
-    done = run(
+    shapes = {label(shape): shape for shape in measured_ms()}
+    return figure_of(
         "h100-times",
-        {label(shape): shape for shape in measured_ms()},
-        time_of_shape,
+        "H100, 25-point fp64 stencil: predicted times by group shape",
+        [TABLE],
+        cases_of(run("h100-times", shapes, time_of_shape, out, quick=quick)),
         out,
-        quick=quick,
-    )
-    cases = [case for one in done for case in one.cases]
-    return Figure(
-        reference_name="measured",
-        name="h100-times",
-        title="H100, 25-point fp64 stencil: predicted times by group shape",
-        source=source(TABLE),
-        cases=cases,
-        findings=[f"time: {errors(cases, 'time')}"],
-        pictures=[
-            drawing.scatter(out / "h100-times.png", cases, "H100, 25-point stencil: time in ms")
-        ],
+        "H100, 25-point stencil: time in ms",
     )

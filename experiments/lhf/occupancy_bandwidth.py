@@ -13,21 +13,19 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import loopy as lp
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure as Picture
 
 import tracegen
 from calib.prediction import simulated_inputs, time_of
-from experiments.cases import Done, run
+from experiments import drawing
+from experiments.cases import Done, cases_of, run
 from experiments.data_files import rows, source
 from experiments.hardware.volumes import Snapshot, Traced
 from experiments.lhf.replay_costs import replay_costs
 from experiments.reproduction import Case, Figure
-from memsim.files import write_picture
 from memsim.machine import Machine, load_machine
 from memsim.montecarlo import replay
 from memsim.trace import Trace
@@ -110,7 +108,7 @@ def row_hit_percent(name: str, machine: Machine) -> float:
     return 100 * float(replayed.dataset["dram_row_hit_ratio"].mean())
 
 
-def knee(occupancy: list[float], bandwidth: list[float]) -> int:
+def knee(bandwidth: list[float]) -> int:
     """Index of the first point that reaches KNEE of the largest bandwidth."""
     reached = np.array(bandwidth) >= KNEE * max(bandwidth)
     return int(reached.argmax())
@@ -147,10 +145,9 @@ def stream_occupancy(out: Path, quick: bool) -> Figure:
     by_gpu = {gpu: [curve for curve in curves if curve.gpu == gpu] for gpu in GPUS}
     return Figure(
         reference_name="measured",
-        name="stream-occupancy",
         title="DRAM bandwidth against occupancy",
         source=source("stream_occupancy.csv"),
-        cases=[case for one in done for case in one.cases],
+        cases=cases_of(done),
         findings=[one.row["finding"] for one in done],
         pictures=[_draw(out / f"stream-{gpu}.png", some) for gpu, some in by_gpu.items() if some],
     )
@@ -178,7 +175,7 @@ def _compared(curve: Curve) -> tuple[list[Case], str]:
     """The knees, the meeting points and the largest bandwidths; and the error of the whole
     curve."""
     occupancy = curve.occupancy_pct
-    knees = knee(occupancy, curve.measured), knee(occupancy, curve.ours)
+    knees = knee(curve.measured), knee(curve.ours)
     knee_steps = abs(knees[0] - knees[1])
     meetings = meeting(occupancy, curve.measured), meeting(occupancy, curve.ours)
     meeting_steps = abs(meetings[0] - meetings[1]) / STEP
@@ -201,15 +198,7 @@ def _compared(curve: Curve) -> tuple[list[Case], str]:
         ("largest", "GB/s", (max(curve.measured), max(curve.ours)), ""),
     )
     cases = [
-        Case(
-            figure="stream-occupancy",
-            case=name,
-            quantity=quantity,
-            unit=unit,
-            reference=reference,
-            ours=ours,
-            note=note,
-        )
+        Case(name, quantity, unit, reference=reference, ours=ours, note=note)
         for quantity, unit, (reference, ours), note in values
     ]
     logarithms = np.abs(np.log(np.array(curve.ours) / curve.measured))
@@ -221,13 +210,11 @@ def _compared(curve: Curve) -> tuple[list[Case], str]:
 
 
 def _draw(path: Path, curves: list[Curve]) -> str:
-    picture = Picture(figsize=(6, 4), layout="constrained")
-    axes = picture.add_subplot()
+    lines = []
     for k, curve in enumerate(curves):
-        look: dict[str, Any] = {"color": f"C{k}", "markersize": 3}
-        axes.plot(curve.occupancy_pct, curve.measured, "o-", label=curve.kernel, **look)
-        axes.plot(curve.occupancy_pct, curve.ours, "s--", label=f"{curve.kernel}, ours", **look)
+        lines += [
+            drawing.Line(curve.occupancy_pct, curve.measured, "o-", curve.kernel, k),
+            drawing.Line(curve.occupancy_pct, curve.ours, "s--", f"{curve.kernel}, ours", k),
+        ]
     title = f"{curves[0].gpu}: bandwidth against occupancy"
-    axes.set(xlabel="occupancy, %", ylabel="GB/s", title=title)
-    axes.legend(fontsize=7, loc="lower right")
-    return write_picture(path, picture, 150).name
+    return drawing.panels(path, drawing.Panel(lines, title, "occupancy, %", "GB/s"))

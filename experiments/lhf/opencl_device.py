@@ -48,10 +48,9 @@ def order(out: Path, quick: bool) -> Figure:
         prediction = predict(traces, machine, PredictOptions(trials=4, jobs=1))
         cases.append(
             Case(
-                figure="opencl-device",
-                case=name,
-                quantity="time",
-                unit="ms",
+                name,
+                "time",
+                "ms",
                 reference=1e3 * measured_s(workload),
                 ours=1e3 * prediction.timing.estimate.mean,
                 note=f"limited by {prediction.timing.binds}",
@@ -61,7 +60,6 @@ def order(out: Path, quick: bool) -> Figure:
     rank = float(spearmanr([c.reference for c in cases], [c.ours for c in cases]).statistic)
     return Figure(
         reference_name="measured",
-        name="opencl-device",
         title=f"Matrix products of {n} x {n} on {device_title(context)}",
         source=f"measured on this device, the fastest of 9 runs; predicted for the machine {HOST}"
         + (", which is not a GPU" if is_gpu(context) else ""),

@@ -32,10 +32,10 @@ from calib.prediction import (
     simulated_inputs,
     time_of,
 )
+from experiments import drawing
 from experiments.kernels import matmul
 from experiments.kernels.matmul_volkov import volkov
 from experiments.reproduction import Case, Figure
-from memsim.files import write_picture
 from memsim.machine import Machine, load_machine
 from memsim.montecarlo import replay, resident_groups
 from memsim.trace import Launch, Trace
@@ -75,57 +75,41 @@ class Product:
     uses: PerLoad
 
 
-def _terms(*, tile: int) -> PerLoad:
+def _naive(tile: int, groups: int) -> Product:
+    return Product(
+        name=f"naive {tile}x{tile}",
+        make=lambda n: matmul.naive(n=n, tile=tile),
+        registers=10,
+        local_bytes=48,
+        groups=groups,
+        blocks=lambda n: n + 2,
+        multiple=tile,
+        figure="figure-14",
+        uses=lambda _: [{"fp32_fma": 1 / 2}],
+    )
+
+
+def _tiled(tile: int, groups: int, local_bytes: int) -> Product:
     """A loaded value is stored to local memory; after a barrier, each term loads one of its two factors from there."""
     terms = {"local_load": tile / 2, "fp32_fma_local": tile / 2}
-    return lambda _: [{"local_store": 1}, terms]
+    return Product(
+        name=f"CUBLAS 1.1 {tile}x{tile}",
+        make=lambda n: matmul.tiled(n=n, tile=tile),
+        registers=13,
+        local_bytes=local_bytes,
+        groups=groups,
+        blocks=lambda n: 3 * (n / tile) + 1,
+        multiple=tile,
+        figure="figure-15",
+        uses=lambda _: [{"local_store": 1}, terms],
+    )
 
 
 PRODUCTS = (
-    Product(
-        name="naive 8x8",
-        make=lambda n: matmul.naive(n=n, tile=8),
-        registers=10,
-        local_bytes=48,
-        groups=8,
-        blocks=lambda n: n + 2,
-        multiple=8,
-        figure="figure-14",
-        uses=lambda _: [{"fp32_fma": 1 / 2}],
-    ),
-    Product(
-        name="naive 16x16",
-        make=lambda n: matmul.naive(n=n, tile=16),
-        registers=10,
-        local_bytes=48,
-        groups=4,
-        blocks=lambda n: n + 2,
-        multiple=16,
-        figure="figure-14",
-        uses=lambda _: [{"fp32_fma": 1 / 2}],
-    ),
-    Product(
-        name="CUBLAS 1.1 8x8",
-        make=lambda n: matmul.tiled(n=n, tile=8),
-        registers=13,
-        local_bytes=560,
-        groups=8,
-        blocks=lambda n: 3 * (n / 8) + 1,
-        multiple=8,
-        figure="figure-15",
-        uses=_terms(tile=8),
-    ),
-    Product(
-        name="CUBLAS 1.1 16x16",
-        make=lambda n: matmul.tiled(n=n, tile=16),
-        registers=13,
-        local_bytes=2096,
-        groups=4,
-        blocks=lambda n: 3 * (n / 16) + 1,
-        multiple=16,
-        figure="figure-15",
-        uses=_terms(tile=16),
-    ),
+    _naive(8, groups=8),
+    _naive(16, groups=4),
+    _tiled(8, groups=8, local_bytes=560),
+    _tiled(16, groups=4, local_bytes=2096),
     Product(
         name="Volkov 16x4",
         make=lambda n: volkov(n=n),
@@ -267,7 +251,6 @@ def table_3(out: Path, quick: bool) -> Figure:
     """Characteristics of the kernels, derived from their programs."""
     cases = [case for product in PRODUCTS for case in _characteristics(product)]
     return Figure(
-        name="table-3",
         title="Table 3: characteristics of the matrix products, derived from the kernels",
         source=SOURCE,
         cases=cases,
@@ -309,15 +292,7 @@ def _characteristics(product: Product, width: int = 1024) -> list[Case]:
         ),
     )
     return [
-        Case(
-            figure="table-3",
-            case=product.name,
-            quantity=quantity,
-            unit=unit,
-            reference=paper,
-            ours=ours,
-            note=note,
-        )
+        Case(product.name, quantity, unit, reference=paper, ours=ours, note=note)
         for quantity, unit, paper, ours, note in values
     ]
 
@@ -335,18 +310,15 @@ def figure(name: str, title: str) -> Callable[[Path, bool], Figure]:
                     curves.setdefault((product.name, mode), []).append((n, value))
                     cases.append(
                         Case(
-                            figure=name,
-                            case=f"{product.name}, {n}",
-                            quantity=mode,
-                            unit="GFlop/s",
-                            reference=None,
+                            f"{product.name}, {n}",
+                            mode,
+                            "GFlop/s",
                             ours=value,
                             note="the curve is missing from our text",
                         )
                     )
         picture = _draw(out / f"{name}.png", curves, title)
         return Figure(
-            name=name,
             title=title,
             source=SOURCE,
             cases=cases,
@@ -369,26 +341,15 @@ def _largest(curves: dict[tuple[str, str], list[tuple[int, float]]]) -> list[str
 
 
 def _draw(path: Path, curves: dict[tuple[str, str], list[tuple[int, float]]], title: str) -> str:
-    from matplotlib.figure import Figure as Picture
-    from matplotlib.ticker import LogFormatter
-
-    picture = Picture(figsize=(9, 4.2), layout="constrained")
-    axes = picture.add_subplot()
-    styles = {"paper print": ":", "paper": "--", "simulated": "-"}
-    names: Sequence[str] = list(dict.fromkeys(name for name, _ in curves))
+    styles = {"paper print": "o:", "paper": "o--", "simulated": "o-"}
+    names = list(dict.fromkeys(name for name, _ in curves))
+    lines = []
     for (name, mode), points in curves.items():
-        x, y = zip(*points, strict=True)
-        axes.loglog(
-            x, y, styles[mode], marker="o", markersize=3, color=f"C{names.index(name)}",
-            label=f"{name}, {MODES[mode]}",
-        )  # fmt: skip
-    axes.set(xlabel="width of the matrices", ylabel="GFlop/s, predicted")
+        n, rate = zip(*points, strict=True)
+        label = f"{name}, {MODES[mode]}"
+        lines.append(drawing.Line(n, rate, styles[mode], label, names.index(name)))
     widths = sorted({n for points in curves.values() for n, _ in points})
-    axes.set_xticks(widths, [str(n) for n in widths], fontsize=7, rotation=30)
-    axes.set_xticks([], minor=True)
-    for ticks in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-        ticks(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 1)))
-    axes.set_title(title, fontsize=10)
-    picture.legend(fontsize=7, handlelength=4, loc="outside right center")
-    axes.grid(alpha=0.3)
-    return write_picture(path, picture, 150).name
+    panel = drawing.Panel(
+        lines, title, "width of the matrices", "GFlop/s, predicted", log="xy", ticks=widths
+    )
+    return drawing.panels(path, panel, size=(9, 4.6))

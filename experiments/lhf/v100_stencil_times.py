@@ -8,10 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-from matplotlib.figure import Figure as Picture
-
-from experiments.cases import Done, run
+from experiments import drawing
+from experiments.cases import Done, cases_of, run
 from experiments.data_files import source
 from experiments.hardware.comparison import half_width
 from experiments.hardware.stencil_volumes import POSITIONS, label
@@ -29,7 +27,6 @@ from experiments.lhf.v100_stencil import (
 )
 from experiments.reproduction import Case, Figure
 from memsim.errors import SnapshotWarning
-from memsim.files import write_picture
 from memsim.machine import load_machine
 
 DEEP = 64
@@ -51,10 +48,9 @@ def times_of(shape: Triple) -> Done:
     return Done(
         [
             Case(
-                figure="v100-times",
-                case=label(shape),
-                quantity=name,
-                unit="ms",
+                label(shape),
+                name,
+                "ms",
                 reference=1e3 * measured_times()[shape],
                 ours=1e3 * float(seconds.mean()),
                 ci95=1e3 * (half_width(seconds.tolist()) or 0.0),
@@ -71,7 +67,7 @@ def v100_times(out: Path, quick: bool) -> Figure:
     measured = measured_times()
     labels = {label(shape): shape for shape in measured}
     done = run("v100-times", labels, times_of, out, quick=quick)
-    cases = [case for one in done for case in one.cases]
+    cases = cases_of(done)
     ours: dict[str, dict[Triple, float]] = {name: {} for name in VARIANTS}
     for case in cases:
         ours[case.quantity][labels[case.case]] = 1e-3 * (case.ours or 0.0)
@@ -89,7 +85,6 @@ def v100_times(out: Path, quick: bool) -> Figure:
     pictures = [_draw_times(out / "v100-times.png", ours, measured)]
     return Figure(
         reference_name="measured",
-        name="v100-times",
         title="V100, 25-point fp64 stencil: predicted times by group shape, without any fit",
         source=source("v100_star25_times.csv"),
         cases=cases,
@@ -113,7 +108,7 @@ def translation(out: Path, quick: bool) -> Figure:
     labels = {label(shape): shape for shape in measured}
     work = functools.partial(translated, cycles=(None, taken, fits))
     done = run("translation", labels, work, out, quick=quick)
-    cases = [case for one in done for case in one.cases]
+    cases = cases_of(done)
     missed = {labels[one.cases[0].case]: one.row["missed"] for one in done}
     times: dict[tuple[str, float | None], dict[Triple, float]] = {}
     for shape, one in zip(missed, done, strict=True):
@@ -131,7 +126,6 @@ def translation(out: Path, quick: bool) -> Figure:
         findings.append(f"{solver}, {kind}: {_errors_text(seconds_of, measured)}")
     return Figure(
         reference_name="measured",
-        name="translation",
         title="V100 stencil: group shapes that miss translations",
         source=source("v100_star25_times.csv"),
         cases=cases,
@@ -148,10 +142,9 @@ def translated(shape: Triple, cycles: Sequence[float | None]) -> Done:
     missed = missed_translations(replayed)
     times = {one: with_translation(replayed, machine, one) for one in cycles}
     case = Case(
-        figure="translation",
-        case=label(shape),
-        quantity="with translation",
-        unit="ms",
+        label(shape),
+        "with translation",
+        "ms",
         reference=1e3 * measured_times()[shape],
         ours=1e3 * times[cycles[1]]["events"],
         note=f"{missed:.1f} missed translations per sub-group; {1e3 * times[None]['events']:.2f} ms without misses",
@@ -164,38 +157,32 @@ def _draw_times(
     path: Path, ours: Mapping[str, Mapping[Triple, float]], measured: Mapping[Triple, float]
 ) -> str:
     """Ratio of predicted to measured time against the measured one, by both solvers."""
-    picture = Picture(figsize=(9, 5), layout="constrained")
-    axes = picture.add_subplot()
+    lines = []
     for name, marker in (("events", "o"), ("equation", "x")):
         for deep in (False, True):
             shapes = [shape for shape in ours[name] if (shape[2] >= DEEP) == deep]
-            axes.semilogx(
-                [1e3 * measured[shape] for shape in shapes],
-                [ours[name][shape] / measured[shape] for shape in shapes],
-                marker,
-                color="C3" if deep else "C0",
-                markersize=5,
-                fillstyle="none",
-                label=f"{name}, {'at least' if deep else 'below'} {DEEP} deep",
+            ratios = [ours[name][shape] / measured[shape] for shape in shapes]
+            far = [name == "events" and abs(ratio - 1) > 0.15 for ratio in ratios]
+            lines.append(
+                drawing.Line(
+                    [1e3 * measured[shape] for shape in shapes],
+                    ratios,
+                    marker,
+                    f"{name}, {'at least' if deep else 'below'} {DEEP} deep",
+                    int(deep),
+                    [label(shape) * is_far for shape, is_far in zip(shapes, far, strict=True)],
+                )
             )
-    for shape, seconds in ours["events"].items():
-        ratio = seconds / measured[shape]
-        if abs(ratio - 1) > 0.15:
-            axes.annotate(
-                label(shape),
-                (1e3 * measured[shape], ratio),
-                fontsize=6,
-                xytext=(5, -2),
-                textcoords="offset points",
-            )
-    axes.axhline(1.0, color="gray", linewidth=0.8)
-    ticks = [6, 8, 10, 15, 20, 25, 35]
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    axes.set_xticks([], minor=True)
-    axes.set(xlabel="measured, ms per sweep", ylabel="predicted / measured", ylim=(0, None))
-    axes.set_title("V100, 25-point fp64 stencil, 43 group shapes", fontsize=10)
-    axes.legend(fontsize=7, loc="lower left")
-    return write_picture(path, picture, 150).name
+    panel = drawing.Panel(
+        lines,
+        "V100, 25-point fp64 stencil, 43 group shapes",
+        "measured, ms per sweep",
+        "predicted / measured",
+        log="x",
+        ticks=[6, 8, 10, 15, 20, 25, 35],
+        levels={"equal": 1.0},
+    )
+    return drawing.panels(path, panel, size=(9, 5))
 
 
 def _draw(
@@ -205,22 +192,17 @@ def _draw(
     measured: Mapping[Triple, float],
 ) -> str:
     """Ratio of measured to predicted time against missed translations."""
-    picture = Picture(figsize=(6, 4), layout="constrained")
-    axes = picture.add_subplot()
-    x = np.array(list(missed.values()))
-    y = np.array([measured[shape] / plain[shape] for shape in missed])
-    axes.plot(x, y, "o", markersize=4)
-    for shape, a, b in zip(missed, x, y, strict=True):
-        if b > 1.2:
-            axes.annotate(label(shape), (a, b), fontsize=6)
-    axes.axhline(1.0, color="gray", linewidth=0.8)
-    axes.margins(x=0.12)
-    axes.set(
-        xlabel="missed translations of a sub-group (16 entries of 2 MB)",
-        ylabel="measured / predicted time, without translation",
+    ratios = {shape: measured[shape] / plain[shape] for shape in missed}
+    names = [label(shape) * (ratio > 1.2) for shape, ratio in ratios.items()]
+    line = drawing.Line(list(missed.values()), list(ratios.values()), "o", names=names)
+    panel = drawing.Panel(
+        [line],
+        "V100 stencil: predictions without missed translations",
+        "missed translations of a sub-group (16 entries of 2 MB)",
+        "measured / predicted time, without translation",
+        levels={"equal": 1.0},
     )
-    axes.set_title("V100 stencil: predictions without missed translations", fontsize=10)
-    return write_picture(path, picture, 150).name
+    return drawing.panels(path, panel)
 
 
 def _errors_text(ours: Mapping[Triple, float], measured: Mapping[Triple, float]) -> str:

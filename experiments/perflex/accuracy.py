@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from calib.fitting import break_down, draw, geometric_mean
-from experiments.perflex import drawing
+from experiments import drawing
 from experiments.perflex.applications import APPLICATIONS
 from experiments.perflex.evaluation import MODELS, Evaluation, evaluate
 from experiments.reproduction import Case, Figure
@@ -30,7 +31,6 @@ def variants(name: str, figure: str, out: Path, quick: bool) -> Figure:
             errors = evaluation.errors(model)[labels == label]
             cases.append(
                 _case(
-                    figure,
                     f"{model}: {label}",
                     errors,
                     note=f"{100 * errors.mean():+.1f} % on average",
@@ -39,15 +39,14 @@ def variants(name: str, figure: str, out: Path, quick: bool) -> Figure:
         order, fastest, sizes = evaluation.ranked(model)
         paper = application.paper_error if model == PAPER_MODEL[name] else None
         note = f"correct order at {order} of {sizes} sizes, correct fastest variant at {fastest}"
-        cases.append(_case(figure, model, evaluation.errors(model), paper, note))
+        cases.append(_case(model, evaluation.errors(model), paper, note))
     return Figure(
-        name=figure,
         title=f"{application.title}: {figure.replace('-', ' ').capitalize()}",
         source=SOURCE,
         cases=cases,
         findings=[*_about(evaluation), *_best(evaluation)],
         pictures=[
-            drawing.variants(out / f"{figure}.png", evaluation),
+            _draw_variants(out / f"{figure}.png", evaluation),
             _parts(out / f"{figure}-parts.png", evaluation),
         ],
     )
@@ -60,14 +59,14 @@ def overall(out: Path, quick: bool) -> Figure:
     for model in MODELS:
         for name, one in evaluations.items():
             paper = one.application.paper_error if model == PAPER_MODEL[name] else None
-            cases.append(_case("errors", f"{model}: {name}", one.errors(model), paper))
+            cases.append(_case(f"{model}: {name}", one.errors(model), paper))
     as_paper = np.concatenate([one.errors(PAPER_MODEL[name]) for name, one in evaluations.items()])
-    cases.append(_case("errors", "the paper's choice of models", as_paper, PAPER_OVERALL))
+    cases.append(_case("the paper's choice of models", as_paper, PAPER_OVERALL))
     for model in MODELS:
         every = np.concatenate([one.errors(model) for one in evaluations.values()])
         ranked = np.sum([one.ranked(model) for one in evaluations.values()], axis=0)
         note = f"correct order at {ranked[0]} of {ranked[2]} sizes, correct fastest variant at {ranked[1]}"
-        cases.append(_case("errors", f"{model}: all", every, note=note))
+        cases.append(_case(f"{model}: all", every, note=note))
     heights = {
         one.application.title: {model: 100 * one.mean_error(model) for model in MODELS}
         | {"paper, five GPUs": one.application.paper_error}
@@ -75,7 +74,6 @@ def overall(out: Path, quick: bool) -> Figure:
     }
     first = next(iter(evaluations.values()))
     return Figure(
-        name="errors",
         title="Geometric mean of the relative error, by application and model",
         source=SOURCE,
         cases=cases,
@@ -117,6 +115,37 @@ def _best(evaluation: Evaluation) -> list[str]:
     return [f"Smallest error: {best}, {100 * errors[best]:.1f} %."]
 
 
+def _draw_variants(path: Path, evaluation: Evaluation) -> str:
+    """Measured and predicted times against size: one panel for each model, one colour for each
+    variant."""
+    rows = np.array(evaluation.labels)
+    drawn: list[drawing.Panel] = []
+    for model in MODELS:
+        lines = []
+        for k, label in enumerate(dict.fromkeys(evaluation.labels)):
+            sizes, measured, predicted = (
+                values[rows == label]
+                for values in (
+                    evaluation.sizes,
+                    evaluation.measured,
+                    evaluation.predicted[model],
+                )
+            )
+            lines.append(drawing.Line(sizes, 1e3 * measured, "o-", label, k))
+            lines.append(drawing.Line(sizes, 1e3 * predicted, "x--", "", k))
+        drawn.append(
+            drawing.Panel(
+                lines,
+                f"{model}: {100 * evaluation.mean_error(model):.1f} %",
+                evaluation.application.size,
+                "ms; circles measured, crosses predicted" if not drawn else "",
+                "xy",
+                np.unique(evaluation.sizes).tolist(),
+            )
+        )
+    return drawing.panels(path, *drawn, size=(3.1 * len(MODELS), 3.8))
+
+
 def _parts(path: Path, evaluation: Evaluation) -> str:
     """Breakdown of the predicted time at the largest size, by the overlap model; one bar for each
     variant."""
@@ -137,14 +166,11 @@ def _parts(path: Path, evaluation: Evaluation) -> str:
 
 
 def _case(
-    figure: str, case: str, errors: drawing.Floats, paper: float | None = None, note: str = ""
+    case: str,
+    errors: npt.NDArray[np.float64],
+    paper: float | None = None,
+    note: str = "",
 ) -> Case:
     return Case(
-        figure=figure,
-        case=case,
-        quantity="error",
-        unit="%",
-        reference=paper,
-        ours=100 * geometric_mean(np.abs(errors)),
-        note=note,
+        case, "error", "%", reference=paper, ours=100 * geometric_mean(np.abs(errors)), note=note
     )

@@ -6,11 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from calib.features import EvaluationContext, gather_feature_values, scale_features_by_output
 from calib.fitting import Fit, Model, fit_model
 from calib.timing import device_title, feature_name, find_context
-from experiments.perflex import drawing
+from experiments import drawing
 from experiments.perflex.applications import LINEAR, OVERLAP, kernels
 from experiments.perflex.evaluation import FULL, QUICK
 from experiments.reproduction import Case, Figure
@@ -36,17 +37,14 @@ def figure_4(out: Path, quick: bool) -> Figure:
         maximum = model.evaluate({"p_edge": edge}, {"f_a": 1 + x, "f_b": 1 - x})
         cases.append(
             Case(
-                figure="figure-4",
-                case=f"p_edge = {edge:g}",
-                quantity="largest error",
-                unit="%",
-                reference=None,
+                f"p_edge = {edge:g}",
+                "largest error",
+                "%",
                 ours=float(100 * np.max(1 - maximum / np.maximum(1 + x, 1 - x))),
                 note="of max(c_gmem, c_onchip), which comes out too small, over all ratios of the two",
             )
         )
     return Figure(
-        name="figure-4",
         title="Figure 4: the step function and its differentiable approximation",
         source="Stevens and Klöckner 2020, equations (4) to (6); p_edge of the figure is missing from our text",
         cases=cases,
@@ -59,9 +57,11 @@ def figure_4(out: Path, quick: bool) -> Figure:
                 out / "figure-4.png",
                 x,
                 curves,
-                title="s~(x) = (tanh(p_edge x) + 1) / 2",
-                xlabel="x = (c_gmem - c_onchip) / (c_gmem + c_onchip)",
-                ylabel="visible part of c_gmem",
+                drawing.Panel(
+                    title="s~(x) = (tanh(p_edge x) + 1) / 2",
+                    xlabel="x = (c_gmem - c_onchip) / (c_gmem + c_onchip)",
+                    ylabel="visible part of c_gmem",
+                ),
             )
         ],
     )
@@ -97,20 +97,19 @@ def figure_5(out: Path, quick: bool) -> Figure:
     hidden, slope = _hidden(m, np.asarray(table.outputs))
     better = min(fits, key=lambda name: fits[name].mean_error)
     return Figure(
-        name="figure-5",
         title="Figure 5: local moves that are hidden behind one global load and one store",
         source="Stevens and Klöckner 2020, section 7.4",
         cases=[
             Case(
-                figure="figure-5",
-                case=device_title(context),
-                quantity="hidden moves",
-                unit="",
-                reference=None,
+                device_title(context),
+                "hidden moves",
+                "",
                 ours=hidden,
-                note="paper: 4 to 12 on Titan V, Titan X, R9 Fury; very little on K40c, C2070."
-                f" Fitted to m >= {moves[len(moves) // 2]}: t(0) minus the line at m = 0, divided by its slope"
-                f" of {1e6 * slope:.3g} us a move",
+                note=(
+                    "paper: 4 to 12 on Titan V, Titan X, R9 Fury; very little on K40c, C2070."
+                    f" Fitted to m >= {moves[len(moves) // 2]}: t(0) minus the line at m = 0, divided by its slope"
+                    f" of {1e6 * slope:.3g} us a move"
+                ),
             ),
             *(_error(name, fit) for name, fit in fits.items()),
         ],
@@ -125,15 +124,19 @@ def figure_5(out: Path, quick: bool) -> Figure:
                     * fit.model.evaluate(fit, table.values)
                     for name, fit in fits.items()
                 },
-                title=f"Local moves for each global load\n{device_title(context)}",
-                xlabel="moves in local memory for each global load",
-                ylabel="ms",
+                drawing.Panel(
+                    title=f"Local moves for each global load\n{device_title(context)}",
+                    xlabel="moves in local memory for each global load",
+                    ylabel="ms",
+                ),
             )
         ],
     )
 
 
-def _hidden(moves: drawing.Floats, seconds: drawing.Floats) -> tuple[float, float]:
+def _hidden(
+    moves: npt.NDArray[np.float64], seconds: npt.NDArray[np.float64]
+) -> tuple[float, float]:
     """Number of moves that take no additional time, and seconds per move where moves determine the
     time."""
     many = moves >= moves[len(moves) // 2]
@@ -143,12 +146,12 @@ def _hidden(moves: drawing.Floats, seconds: drawing.Floats) -> tuple[float, floa
 
 def _error(name: str, fit: Fit) -> Case:
     return Case(
-        figure="figure-5",
-        case=f"{name} model",
-        quantity="error",
-        unit="%",
-        reference=None,
+        f"{name} model",
+        "error",
+        "%",
         ours=100 * fit.mean_error,
-        note="in calibration, geometric mean"
-        + (f"; at their bound of 0: {', '.join(fit.at_bound)}" if fit.at_bound else ""),
+        note=(
+            "in calibration, geometric mean"
+            + (f"; at their bound of 0: {', '.join(fit.at_bound)}" if fit.at_bound else "")
+        ),
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from calib.features import scale_features_by_output
 from calib.fitting import Fit, Model, fit_model, geometric_mean
-from experiments.perflex import drawing
+from experiments import drawing
 from experiments.perflex.evaluation import Evaluation, evaluate
 from experiments.reproduction import Case, Figure
 
@@ -31,25 +32,20 @@ def figures_1_and_2(out: Path, quick: bool) -> Figure:
     own_error = geometric_mean(np.abs(predicted / table.outputs - 1))
     share = float(np.mean(least / table.outputs))
     return Figure(
-        name="figures-1-2",
         title="Figures 1 and 2: t = p_madd f_madd, fitted to the product itself and to peak multiply-adds",
         source=SOURCE,
         cases=[
             Case(
-                figure="figures-1-2",
-                case="fitted to other sizes of itself",
-                quantity="error",
-                unit="%",
-                reference=None,
+                "fitted to other sizes of itself",
+                "error",
+                "%",
                 ours=100 * own_error,
                 note="geometric mean; the paper calls its model very accurate, without a number",
             ),
             Case(
-                figure="figures-1-2",
-                case="fitted to flops_madd_pattern",
-                quantity="share of time",
-                unit="%",
-                reference=None,
+                "fitted to flops_madd_pattern",
+                "share of time",
+                "%",
                 ours=100 * share,
                 note="share of the time that multiply-adds at full rate account for",
             ),
@@ -67,19 +63,18 @@ def figures_1_and_2(out: Path, quick: bool) -> Figure:
                     "fitted to the product itself": 1e3 * predicted,
                     "fitted to peak multiply-adds": 1e3 * least,
                 },
-                title="Tiled product, t = p_madd f_madd",
-                xlabel="n",
-                ylabel="ms",
-                logarithmic=True,
+                drawing.Panel(
+                    title="Tiled product, t = p_madd f_madd", xlabel="n", ylabel="ms", log="y"
+                ),
             )
         ],
     )
 
 
-def _fit(evaluation: Evaluation, rows: drawing.Mask) -> Fit:
+def _fit(evaluation: Evaluation, rows: npt.NDArray[np.bool_]) -> Fit:
     model = Model(evaluation.table.output, f"p_madd * {MADD}")
     return fit_model(model, scale_features_by_output(evaluation.table.rows(rows)))
 
 
-def _named(evaluation: Evaluation, word: str) -> drawing.Mask:
+def _named(evaluation: Evaluation, word: str) -> npt.NDArray[np.bool_]:
     return np.array([word in name for name in evaluation.table.kernels])

@@ -20,7 +20,7 @@ from calib.counting import (
     schedule,
 )
 from calib.fitting import Fit
-from experiments.perflex import drawing
+from experiments import drawing
 from experiments.perflex.applications import APPLICATIONS, Application, kernels
 from experiments.perflex.evaluation import evaluate
 from experiments.reproduction import Case, Figure
@@ -65,17 +65,15 @@ def table_1(out: Path, quick: bool) -> Figure:
         for name, paper in expected.items():
             cases.append(
                 Case(
-                    figure="table-1",
-                    case=f"{array}, n = {N}",
-                    quantity=name,
-                    unit="",
+                    f"{array}, n = {N}",
+                    name,
+                    "",
                     reference=paper(N),
                     ours=float(counted[name][1]),
                     note=counted[name][0],
                 )
             )
     return Figure(
-        name="table-1",
         title="Table 1: the loads of a and b in the tiled matrix product",
         source="Stevens and Klöckner 2020, Table 1, in elements; exact, counted without running anything",
         cases=cases,
@@ -129,10 +127,9 @@ def table_3(out: Path, quick: bool) -> Figure:
     half_widths = {name: half for name, half in fit.half_widths().items() if np.isfinite(half)}
     relative = [
         Case(
-            figure="table-3",
-            case=f"{tiled} relative to {plain}",
-            quantity="cost per item",
-            unit="",
+            f"{tiled} relative to {plain}",
+            "cost per item",
+            "",
             reference=PAPER_COSTS[tiled],
             ours=_per_item(fit, tiled) / _per_item(fit, plain) if _per_item(fit, plain) else None,
             note="cost of loading an item with tiles, relative to without; Titan V in the paper",
@@ -144,7 +141,6 @@ def table_3(out: Path, quick: bool) -> Figure:
     }
     title = f"Cost of one count, {kind} model of the matrix products"
     return Figure(
-        name="table-3",
         title=f"Table 3: costs of features in the {kind} model of the matrix products",
         source="Stevens and Klöckner 2020, Table 3 (Titan V); its numbers are missing from our text",
         cases=[*(_parameter_case(fit, name, half_widths) for name in fit), *relative],
@@ -152,7 +148,16 @@ def table_3(out: Path, quick: bool) -> Figure:
             f"Measured on {evaluation.device}. A cost is that of one count, per sub-group of {SUBGROUP_SIZE}"
             " items (SG) or per work-item (WI)."
         ],
-        pictures=[drawing.rates(out / "table-3.png", costs, half_widths, title)],
+        pictures=[
+            drawing.bars(
+                out / "table-3.png",
+                {name: {"": (cost, half_widths.get(name, np.nan))} for name, cost in costs.items()},
+                title,
+                "seconds per count, with 95 % interval",
+                floor=0,
+                across=True,
+            )
+        ],
     )
 
 
@@ -165,11 +170,9 @@ def _parameter_case(fit: Fit, name: str, half_widths: Mapping[str, float]) -> Ca
     elif unit and value:
         note += f": {per_count / value:.3g} {unit}"
     return Case(
-        figure="table-3",
-        case=f"{name} ({' '.join(features) or 'no feature'})",
-        quantity="cost" if features else "edge",
-        unit="s" if features else "",
-        reference=None,
+        f"{name} ({' '.join(features) or 'no feature'})",
+        "cost" if features else "edge",
+        "s" if features else "",
         ours=value,
         ci95=None if name in fit.at_bound else half_widths.get(name),
         note=note,
@@ -183,18 +186,18 @@ def figure_6(out: Path, quick: bool) -> Figure:
         own, total = _patterns(application)
         cases.append(
             Case(
-                figure="figure-6",
-                case=application.title,
-                quantity="access patterns",
-                unit="",
+                application.title,
+                "access patterns",
+                "",
                 reference=PATTERNS[name],
                 ours=own if name == "matmul" else total,
-                note=f"{own} in the variants, {total} with the stride-1 load that the model measures"
-                + ("" if name == "matmul" else ", which the paper includes here"),
+                note=(
+                    f"{own} in the variants, {total} with the stride-1 load that the model measures"
+                    + ("" if name == "matmul" else ", which the paper includes here")
+                ),
             )
         )
     return Figure(
-        name="figure-6",
         title="Figure 6: distinct global access patterns, by tag, direction and strides",
         source="Stevens and Klöckner 2020, sections 8.3 to 8.5",
         cases=cases,

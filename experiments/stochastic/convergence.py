@@ -11,15 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.figure import Figure as Picture
 from scipy import stats
 
 import tracegen
 from experiments.kernels import matrices
 from experiments.kernels.spmv import spmv_of
 from experiments.reproduction import Case, Figure
-from experiments.stochastic import drawing
 from experiments.stochastic.applications import spmv_rows
 from experiments.stochastic.replays import QUANTITIES, SEED, ratios, replays_of, traces_of
+from memsim.files import write_picture
 from memsim.machine import Machine, load_machine
 from memsim.montecarlo import (
     Plan,
@@ -31,6 +32,7 @@ from memsim.montecarlo import (
     run_trial,
     usable_cores,
 )
+from memsim.report import LINE_COLOUR
 from memsim.statistics import MIN_TRIALS_TO_STOP, describe, student_t
 
 PAPER_SIGMA = 0.02
@@ -69,14 +71,13 @@ def figure_7(out: Path, quick: bool) -> Figure:
     )
     cases = [*settling, *_coverage_cases(covered)]
     return Figure(
-        name="figure-7",
         title="Figure 7: sigma against the number of trials; coverage of the 95 % intervals",
         source="Baghsorkhi et al., PPoPP 2012, section 5.3. Nominal coverage is 95 %.",
         cases=cases,
         findings=_findings(covered),
         pictures=[
-            drawing.convergence(out / "figure-7.png", running, SETTLED, BARELY),
-            drawing.coverage(out / "figure-7-coverage.png", covered.shares),
+            draw_convergence(out / "figure-7.png", running),
+            draw_coverage(out / "figure-7-coverage.png", covered.shares),
         ],
     )
 
@@ -95,15 +96,16 @@ def _settling(quick: bool) -> tuple[Floats, list[Case]]:
     name = f"SpMV, c2050, {rows:,} rows of 51"
     cases = [
         Case(
-            figure="figure-7",
-            case=name,
-            quantity=f"sigma, L2 load, {n} trials",
-            unit="points",
+            name,
+            f"sigma, L2 load, {n} trials",
+            "points",
             reference=100 * PAPER_SIGMA if n == trials else None,
             ours=float(running[n - 1]),
-            note=f"from here on within {100 * after[n]:.0f} % of the last value"
-            if n in after
-            else "",
+            note=(
+                f"from here on within {100 * after[n]:.0f} % of the last value"
+                if n in after
+                else ""
+            ),
         )
         for n in (*after, trials)
     ]
@@ -290,10 +292,9 @@ def _coverage_cases(covered: Coverage) -> list[Case]:
     error = 1.96 * math.sqrt(0.95 * 0.05 / covered.repetitions)
     return [
         Case(
-            figure="figure-7",
-            case=ratio,
-            quantity=f"coverage, {ended}",
-            unit="%",
+            ratio,
+            f"coverage, {ended}",
+            "%",
             reference=95.0,
             ours=100 * share,
             ci95=100 * error,
@@ -302,3 +303,62 @@ def _coverage_cases(covered: Coverage) -> list[Case]:
         for ended, shares in covered.shares.items()
         for ratio, share in shares.items()
     ]
+
+
+def draw_convergence(path: Path, sigma: Floats) -> str:
+    """Running sigma, and the band that holds 95 % of its values if the last one is the true
+    sigma."""
+    trials = np.arange(1, len(sigma) + 1)
+    freedom = np.maximum(trials - 1, 1)
+    low, high = (np.sqrt(stats.chi2.ppf(p, freedom) / freedom) * sigma[-1] for p in (0.025, 0.975))
+    picture = Picture(figsize=(6, 3.6), layout="constrained")
+    axes = picture.subplots()
+    axes.fill_between(
+        trials[1:], low[1:], high[1:], color="lightgray", lw=0, label="chance alone (95 %)"
+    )
+    axes.plot(trials, sigma, color=LINE_COLOUR, label="sigma of the trials so far")
+    axes.axhline(sigma[-1], color="black", lw=0.8, label=f"all: {sigma[-1]:.2f} points")
+    for n, text in ((SETTLED, "paper: converging"), (BARELY, "paper: barely better")):
+        if n < len(sigma):
+            axes.axvline(n, color="gray", lw=0.8, ls="--")
+            axes.annotate(
+                text, (n, 0.02), xycoords=("data", "axes fraction"), fontsize=7, rotation=90
+            )
+    axes.set(xlabel="trials", ylabel="sigma of the L2 load hit ratio, points", ylim=(0, None))
+    picture.legend(frameon=False, fontsize=8, loc="outside upper center", ncols=3)
+    return write_picture(path, picture, 150).name
+
+
+def draw_coverage(path: Path, shares: Mapping[str, Mapping[str, float]]) -> str:
+    """Coverage of the 95 % intervals of each hit ratio, with the band from 93 to 97 %."""
+    names = list(next(iter(shares.values())))
+    picture = Picture(figsize=(7, 1.2 + 0.35 * len(names)), layout="constrained")
+    axes = picture.subplots()
+    axes.axvspan(LEAST_COVERAGE, MOST_COVERAGE, color="lightgray", lw=0)
+    axes.axvline(95, color="black", lw=0.8)
+    for k, (stopping, covered) in enumerate(shares.items()):
+        at = np.arange(len(names)) + 0.2 * (k - (len(shares) - 1) / 2)
+        axes.plot([100 * covered[name] for name in names], at, "os^D"[k], ms=5, label=stopping)
+    axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.invert_yaxis()
+    axes.set(xlabel="intervals that contain the mean of 1024 trials, %", xlim=(85, 100))
+    axes.legend(frameon=False, fontsize=8, loc="lower left")
+    return write_picture(path, picture, 150).name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """A part of a stacked bar: one static load.
+
+    once : latency of one execution, relative to the slowest load of the scalar kernel
+    per_row : latency of all executions for a row, relative to all loads of the scalar kernel
+    is_edge : True in the prologue or epilogue
+    """
+
+    array: str
+    once: float
+    per_row: float
+    is_edge: bool
+
+
+ARRAY_COLOURS = {"row_start": "#999999", "indices": "#E69F00", "values": "#0072B2", "x": "#009E73"}

@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure as Picture
 
 from experiments.kernels.black_scholes import black_scholes
 from experiments.reproduction import Case, Figure
-from experiments.stochastic import drawing
 from experiments.stochastic.applications import spmv_rows
-from experiments.stochastic.replays import replays_of, traces_of
+from experiments.stochastic.replays import Ratios, replays_of, traces_of
+from memsim.files import write_picture
 from memsim.hierarchy import dominant
 from memsim.latency import dram_latency_cycles
 from memsim.machine import load_machine
+from memsim.report import LINE_COLOUR, PART_COLOURS
 from memsim.statistics import describe
 
 MACHINES = ("c2050", "v100")
@@ -50,17 +53,7 @@ def figure_3(out: Path, quick: bool) -> Figure:
                 ),
                 ("memory latency of the trials", used.mean, used.half_width),
             ):
-                cases.append(
-                    Case(
-                        figure="figure-3",
-                        case=name,
-                        quantity=quantity,
-                        unit="ns",
-                        reference=None,
-                        ours=value,
-                        ci95=half_width,
-                    )
-                )
+                cases.append(Case(name, quantity, "ns", ours=value, ci95=half_width))
             findings.append(
                 f"{name}: "
                 + (
@@ -70,7 +63,6 @@ def figure_3(out: Path, quick: bool) -> Figure:
                 )
             )
     return Figure(
-        name="figure-3",
         title="Figure 3: main-memory latency of SpMV",
         source=(
             "Baghsorkhi et al., PPoPP 2012, section 3.2.3; the text has no number from figure 3. The paper"
@@ -79,5 +71,32 @@ def figure_3(out: Path, quick: bool) -> Figure:
         ),
         cases=cases,
         findings=findings,
-        pictures=[drawing.latency_densities(out / "figure-3.png", samples)],
+        pictures=[draw_densities(out / "figure-3.png", samples)],
     )
+
+
+def draw_densities(path: Path, samples: Mapping[str, Mapping[str, Ratios]]) -> str:
+    """Distribution of main-memory latency: one panel for each machine, one histogram for each
+    kernel."""
+    picture = Picture(figsize=(4.6 * len(samples), 3.4), layout="constrained")
+    for axes, (machine, kernels) in zip(
+        picture.subplots(1, len(samples), squeeze=False)[0], samples.items(), strict=True
+    ):
+        every = np.concatenate(list(kernels.values()))
+        edges = np.linspace(every.min(), np.quantile(every, 0.998), 60)
+        for (kernel, values), colour in zip(
+            kernels.items(), (LINE_COLOUR, PART_COLOURS[1]), strict=False
+        ):
+            axes.hist(
+                values,
+                edges,
+                weights=np.full(len(values), 1 / len(values)),
+                color=colour,
+                alpha=0.65,
+                label=f"{kernel}, mean {values.mean():.0f} ns",
+            )
+            axes.axvline(values.mean(), color=colour, lw=1)
+        axes.set(xlabel="main-memory latency, ns", ylabel="share of the requests")
+        axes.set_title(machine, fontsize=9)
+        axes.legend(frameon=False, fontsize=8, loc="upper right")
+    return write_picture(path, picture, 150).name

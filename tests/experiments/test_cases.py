@@ -24,7 +24,7 @@ def work(n: int, log: Path, bad: int = 0) -> Done:
         file.write(f"{n}\n")
     if n == bad:
         raise KeyboardInterrupt
-    one = Case(figure="f", case=f"n = {n}", quantity="q", unit="s", reference=1.0, ours=math.pi * n)
+    one = Case(f"n = {n}", "q", "s", reference=1.0, ours=math.pi * n)
     return Done([one], {"n": n, "half": n / 2})
 
 

@@ -123,10 +123,9 @@ def recorded_times() -> list[Case]:
     ours = {row["kernel"]: float(row["time_us"]) for row in rows("h200_common_kernels_ours.csv")}
     return [
         Case(
-            figure="common-kernels",
-            case=row["kernel"],
-            quantity="time",
-            unit="us",
+            row["kernel"],
+            "time",
+            "us",
             reference=float(row["time_cold_us"]),
             ours=ours[row["kernel"]],
         )

@@ -111,14 +111,12 @@ def marked(name: str, figure: str) -> pytest.ParameterSet:
 )
 def test_a_figure_in_its_quick_form(name: str, figure: str, tmp_path: Path) -> None:
     made: Figure = MODULES[name].FIGURES[figure](tmp_path, True)
-    assert made.name == figure
     assert made.cases
     # This one has sentences only about regressions that cannot be drawn.
     assert made.findings or (name, figure) == ("history", "figure-7")
-    assert all(case.figure == figure for case in made.cases)
     for picture in made.pictures:
         assert (tmp_path / picture).stat().st_size > 10_000
-    assert figure in page("title", [made])
+    assert figure in page("title", {figure: made})
     BOUNDS.get((name, figure), lambda figure: None)(made)
 
 

@@ -38,7 +38,7 @@ from tests.support.command_line import RunMemsim
 
 def test_errors_are_those_of_a_hand_count() -> None:
     cases = [
-        Case(figure="f", case=name, quantity="q", unit="B", reference=measured, ours=ours)
+        Case(name, "q", "B", reference=measured, ours=ours)
         for name, measured, ours in (("a", 1.0, 2.0), ("b", 4.0, 2.0), ("c", 8.0, 8.0))
     ]
     found = errors(cases, "q")
@@ -137,10 +137,9 @@ def recorded_stencil() -> list[Case]:
         shape = (int(row["block_x"]), int(row["block_y"]), int(row["block_z"]))
         cases += [
             Case(
-                figure="v100-stencil",
-                case="x".join(map(str, shape)),
-                quantity=quantity,
-                unit="B/update",
+                "x".join(map(str, shape)),
+                quantity,
+                "B/update",
                 reference=truth[shape][quantity],
                 ours=float(row[quantity]),
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 from pathlib import Path
@@ -17,19 +16,19 @@ from tests.support.command_line import RunMemsim
 
 
 def case(name: str, quantity: str, reference: float | None, ours: float, unit: str = "s") -> Case:
-    return Case(figure="f", case=name, quantity=quantity, unit=unit, reference=reference, ours=ours)
+    return Case(name, quantity, unit, reference=reference, ours=ours)
 
 
 def figure(*cases: Case) -> Figure:
-    return Figure(name="f", title="F", source="", cases=cases, findings=[])
+    return Figure(title="F", source="", cases=cases, findings=[])
 
 
 def test_the_page_says_what_it_compares_and_where_its_pictures_are() -> None:
-    text = page("A paper", [figure(case("a", "t", 1.0, 1.1), case("b", "t", 2.0, 2.0))])
+    text = page("A paper", {"f": figure(case("a", "t", 1.0, 1.1), case("b", "t", 2.0, 2.0))})
     assert "2 quantities are compared with published or measured numbers; half of them" in text
     assert "Its pictures are PNG files in the same folder." in text
     assert "loads nothing" not in text
-    some = page("A paper", [figure(case("a", "t", 1.0, 1.1), case("b", "t", None, 2.0))])
+    some = page("A paper", {"f": figure(case("a", "t", 1.0, 1.1), case("b", "t", None, 2.0))})
     assert "1 of 2 quantities are compared" in some
 
 
@@ -48,9 +47,9 @@ def test_figures_that_fail_are_listed_after_the_others(
     """The exit code is 2 where all of them lack something of the user's, 70 where one is a bug of memsim."""
 
     def made(figure: str) -> MakeFigure:
-        one = dataclasses.replace(case(figure, "time", 2.0, 3.0), figure=figure)
+        one = case(figure, "time", 2.0, 3.0)
         return lambda out, quick: Figure(
-            name=figure, title=f"Made {figure}", source="", cases=[one], findings=[]
+            title=f"Made {figure}", source="", cases=[one], findings=[]
         )
 
     def lacking(out: Path, quick: bool) -> Figure:

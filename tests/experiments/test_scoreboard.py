@@ -35,7 +35,7 @@ OVERDUE = {"v100-profile", "convolution", "dedispersion"}
 
 
 def case(name: str, quantity: str, reference: float | None, ours: float, unit: str = "s") -> Case:
-    return Case(figure="f", case=name, quantity=quantity, unit=unit, reference=reference, ours=ours)
+    return Case(name, quantity, unit, reference=reference, ours=ours)
 
 
 def recorded(tmp_path: Path, *cases: Case, **said: str) -> list[Row]:
@@ -44,8 +44,8 @@ def recorded(tmp_path: Path, *cases: Case, **said: str) -> list[Row]:
     other = {**dict.fromkeys(COLUMNS, ""), "reproduction": "stochastic", "figure": "f"}
     before = {**other, "reproduction": "lhf", "quantity": "time", "seconds": "12", **said}
     write([other, before], path)
-    figure = Figure(name="f", title="F", source="", cases=cases, findings=[])
-    update(path, "lhf", figure, quick=True, seconds=None)
+    figure = Figure(title="F", source="", cases=cases, findings=[])
+    update(path, ("lhf", "f"), figure, quick=True, seconds=None)
     rows = read(path)
     assert rows.pop() == other
     return rows

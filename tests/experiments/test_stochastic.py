@@ -9,21 +9,33 @@ import numpy as np
 import pytest
 
 import memsim
+from experiments.drawing import bars
 from experiments.kernels import matrices, stream
 from experiments.kernels.spmv import spmv_of
 from experiments.kernels.spmv_vectorised import spmv_vectorised_of
 from experiments.reproduction import page
-from experiments.stochastic import drawing, hit_ratios
+from experiments.stochastic import hit_ratios
 from experiments.stochastic.applications import APPLICATIONS, MERGE_WIDTHS, Application
-from experiments.stochastic.case_study import Gain, _array_of, _bars, _order, _replayed, gain
+from experiments.stochastic.case_study import (
+    Gain,
+    _array_of,
+    _bars,
+    _order,
+    _replayed,
+    draw_latencies,
+    gain,
+)
 from experiments.stochastic.convergence import (
     _stop,
     coverage,
+    draw_convergence,
+    draw_coverage,
     exact_coverage,
     repetition,
     running_sigma,
     small_replay,
 )
+from experiments.stochastic.dram_latency import draw_densities
 from experiments.stochastic.replays import QUANTITIES, ratios, replays_of, traces_of
 from memsim.machine.file import load_machine
 from memsim.montecarlo.trial import Workspace
@@ -205,28 +217,28 @@ def written(tmp_path: Path, name: str) -> None:
 
 def test_pictures_of_the_case_study(tmp_path: Path, block_diagonal: dict[str, Any]) -> None:
     """The scalar kernel's row is 1 by definition, the vectorised one's the inverse of its gain."""
-    bars = _bars({"b": block_diagonal})
-    scalar, vectorised = (sum(s.per_row for s in segments) for segments in bars.values())
+    drawn = _bars({"b": block_diagonal})
+    scalar, vectorised = (sum(s.per_row for s in segments) for segments in drawn.values())
     result = gain(
         block_diagonal["scalar"].latency_per_row, block_diagonal["vectorised"].latency_per_row
     )
     assert scalar == pytest.approx(1)
     assert vectorised == pytest.approx(1 / result.value)
-    assert max(s.once for s in next(iter(bars.values()))) == pytest.approx(1)
-    written(tmp_path, drawing.stacked_latencies(tmp_path / "bars.png", bars))
+    assert max(s.once for s in next(iter(drawn.values()))) == pytest.approx(1)
+    written(tmp_path, draw_latencies(tmp_path / "bars.png", drawn))
     gains = {
         "b": {"paper": (3.63, float("nan")), "load latency": (result.value, result.half_width)}
     }
-    written(tmp_path, drawing.gains(tmp_path / "gains.png", gains))
+    written(tmp_path, bars(tmp_path / "gains.png", gains, "gains", "gain", floor=0.5))
 
 
 def test_pictures_of_trials(tmp_path: Path) -> None:
     sigma = running_sigma(np.random.default_rng(0).normal(40, 1, 64))
-    written(tmp_path, drawing.convergence(tmp_path / "sigma.png", sigma, 20, 60))
+    written(tmp_path, draw_convergence(tmp_path / "sigma.png", sigma))
     shares = {"16 trials": {"L1 a": 0.95, "L2 a": 0.9}, "stopped": {"L1 a": 0.96, "L2 a": 0.94}}
-    written(tmp_path, drawing.coverage(tmp_path / "coverage.png", shares))
+    written(tmp_path, draw_coverage(tmp_path / "coverage.png", shares))
     samples = {"m": {"SpMV": np.random.default_rng(0).gamma(4, 100, 500)}}
-    written(tmp_path, drawing.latency_densities(tmp_path / "latency.png", samples))
+    written(tmp_path, draw_densities(tmp_path / "latency.png", samples))
 
 
 def test_applications_are_the_eight_of_the_paper() -> None:
@@ -265,4 +277,4 @@ def test_figures_5_and_6_of_two_small_applications(
     assert [c.reference for c in errors] == [3.4, 1.9, 0.8]
     assert all(c.ours is None for c in errors)
     assert (tmp_path / "figures-5-6.png").read_bytes().startswith(b"\x89PNG")
-    assert "1,000" not in page("t", [figure])
+    assert "1,000" not in page("t", {"f": figure})

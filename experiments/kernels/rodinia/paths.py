@@ -40,16 +40,16 @@ def nw(n: int = 512, penalty: int = 10) -> Workload:
         [
             f"{{[d]: 1 <= d and {TILE}*d <= n}}",
             f"{{[e]: 1 <= e and {TILE}*e < n}}",
-            *_tile_domains("", "d"),
-            *_tile_domains("2", "e"),
+            *_tile_domains(""),
+            *_tile_domains("2"),
         ],
         f"""
         for d
-            {_tile_text("", "d", "bx < d", "bx", "d - 1 - bx")}
+            {_tile_text("", "bx < d", "bx", "d - 1 - bx")}
             ... gbarrier
         end
         for e
-            {_tile_text("2", "e", "bx2 >= e", "bx2", f"n // {TILE} - 1 - bx2 + e")}
+            {_tile_text("2", "bx2 >= e", "bx2", f"n // {TILE} - 1 - bx2 + e")}
             ... gbarrier
         end
         """,
@@ -83,8 +83,7 @@ def nw(n: int = 512, penalty: int = 10) -> Workload:
     return Workload(kernel, arguments, check=check, source_file=__file__)
 
 
-def _tile_domains(suffix: str, step: str) -> list[str]:
-    s = suffix
+def _tile_domains(s: str) -> list[str]:
     return [
         f"{{[bx{s}, x{s}]: 0 <= bx{s} and {TILE}*bx{s} < n and 0 <= x{s} < {TILE}}}",
         f"{{[y{s}, z{s}, v{s}]: 0 <= y{s}, z{s}, v{s} < {TILE}}}",
@@ -93,7 +92,7 @@ def _tile_domains(suffix: str, step: str) -> list[str]:
     ]
 
 
-def _tile_text(s: str, step: str, within: str, column: str, row: str) -> str:
+def _tile_text(s: str, within: str, column: str, row: str) -> str:
     """The work of one group: load a tile, its growing and its shrinking anti-diagonals, store."""
     top, left = f"{TILE}*({row})", f"{TILE}*({column})"
     cell = """
