@@ -16,6 +16,7 @@ from calib.history.records import Record
 from calib.history.regression import Fitted, Question, power_law_with_offset
 from calib.history.statistics import far_apart, two_modes
 from memsim.files import write_picture
+from memsim.machine import size_text
 from memsim.report import percent
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -122,14 +123,7 @@ def _size_ticks(axis: Any) -> None:
 
     axis.set_major_locator(LogLocator(base=2, numticks=12))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _size_text(value)))
-
-
-def _size_text(n_bytes: float) -> str:
-    for unit, power in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if n_bytes >= 2**power:
-            return f"{n_bytes / 2**power:.4g} {unit}"
-    return f"{n_bytes:.4g} B"
+    axis.set_major_formatter(FuncFormatter(lambda value, _: size_text(round(value))))
 
 
 def _shade(axes: Any, records: Sequence[Record], colour: str) -> None:

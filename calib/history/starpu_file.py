@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from calib.history.errors import HistoryError
 from memsim.files import write_text
@@ -26,6 +27,10 @@ MOST = 100_000
 """Most entries of any list in a file; a greater number means that the file is damaged."""
 
 LARGEST = 2**63
+_SUMS = ("sum_lnx", "sum_lnx2", "sum_lny", "sum_lnxlny", "alpha", "beta")
+_SIZES = ("n", "min_x", "max_x")
+_TIMES = ("flops", "mean", "deviation", "sum", "sum2")
+"""Fields of an implementation and of an entry, in the order of a line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +124,7 @@ def read(path: Path) -> Model:
 def parse(text: str, name: str = "text") -> Model:
     """The model in a text. Raises HistoryError, which names the line, where it is invalid or truncated."""
     lines = _Lines(text, name)
-    version = lines.integers(1, "the version", least=0)[0]
+    version = lines.alone("the version")
     if version != VERSION:
         raise HistoryError(
             f"{name} is a StarPU performance model of version {version}: this memsim reads and writes"
@@ -132,14 +137,11 @@ def parse(text: str, name: str = "text") -> Model:
 
 
 def _combination(lines: _Lines) -> Combination:
-    n_devices = lines.count("devices")
-    devices = []
-    for _ in range(n_devices):
-        kind, identity, cores = (
-            lines.integers(1, what, least=0)[0]
-            for what in ("a device's type", "a device's id", "a device's cores")
-        )
-        devices.append(Device(type=kind, id=identity, cores=cores))
+    parts = ("type", "id", "cores")
+    devices = [
+        Device(**{name: lines.alone(f"a device's {name}") for name in parts})
+        for _ in range(lines.count("devices"))
+    ]
     n_implementations = lines.count("implementations")
     return Combination(
         devices=devices,
@@ -149,19 +151,13 @@ def _combination(lines: _Lines) -> Combination:
 
 def _implementation(lines: _Lines) -> Implementation:
     n_entries = lines.count("entries")
-    sums = lines.words(9, "the sums of the linear regression")
-    a, b, c = (lines.number(word) for word in lines.words(3, "a, b and c"))
+    words = lines.words(9, "the sums of the linear regression")
+    sums: dict[str, Any] = dict(zip(_SUMS, map(lines.number, words[:6]), strict=True))
+    sums |= zip(_SIZES, map(lines.integer, words[6:]), strict=True)
+    a, b, c = map(lines.number, lines.words(3, "a, b and c"))
     coefficients, terms = _coefficients(lines)
     return Implementation(
-        sum_lnx=lines.number(sums[0]),
-        sum_lnx2=lines.number(sums[1]),
-        sum_lny=lines.number(sums[2]),
-        sum_lnxlny=lines.number(sums[3]),
-        alpha=lines.number(sums[4]),
-        beta=lines.number(sums[5]),
-        n=lines.integer(sums[6]),
-        min_x=lines.integer(sums[7]),
-        max_x=lines.integer(sums[8]),
+        **sums,
         a=a,
         b=b,
         c=c,
@@ -192,11 +188,7 @@ def _entry(lines: _Lines) -> Entry:
     return Entry(
         footprint=footprint,
         size=lines.integer(words[1]),
-        flops=lines.number(words[2]),
-        mean=lines.number(words[3]),
-        deviation=lines.number(words[4]),
-        sum=lines.number(words[5]),
-        sum2=lines.number(words[6]),
+        **dict(zip(_TIMES, map(lines.number, words[2:7]), strict=True)),
         n=lines.integer(words[7]),
     )
 
@@ -243,14 +235,12 @@ class _Lines:
             raise self.wrong(f"a whole number must be from 0 to 2^63 - 1, got {word[:40]}")
         return value
 
-    def integers(self, n: int, what: str, *, least: int) -> list[int]:
-        values = [self.integer(word) for word in self.words(n, what)]
-        if any(value < least for value in values):
-            raise self.wrong(f"{what} must be at least {least}")
-        return values
+    def alone(self, what: str) -> int:
+        """The whole number of a line that has nothing else."""
+        return self.integer(self.words(1, what)[0])
 
     def count(self, what: str) -> int:
-        value = self.integers(1, f"the number of {what}", least=0)[0]
+        value = self.alone(f"the number of {what}")
         if value > MOST:
             raise self.wrong(f"{value} {what}")
         return value
@@ -292,12 +282,12 @@ def render(model: Model) -> str:
 
 
 def _render(model: Implementation) -> list[str]:
-    sums = (model.sum_lnx, model.sum_lnx2, model.sum_lny, model.sum_lnxlny, model.alpha, model.beta)
+    sums = [_text(getattr(model, name)) for name in _SUMS]
     lines = [
         "# number of entries",
         str(len(model.entries)),
         "# sumlnx\tsumlnx2\tsumlny\tsumlnxlny\talpha\tbeta\tn\tminx\tmaxx",
-        "\t".join([*map(_text, sums), str(model.n), str(model.min_x), str(model.max_x)]),
+        "\t".join([*sums, *(str(getattr(model, name)) for name in _SIZES)]),
         "# a\tb\tc",
         "\t".join(map(_text, (model.a, model.b, model.c))),
     ]
@@ -309,12 +299,8 @@ def _render(model: Implementation) -> list[str]:
         lines += ["# not multiple-regression-base", "0"]
     lines.append("# hash\tsize\tflops\tmean (us)\tdev (us)\tsum\tsum2\tn")
     for entry in model.entries:
-        numbers = (entry.flops, entry.mean, entry.deviation, entry.sum, entry.sum2)
-        lines.append(
-            "\t".join(
-                [f"{entry.footprint:08x}", str(entry.size), *map(_text, numbers), str(entry.n)]
-            )
-        )
+        times = [_text(getattr(entry, name)) for name in _TIMES]
+        lines.append("\t".join([f"{entry.footprint:08x}", str(entry.size), *times, str(entry.n)]))
     return [*lines, ""]
 
 
