@@ -11,7 +11,13 @@ import math
 
 from memsim.latency import DRAM
 from memsim.report.advice import is_poorly_coalesced
-from memsim.report.launch_advice import UNITS, has_idle_cores, is_mostly_local, not_alone
+from memsim.report.launch_advice import (
+    UNITS,
+    has_idle_cores,
+    has_uneven_cores,
+    is_mostly_local,
+    not_alone,
+)
 from memsim.report.launch_time import (
     DEPENDENT,
     HOT_LINE,
@@ -25,7 +31,7 @@ from memsim.report.launch_time import (
 from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.order_sensitivity import in_headline
-from memsim.report.residency import idle_cores
+from memsim.report.residency import uneven_text
 from memsim.report.text import (
     byte_size,
     fixed,
@@ -74,8 +80,8 @@ def bound(time: LaunchTime) -> str:
 def _cause(summary: Summary) -> str:
     """The access or array behind what binds; empty where nothing stands out."""
     binds = summary.time.binds
-    if has_idle_cores(summary):
-        return f"{idle_cores(summary)} of {summary.machine.n_cores} cores have no group"
+    if has_idle_cores(summary) or has_uneven_cores(summary):
+        return uneven_text(summary)
     if beside := not_alone(summary.time):
         return beside
     if binds == DRAM:

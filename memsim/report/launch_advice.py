@@ -24,11 +24,19 @@ from memsim.report.launch_time import (
     LaunchTime,
 )
 from memsim.report.numbers import Summary
-from memsim.report.residency import idle_cores, limiter_text, occupancy_of
+from memsim.report.residency import (
+    idle_cores,
+    limiter_text,
+    occupancy_of,
+    uneven_share,
+    uneven_text,
+)
 from memsim.report.text import count, fixed, number_of, percent, seconds
 
 MANY_IDLE = 0.1
 """Part of the cores; fewer without a group are not worth a change."""
+UNEVEN = 0.1
+"""Part of the busiest core's work that others could do; less is not worth a change."""
 MOST_LATENCY = 0.5
 """Part of the load latency; a cause of less is not why a kernel waits."""
 MOSTLY_LOCAL = 0.5
@@ -48,15 +56,19 @@ def advise_launch(summary: Summary) -> Iterator[Advice]:
             yield advice
 
 
-def _idle_cores(summary: Summary) -> Advice | None:
-    if not has_idle_cores(summary):
+def _uneven_cores(summary: Summary) -> Advice | None:
+    idle = has_idle_cores(summary)
+    if not idle and not has_uneven_cores(summary):
         return None
-    cores = summary.machine.n_cores
-    part = idle_cores(summary) / cores
+    cores = count(summary.machine.n_cores)
+    part = uneven_share(summary)
+    even = f"Choose groups whose number is a multiple of {cores} or a little less, or many more and smaller ones."
     return Advice(
-        "Give every core work",
-        f"{idle_cores(summary)} of {cores} cores have no group. Divide the work among at least {count(cores)} groups.",
-        f"Spread over all cores, the work of each is {percent(part, 0)} less.",
+        "Give every core work" if idle else "Give every core as much work",
+        f"{uneven_text(summary)}. {f'Divide the work among at least {cores} groups.' if idle else even}",
+        f"Spread over all cores, the work of each is {percent(part, 0)} less."
+        if idle
+        else f"Spread evenly, the work of the busiest is {percent(part, 0)} less.",
         part,
     )
 
@@ -225,7 +237,7 @@ def _instructions(summary: Summary) -> Advice | None:
 
 
 LAUNCH_RULES = (
-    _idle_cores,
+    _uneven_cores,
     _local_memory,
     _hot_line,
     _many_loads,
@@ -267,6 +279,17 @@ def has_idle_cores(summary: Summary) -> bool:
     binds = summary.time.binds.removesuffix(STORES).removesuffix(REQUESTS)
     is_shared = binds in shared or binds in (DRAM, STARTS, HOT_LINE)
     return not is_shared and idle >= MANY_IDLE * cores
+
+
+def has_uneven_cores(summary: Summary) -> bool:
+    """Whether all cores have groups and some many more than others, where what binds is a core's own. A core runs groups one
+    after another as fast as beside each other then, and the last to end decides."""
+    of_a_core = ("issue", TENSOR, *summary.level_names[:1])
+    return (
+        summary.time.binds in of_a_core
+        and summary.of_groups > summary.machine.n_cores
+        and uneven_share(summary) >= UNEVEN
+    )
 
 
 def is_mostly_local(summary: Summary) -> bool:

@@ -28,6 +28,21 @@ def idle_cores(summary: Summary) -> int:
     return max(summary.machine.n_cores - summary.of_groups, 0)
 
 
+def uneven_share(summary: Summary) -> float:
+    """The part of the busiest core's groups that it would not have if all cores had equally many."""
+    even = summary.of_groups / summary.machine.n_cores
+    return 1 - even / max(math.ceil(even), 1)
+
+
+def uneven_text(summary: Summary) -> str:
+    """`68 of 188 cores run 2 groups, the others 1`, where each free core takes the next group."""
+    cores = summary.machine.n_cores
+    fewer, more = divmod(summary.of_groups, cores)
+    if not fewer:
+        return f"{cores - more} of {cores} cores have no group"
+    return f"{more} of {cores} cores run {number_of(fewer + 1, 'group')}, the others {fewer}"
+
+
 def groups_text(summary: Summary) -> str:
     """`16 groups`, resident on a core; empty where the result does not contain it."""
     groups = resident_groups(summary)

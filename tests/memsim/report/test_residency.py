@@ -69,6 +69,16 @@ def test_cores_without_a_group_are_the_finding_where_what_binds_is_a_cores_own()
     assert "48 of 80 cores" in "".join(Outline(replay_page(launched(32, binds="latency"))).text)
 
 
+def test_cores_with_more_groups_than_others_are_the_finding_too() -> None:
+    """With 100 groups, 20 cores run two: one and a quarter would be even."""
+    uneven = summarise(launched(100, binds="issue"))
+    assert headline(uneven).endswith("; 20 of 80 cores run 2 groups, the others 1")
+    advice = next(advise_launch(uneven))
+    assert advice.gain == "Spread evenly, the work of the busiest is 38 % less."
+    for other in (launched(100), launched(160, binds="issue"), launched(715, binds="issue")):
+        assert "the others" not in headline(summarise(other))
+
+
 def test_local_memory_that_fills_L1_is_advised_about() -> None:
     local = {"binds": "L1", "floors_s": {"L1": 7e-4}, "local_share": 0.9}
     twice = [{"changes": "L1 twice as fast", "time_s": 0.5 * 718e-6, "binds": ""}]
