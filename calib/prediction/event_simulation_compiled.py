@@ -67,7 +67,9 @@ class _State(NamedTuple):
     order : (n_core, n_subgroup) runnable sub-groups, the longest without a turn first;  runnable : (n_core,) how many
     arrived : (n_core, n_group) sub-groups at the group's barrier;  arrived_ids : which
     next_time, next_place : (n_core,) when the core issues next, and the place in `order` of the issuer
-    wanted : (n_core, n_unit) runnable sub-groups whose next block occupies this unit longest
+    wants : (n_core, n_subgroup) the unit that the next block occupies longest;  wanted : (n_core, n_unit) runnable
+        sub-groups that want it
+    members : (n_subgroup,) the places of sub-groups in their groups
     busy : (n_core,) until when a unit works;  n_idle : (n_core,) how often none did so far
     """
 
@@ -90,6 +92,8 @@ class _State(NamedTuple):
     wanted: Integers
     busy: Floats
     n_idle: Integers
+    wants: Integers
+    members: Integers
 
 
 def drawn(core: int, subgroup: int, at: int, n: int) -> int:
@@ -146,11 +150,13 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
         wanted,
         busy,
         n_idle,
+        wants,
+        members,
     ) = state
     n_channel = channels.shape[1]
     n_core = len(free)
     n_unit = units.shape[1]
-    n_there = there.shape[2]
+    n_there = there.shape[2]  # a power of two
     begun = ended = 0
     while ended < issuers.shape[1]:
         c = 0
@@ -160,7 +166,8 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
         place = next_place[c]
         s = order[c, place]
         step = following[c, s]
-        b = path[s % tlp, step]
+        member = members[s]
+        b = path[member, step]
         begin = next_time[c]
         done = begin
         for k in range(n_unit):
@@ -195,18 +202,19 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
                         arrival[c, s] = max(arrival[c, s], done + used[b, k] * queued)
             waited = latency[b, _drawn(c, s, at[c, s], latency.shape[1])]
             if n_there > 1:
-                arrived_at = there[c, s, (at[c, s] - 1) % n_there]
+                arrived_at = there[c, s, (at[c, s] - 1) & (n_there - 1)]
                 if loads[b]:
                     arrived_at = max(arrived_at, max(done, arrival[c, s]) + waited)
-                there[c, s, at[c, s] % n_there] = arrived_at
+                there[c, s, at[c, s] & (n_there - 1)] = arrived_at
             if lag[b] == 0:
                 ready = (max(done, arrival[c, s]) if waits[b] else done) + waited
             elif 0 < lag[b] <= at[c, s]:
-                ready = max(done, there[c, s, (at[c, s] - lag[b]) % n_there])
+                ready = max(done, there[c, s, (at[c, s] - lag[b]) & (n_there - 1)])
             times[1, event[c, s]], times[2, event[c, s]] = done, ready
             ended += 1
             at[c, s] += 1
-            following[c, s] = step + 1 if step + 1 < length[s % tlp] else 0
+            following[c, s] = step + 1 if step + 1 < length[member] else 0
+            wants[c, s] = longest[path[member, following[c, s]]]
         free[c, s] = ready
         for k in range(place, runnable[c] - 1):
             order[c, k] = order[c, k + 1]
@@ -224,14 +232,14 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
                 for k in range(tlp):
                     other = arrived_ids[c, g, k]
                     free[c, other] = latest
-                    if at[c, other] < rounds * length[other % tlp]:
+                    if at[c, other] < rounds * length[members[other]]:
                         order[c, runnable[c]] = other
                         runnable[c] += 1
-                        wanted[c, longest[path[other % tlp, following[c, other]]]] += 1
-        elif at[c, s] < rounds * length[s % tlp]:
+                        wanted[c, wants[c, other]] += 1
+        elif at[c, s] < rounds * length[member]:
             order[c, runnable[c]] = s
             runnable[c] += 1
-            wanted[c, longest[path[s % tlp, following[c, s]]]] += 1
+            wanted[c, wants[c, s]] += 1
         soonest = np.inf  # no turn begins before
         for k in range(n_unit):
             if wanted[c, k]:
@@ -240,10 +248,10 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
         first, first_place = np.inf, 0
         for k in range(runnable[c]):
             other = order[c, k]
-            if free[c, other] >= first:
+            when = free[c, other]
+            if when >= first:
                 continue
-            block = path[other % tlp, following[c, other]]
-            when = max(unit_free[c, longest[block]], free[c, other])
+            when = max(unit_free[c, wants[c, other]], when)
             if when < first:
                 first, first_place = when, k
                 if when <= soonest:
@@ -294,6 +302,8 @@ def run(
         wanted=np.zeros((cores, n_unit), np.int64),
         busy=np.zeros(cores),
         n_idle=np.zeros(cores, np.int64),
+        members=np.arange(n_subgroup) % tlp,
+        wants=np.tile(simulated.longest[simulated.path[:, 0]], (cores, blp)),
     )
     first, times_first = np.unique(simulated.longest[simulated.path[:, 0]], return_counts=True)
     state.wanted[:, first] = blp * times_first

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from calib.prediction.inputs import Inputs, mean_of_trials, occurrences
+from calib.prediction.inputs import Inputs, occurrences
 from calib.prediction.machine_pipes import PREFIX, load_store_cycles
 from calib.prediction.prediction import Prediction, as_json, predict_replayed
 from calib.prediction.throughputs import MATRIX_RATES, cycles_of
-from calib.prediction.time_model import seconds_of
 from calib.prediction.timeline import timeline_data
 from memsim.bounds import places_of
 from memsim.machine import Machine
@@ -79,25 +78,15 @@ def twice_as_fast(prediction: Prediction) -> list[dict[str, Any]]:
     """The time if one resource were twice as fast, for each whose lower bound is notable; with means over
     trials."""
     timing = prediction.timing
-    base = mean_of_trials(timing.inputs)
-    total, before = timing.estimate.mean, _seconds(prediction, base)
+    total, before = timing.estimate.mean, timing.typical_s
     if not before:
         return []  # nothing that the model counts takes time
     found = []
     for name, floor in timing.floor_means_s.items():
         if floor >= NOTABLE * total:
-            after = total * _seconds(prediction, _faster(base, name)) / before
+            after = total * timing.seconds_with(_faster(timing.typical, name)) / before
             found.append({"changes": f"{name}{TWICE_AS_FAST}", "time_s": after, "binds": ""})
     return found
-
-
-def _seconds(prediction: Prediction, inputs: Inputs) -> float:
-    """The time with other inputs, the mean over their trials."""
-    timing = prediction.timing
-    seconds, _ = seconds_of(
-        inputs, timing.residents, prediction.machine, mode=timing.mode, solver=timing.solver
-    )
-    return float(seconds.mean())
 
 
 def _faster(inputs: Inputs, name: str) -> Inputs:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from calib.prediction.basic_blocks import Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace, blocks_from_windows
 from calib.prediction.costs import DRAM, AccessCosts, access_costs, costs_of_traces, pipe_half_width
-from calib.prediction.inputs import Inputs, mean_of_trials, paper_inputs, simulated_inputs
+from calib.prediction.inputs import Inputs, paper_inputs, simulated_inputs
 from calib.prediction.options import Mode, PredictOptions
-from calib.prediction.residency import Residents, residents
-from calib.prediction.time_model import NOTABLE_PART, Timing, seconds_of, time_of
+from calib.prediction.residency import residents
+from calib.prediction.time_model import Timing, time_of
 from calib.prediction.what_if import Changes, parse, without_barriers
 from memsim.bounds import is_open, places_of, with_open_hits
 from memsim.machine import Machine, load_machine
@@ -223,7 +223,8 @@ def _prediction(
     traces = [_with_registers(trace, options.registers) for trace in traces]
     launch = traces[0].launch
     occupancy = resident_groups(machine, launch, groups_per_core=options.groups_per_core)
-    costs, places, past_s, l1_half_width = None, ONE_PLACE, (0.0, 0.0), 0.0
+    costs, places, l1_part = None, ONE_PLACE, 0.0
+    cold_and_warm: list[Inputs] = []
     work = launch_work(traces)
     resident = dataclasses.replace(
         residents(machine, launch, occupancy),
@@ -250,15 +251,18 @@ def _prediction(
             for hits in (("likely", "none", "every") if is_open(replay.dataset) else ("likely",))
         )
         costs, inputs = inputs_with(middle)
-        l1_half_width = pipe_half_width(traces, machine)
-        if ends:
-            none, every = (inputs_with(end)[1] for end in ends)
-            past_s = _later_s([inputs, none, every], resident, machine)
+        cold_and_warm = [inputs_with(end)[1] for end in ends]
+        l1_part = pipe_half_width(traces, machine)
     timing = time_of(
-        inputs, resident, machine, mode=options.mode, solver=options.solver, places=places
+        inputs,
+        resident,
+        machine,
+        mode=options.mode,
+        solver=options.solver,
+        places=places,
+        cold_and_warm=cold_and_warm,
+        l1_part=l1_part,
     )
-    l1_half_width_s = _l1_half_width_s(timing, machine, l1_half_width)
-    timing = dataclasses.replace(timing, past_s=past_s, l1_half_width_s=l1_half_width_s)
     return Prediction(
         kernel=launch.kernel,
         machine=machine,
@@ -278,34 +282,6 @@ def _first_read_s(replay: Replay, machine: Machine) -> float:
     """Seconds that DRAM needs for what groups before the snapshot are the first to read."""
     per_s = machine.dram.bandwidth_at(math.nan, written=0.0) * machine.clock_hz
     return sum(first_reads(replay.dataset).values()) / per_s
-
-
-def _later_s(
-    inputs: Sequence[Inputs], resident: Residents, machine: Machine
-) -> tuple[float, float]:
-    """Time differences of the lower and the upper bound from the central estimate, in seconds.
-
-    inputs : of the central estimate, of the lower bound of the hit ratios, and of their upper bound
-    """
-    first, second, third = (
-        float(seconds_of(mean_of_trials(one), resident, machine)[0][0]) for one in inputs
-    )
-    return second - first, third - first
-
-
-def _l1_half_width_s(timing: Timing, machine: Machine, part: float) -> float:
-    """How much longer the launch takes if L1 needs so much more time, where L1's time is a notable part."""
-    if part == 0 or timing.floor_means_s["L1"] < NOTABLE_PART * timing.mean(timing.seconds):
-        return 0.0
-    inputs = mean_of_trials(timing.inputs)
-    slower = inputs.with_l1_times(1 + part)
-    after, before = (
-        float(
-            seconds_of(one, timing.residents, machine, mode=timing.mode, solver=timing.solver)[0][0]
-        )
-        for one in (slower, inputs)
-    )
-    return max(after - before, 0.0)
 
 
 def _notes(machine: Machine, occupancy: Occupancy, timing: Timing) -> list[str]:

@@ -13,6 +13,7 @@ the equation.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,27 +57,78 @@ class Timing:
 
     seconds : (n_trial,)
     floors_s : lower bounds, name -> (n_trial,) seconds: `arithmetic`, `tensor cores`, `L1` and each channel
-    parts_s : name -> seconds that the launch would be faster without `latency`, `dependent instructions`,
-        `barriers`, `group start`, DRAM's wait for L1 or the `launch`; with the mean costs of all trials
-    exposed : (n_block,) fraction of each block's wait that nothing hides: with `events`, in which the core
-        issues nothing; with `equation`, the mean LH
     places : those of the launch that the trials stand for in turn
-    past_s : how much later the launch ends if groups before the snapshots left nothing of use in the caches, and
-        if they left everything that they may have; the second is negative
-    l1_half_width_s : of what the L1 cycles of groups that were not traced leave open
+    cold_and_warm : the inputs if groups before the snapshots left nothing of use in the caches, and if they left
+        everything that they may have; empty where that makes no difference
+    l1_part : what is open of the L1 cycles of groups that were not traced, as part of them
     """
 
     seconds: Floats
     floors_s: dict[str, Floats]
-    parts_s: dict[str, float]
-    exposed: Floats
     inputs: Inputs
     residents: Residents
+    machine: Machine
     mode: Mode
     solver: Solver
     places: Places = ONE_PLACE
-    past_s: tuple[float, float] = (0.0, 0.0)
-    l1_half_width_s: float = 0.0
+    cold_and_warm: tuple[Inputs, ...] = ()
+    l1_part: float = 0.0
+
+    @functools.cached_property
+    def typical(self) -> Inputs:
+        """The inputs with the mean costs of all trials."""
+        return mean_of_trials(self.inputs, self.places)
+
+    def seconds_with(self, inputs: Inputs) -> float:
+        """Seconds of the launch with other inputs, of one trial."""
+        found, _ = seconds_of(
+            inputs, self.residents, self.machine, mode=self.mode, solver=self.solver
+        )
+        return float(found[0])
+
+    @functools.cached_property
+    def typical_s(self) -> float:
+        return self.seconds_with(self.typical)
+
+    @functools.cached_property
+    def parts_s(self) -> dict[str, float]:
+        """Name -> seconds that the launch would be faster without `latency`, `dependent instructions`, `barriers`,
+        `group start`, DRAM's wait for L1 or the `launch`; with the mean costs of all trials."""
+        parts = {
+            name: max(0.0, self.typical_s - self.seconds_with(changed))
+            for name, changed in _without(self.typical).items()
+        }
+        if self.typical.launch_s:
+            parts[LAUNCH] = self.typical.launch_s
+        return parts
+
+    @functools.cached_property
+    def exposed(self) -> Floats:
+        """(n_block,) fraction of each block's wait that nothing hides: with `events`, in which the core issues nothing;
+        with `equation`, the mean LH."""
+        if self.solver == "equation":
+            return _exposed(self.inputs, self.residents)
+        return _idle(self.typical, self.residents)
+
+    @functools.cached_property
+    def past_s(self) -> tuple[float, float]:
+        """How much later the launch ends with cold caches, and with warm ones; the second is negative."""
+        if not self.cold_and_warm:
+            return 0.0, 0.0
+        cold, warm = (
+            self.seconds_with(mean_of_trials(inputs, self.places)) - self.typical_s
+            for inputs in self.cold_and_warm
+        )
+        return cold, warm
+
+    @functools.cached_property
+    def l1_half_width_s(self) -> float:
+        """How much longer the launch takes if L1 needs so much more time, where L1's time is a notable part."""
+        least = NOTABLE_PART * self.mean(self.seconds)
+        if self.l1_part == 0 or self.floor_means_s["L1"] < least:
+            return 0.0
+        slower = self.typical.with_l1_times(1 + self.l1_part)
+        return max(self.seconds_with(slower) - self.typical_s, 0.0)
 
     def mean(self, values: npt.ArrayLike) -> float:
         """Of (n_trial,) values, over places and orderings."""
@@ -110,18 +162,20 @@ class Timing:
            at least half the time, else L1.
         4. The resource with the largest lower bound.
         """
-        launch = self.parts_s.get(LAUNCH, 0.0)
+        launch = self.typical.launch_s
         total = self.mean(self.seconds) - launch
         if launch > total:
             return LAUNCH
         name, floor = max(self.floor_means_s.items(), key=lambda item: item[1])
-        waits = {
-            name: saved for name, saved in self.parts_s.items() if name not in (IN_TURN, LAUNCH)
-        }
-        part, saved = max(waits.items(), key=lambda item: item[1])
-        if total and floor < NEARLY_ALL * total and saved > NOTABLE_PART * total:
-            return part
-        if name not in (DRAM, "L1") and self.parts_s.get(IN_TURN, 0.0) > NOTABLE_PART * total:
+        if total and floor < NEARLY_ALL * total:
+            waits = {
+                name: saved for name, saved in self.parts_s.items() if name not in (IN_TURN, LAUNCH)
+            }
+            part, saved = max(waits.items(), key=lambda item: item[1])
+            if saved > NOTABLE_PART * total:
+                return part
+        in_turn = self.inputs.idle_cycles and name not in (DRAM, "L1")
+        if in_turn and self.parts_s[IN_TURN] > NOTABLE_PART * total:
             return DRAM if self.floor_means_s[DRAM] >= total / 2 else "L1"
         return "issue" if name == "arithmetic" else name
 
@@ -134,8 +188,10 @@ def time_of(
     mode: Mode = "simulated",
     solver: Solver = "events",
     places: Places = ONE_PLACE,
+    cold_and_warm: Sequence[Inputs] = (),
+    l1_part: float = 0.0,
 ) -> Timing:
-    """The time of a launch. places : those that the trials of the inputs stand for in turn
+    """The time of a launch. Arguments are the fields of Timing.
 
     Raises LatencyHidingError where mode or solver is unknown.
     """
@@ -144,28 +200,17 @@ def time_of(
     if mode == "paper":
         solver = "equation"
     seconds, floors = seconds_of(inputs, resident, machine, mode=mode, solver=solver)
-    typical = mean_of_trials(inputs, places)
-
-    def typical_s(changed: Inputs) -> float:
-        return float(seconds_of(changed, resident, machine, mode=mode, solver=solver)[0][0])
-
-    total_s = typical_s(typical)
-    parts = {
-        name: max(0.0, total_s - typical_s(changed))
-        for name, changed in _without(typical, resident).items()
-    }
-    if typical.launch_s:
-        parts[LAUNCH] = typical.launch_s
     return Timing(
         seconds=seconds,
         floors_s=floors,
-        parts_s=parts,
-        exposed=_exposed(inputs, resident) if solver == "equation" else _idle(typical, resident),
         inputs=inputs,
         residents=resident,
+        machine=machine,
         mode=mode,
         solver=solver,
         places=places,
+        cold_and_warm=tuple(cold_and_warm),
+        l1_part=l1_part,
     )
 
 
@@ -340,7 +385,7 @@ def _run(
     )
 
 
-def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
+def _without(inputs: Inputs) -> dict[str, Inputs]:
     """name -> the inputs without latencies, waits for results of instructions, group starts or barriers, or
     with DRAM and L1 at the same time."""
     no_start = np.array(inputs.latency_cycles)

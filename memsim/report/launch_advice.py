@@ -35,7 +35,7 @@ from memsim.report.text import count, fixed, number_of, percent, seconds
 
 MANY_IDLE = 0.1
 """Part of the cores; fewer without a group are not worth a change."""
-UNEVEN = 0.1
+UNEVEN = 0.2
 """Part of the busiest core's work that others could do; less is not worth a change."""
 MOST_LATENCY = 0.5
 """Part of the load latency; a cause of less is not why a kernel waits."""

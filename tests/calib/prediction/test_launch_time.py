@@ -107,7 +107,7 @@ def test_the_data_can_be_read_again(prediction: Prediction) -> None:
 def test_the_terminal_has_the_pages_headline() -> None:
     """Also where local memory is what fills L1's pipe."""
     slow = V100.replace(throughputs={**V100.throughputs, "local_lanes": 0.25})
-    traces = tracegen.trace_snapshots(matmul.tiled(160), slow, snapshots=1)
+    traces = tracegen.trace_snapshots(matmul.tiled(192), slow, snapshots=1)
     replayed = Replay(with_open_hits(memsim.replay(traces, slow, trials=2).dataset))
     made = predict_replayed(traces, replayed, slow)
     page = headline(summarise(keep_time(replayed.dataset, time_data(made))))
