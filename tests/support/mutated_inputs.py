@@ -21,34 +21,23 @@ import numpy as np
 from tests.support import foreign_files, mutations
 from tests.support.forged_traces import write_forged
 
-NUMBERS = (
-    0,
-    1,
-    2,
-    3,
-    31,
-    33,
-    255,
-    65535,
-    1 << 20,
-    1 << 31,
-    1 << 40,
-    1 << 57,
-    (1 << 62) + 1,
-    1 << 70,
-)
+NUMBERS = (*(0, 1, 2, 3, 31, 33, 255, 65535), (1 << 62) + 1)
+NUMBERS += tuple(1 << k for k in (20, 31, 40, 57, 70))
 
 
 @dataclass(frozen=True)
 class Format:
-    """make : writes a changed file;  use : reads it, and does what commands do with it
+    """make : writes a changed file;  use : reads it, and does what commands do with it, with `replays` also what runs
+    compiled loops
 
-    replays : whether `use` runs compiled loops
+    refused, accepted : the least shares of many
     """
 
     name: str
-    make: Callable[[Random, Path], None]
-    use: Callable[[Path, bool], None]
+    make: Callable[[Random, Path], object]
+    use: Callable[[Path, bool], object]
+    refused: float = 0.02
+    accepted: float = 0.02
 
 
 def hurt(rng: Random, data: bytes) -> bytes:
@@ -413,6 +402,261 @@ def _use_traces(path: Path) -> None:
         assert not trace.n_access or trace.site.max() < len(trace.sites)
 
 
+def make_json(rng: Random, path: Path, good: str) -> None:
+    """Changed as a text, as bytes or value by value."""
+    kind = rng.randrange(3)
+    if kind == 0:
+        path.write_text(mutations.text(rng, good), encoding="utf-8", errors="surrogatepass")
+    elif kind == 1:
+        path.write_bytes(mutations.data(rng, good.encode()))
+    else:
+        path.write_text(json.dumps(mutations.value(rng, json.loads(good))), encoding="utf-8")
+
+
+@cache
+def _model(folder: Path) -> str:
+    """A saved model of time, fitted to twelve invented kernels."""
+    from calib.features.table import FeatureTable, scale_features_by_output
+    from calib.fitting.fit import fit_model
+    from calib.fitting.performance_model import Model
+    from calib.fitting.saved_model import SavedModel, save_model
+
+    model = Model("f_cl_wall_time", "p_a * f_op_float32_madd + c_b", costs={"c_b": "p_b * f_sync_kernel_launch"})  # fmt: skip
+    rng = np.random.default_rng(1)
+    values = {"f_op_float32_madd": 10 ** rng.uniform(5, 8, 12), "f_sync_kernel_launch": np.ones(12)}
+    output = 1e-9 * values["f_op_float32_madd"] * (1 + 0.02 * rng.standard_normal(12)) + 1e-5
+    names, values = tuple(f"k{row}" for row in range(12)), {**values, model.output: output}
+    table = FeatureTable(output=model.output, kernels=names, values=values, spread=0.01 * output)
+    fit = fit_model(model, scale_features_by_output(table))
+    path = folder / "good.json"
+    save_model(SavedModel(fit=fit, table=table, name="test", settings={"trials": 5}), path)
+    return path.read_text(encoding="utf-8")
+
+
+def make_model(rng: Random, path: Path) -> None:
+    make_json(rng, path, _model(path.parent))
+
+
+def use_model(path: Path, replays: bool) -> None:
+    from calib.fitting.breakdown import break_down
+    from calib.fitting.saved_model import load_model
+
+    saved = load_model(path)
+    numbers = dict.fromkeys(saved.model.input_features, 1e6)
+    json.dumps(break_down(saved.fit, "k", numbers).as_json())
+    saved.fit.half_widths()
+
+
+WORDS = ("f_op_float32_madd", "f_mem_access_global", "f_sync_barrier_local", "f_thread_groups")
+
+
+@cache
+def _counts(folder: Path) -> tuple[Any, str, Any]:
+    """A kernel, its key in the cache of counts, which MEMSIM_CACHE_DIR names, and what it holds for it."""
+    from calib.counting.feature_counts import CountOptions, KernelCounts, fingerprint
+    from calib.counting.scheduled import translation_unit
+    from tests.support.counted_kernels import paper_matmul
+
+    t_unit = translation_unit(paper_matmul())
+    key = fingerprint(t_unit)
+    counts = KernelCounts(t_unit, key)
+    for word in WORDS:
+        counts.count(word, CountOptions())
+    (kept,) = (folder / "counts").iterdir()
+    return t_unit, key, json.loads(kept.read_text(encoding="utf-8"))
+
+
+def make_counts(rng: Random, path: Path) -> None:
+    from calib.counting.feature_counts import KIND
+    from memsim import disk_cache
+
+    _, key, good = _counts(path.parent)
+    if rng.random() < 0.2:
+        (kept,) = (path.parent / "counts").iterdir()
+        kept.write_bytes(mutations.data(rng, json.dumps(good).encode()))
+    else:
+        disk_cache.save(KIND, key, mutations.value(rng, good["content"]))
+
+
+def use_counts(path: Path, replays: bool) -> None:
+    from calib.counting.feature_counts import CountOptions, KernelCounts
+
+    t_unit, key, _ = _counts(path.parent)
+    counts = KernelCounts(t_unit, key)
+    for word in WORDS:
+        count = counts.count(word, CountOptions())
+        mutations.refused(lambda count=count: count.at(n=64))
+
+
+OPTIONS = (
+    *("what-if registers=40,l2=1.5x", "what-if groups_per_core=4,l1=64KiB", "what-if dram=2x"),
+    *("range n=256:4096", "sizes 64:4096", "int 128", "float 1.5", "bool yes", "optional 128"),
+    *("tag n:64", "tag nelements:65536", "tag dtype:float32"),
+)
+"""What takes a word, and a word that it takes."""
+
+
+def make_words(rng: Random, path: Path) -> None:
+    kind, word = rng.choice(OPTIONS).split(maxsplit=1)
+    path.write_text(f"{kind} {mutations.text(rng, word)}", "utf-8", "surrogatepass", "")
+
+
+def use_words(path: Path, replays: bool) -> None:
+    from calib.commands.blocks_settings import parsed_range, settings_of_sizes
+    from calib.kernels import ALL_GENERATORS, KernelCollection
+    from calib.prediction.what_if import parse
+    from memsim.machine import load_machine
+    from tracegen.workloads.settings import convert
+
+    with path.open(encoding="utf-8", errors="surrogatepass", newline="") as file:
+        kind, word = file.read().split(" ", 1)
+    tags = ["gmem_pattern", "dtype:float32", "nelements:65536", word]
+    hints = {"int": int, "float": float, "bool": bool, "optional": int | None}
+    readers: dict[str, Callable[[], object]] = {
+        "what-if": lambda: parse(word, load_machine("v100")),
+        "range": lambda: parsed_range("--train", word),
+        "sizes": lambda: settings_of_sizes({"n": word}),
+        "tag": lambda: KernelCollection(ALL_GENERATORS).generate_kernels(tags),
+    }
+    readers.get(kind, lambda: convert("n", word, hints[kind]))()
+
+
+@cache
+def history(folder: Path) -> Path:
+    """A history of a kernel on two devices, whose time is a power law of its size with an offset."""
+    from calib.history.store import Store
+
+    path = folder / "good.db"
+    with Store(path, keep_samples=True) as store:
+        store.add_many(history_samples())
+        store.prune()  # moves the log into the file
+    return path
+
+
+def history_samples() -> list[Any]:
+    from calib.history.key import Key
+    from calib.history.records import Sample
+
+    rng, samples = np.random.default_rng(0), []
+    for device in ("cpu", "gpu"):
+        for k in range(8):
+            size, terms = 1000 * 2**k, {"n": float(k), "m": float(k * k)}
+            key = Key(kernel="gemm", device=device, driver="1", layout=k)
+            times_s = 1e-6 * size**0.8 * rng.normal(1, 0.02, 12) + 1e-5
+            samples += [Sample(key=key, time_s=time_s, size_bytes=size, terms=terms, at=1e9 + k) for time_s in times_s.tolist()]  # fmt: skip
+    return samples
+
+
+def make_history(rng: Random, path: Path) -> None:
+    """Changed bytes, or cells, every second time with the checksums that someone who means harm would give them."""
+    good = history(path.parent)
+    _forget(path)
+    kind = rng.randrange(3)
+    if kind == 0:
+        path.write_bytes(mutations.data(rng, good.read_bytes()))
+    else:
+        shutil.copy(good, path)
+        mutations.cells(rng, path, _mend if kind == 1 else None)
+
+
+def _forget(path: Path) -> None:
+    for left in path.parent.glob(f"{path.name}*"):
+        left.unlink()
+
+
+def _mend(connection: Any) -> None:
+    from calib.history import rows
+
+    for table, columns in (("entry", rows._COLUMNS), ("sample", "entry, time_s, at")):
+        for rowid, *cells in connection.execute(f"SELECT rowid, {columns} FROM {table}").fetchall():
+            found = (rows.checksum(cells), rowid)
+            connection.execute(f"UPDATE {table} SET sum = ? WHERE rowid = ?", found)
+
+
+def use_history(path: Path, replays: bool) -> None:
+    """What the commands do with a history."""
+    from calib.history.answers import answer
+    from calib.history.exchange import to_starpu
+    from calib.history.key import Key
+    from calib.history.model_kinds import history_misfit, relative_speed_ups, verdicts
+    from calib.history.starpu_file import parse, render
+    from calib.history.statistics import two_modes
+    from calib.history.store import Store
+
+    with Store(path) as store:
+        records = store.records()
+        for kernel, device in sorted({(r.key.kernel, r.key.device) for r in records}):
+            own = [r for r in records if (r.key.kernel, r.key.device) == (kernel, device)]
+            verdicts(own)
+            for record in own:
+                history_misfit(record)
+                list(store.samples(record.key))
+            two_modes(store.samples(own[0].key))
+            unseen = Key(kernel=kernel, device=device, layout=99)
+            for key, size in ((own[0].key, 0), (unseen, 3000)):
+                for kind in (None, "history", "power law", "power law with offset"):
+                    mutations.refused(lambda k=key, s=size, m=kind: answer(store, k, size_bytes=s, kind=m))  # fmt: skip
+        for kernel in sorted({r.key.kernel for r in records}):
+            own = [r for r in records if r.key.kernel == kernel]
+            parse(render(to_starpu(own)))
+            mutations.refused(lambda own=own: relative_speed_ups(own, "cpu"))
+        for sample in history_samples()[:3]:
+            mutations.refused(lambda sample=sample: store.add_many([sample]))
+
+
+@cache
+def _starpu(folder: Path) -> str:
+    from calib.history.exchange import to_starpu
+    from calib.history.starpu_file import render
+    from calib.history.store import Store
+
+    with Store(history(folder)) as store:
+        return render(to_starpu(store.records()))
+
+
+def make_starpu(rng: Random, path: Path) -> None:
+    path.write_text(mutations.text(rng, _starpu(path.parent)), "utf-8", "surrogatepass", "")
+
+
+def use_starpu(path: Path, replays: bool) -> None:
+    from calib.history.exchange import from_starpu
+    from calib.history.starpu_file import parse
+    from calib.history.store import Store
+
+    with path.open(encoding="utf-8", errors="surrogatepass", newline="") as file:
+        records = from_starpu(parse(file.read(), path.name), "gemm", "host", 1e9)
+    imported = path.with_name("imported.db")
+    _forget(imported)
+    with Store(imported) as store:
+        store.put(records)
+    use_history(imported, replays)
+
+
+HEAD = "%%MatrixMarket matrix coordinate"
+MATRICES = (
+    f"{HEAD} real general\n% c\n4 4 5\n1 1 1.5\n2 2 -2\n3 3 1e3\n4 4 7\n1 4 .25\n",
+    f"{HEAD} pattern symmetric\n3 3 3\n1 1\n2 1\n3 2\n",
+    f"{HEAD} complex hermitian\n2 2 2\n1 1 1 0\n2 1 1 -2\n",
+    f"{HEAD} integer skew-symmetric\n3 3 2\n2 1 4\n3 2 -5\n",
+    "%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n",
+)
+
+
+def make_matrix(rng: Random, path: Path) -> None:
+    good = rng.choice(MATRICES)
+    if rng.random() < 0.5:
+        path.write_text(mutations.text(rng, good), encoding="utf-8", errors="replace")
+    else:
+        path.write_bytes(mutations.data(rng, good.encode()))
+
+
+def use_matrix(path: Path, replays: bool) -> None:
+    """SciPy's reader alone crashes on some."""
+    from experiments.kernels.matrices import read_matrix_market
+
+    read_matrix_market(path)
+
+
 NAMED = {
     "raw.csv": r"raw\.csv",
     "results.csv": r"results\.csv",
@@ -425,8 +669,14 @@ FORMATS = (
     Format("k.trace", make_trace_file, use_trace),
     Format("m.toml", make_machine, use_machine),
     Format("k.nc", make_saved, use_saved),
-    Format("damaged.trace", make_damaged_trace, use_trace),
-    Format("damaged.nc", make_damaged_replay, use_saved),
+    Format("damaged.trace", make_damaged_trace, use_trace, accepted=0),
+    Format("damaged.nc", make_damaged_replay, use_saved, accepted=0),
+    Format("model.json", make_model, use_model, refused=1 / 3),
+    Format("counts.json", make_counts, use_counts, refused=0),
+    Format("words.txt", make_words, use_words, refused=1 / 3),
+    Format("history.db", make_history, use_history, refused=1 / 3),
+    Format("gemm.host", make_starpu, use_starpu, refused=1 / 4),
+    Format("a.mtx", make_matrix, use_matrix, refused=1 / 2),
 )
 
 

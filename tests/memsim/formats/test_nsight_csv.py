@@ -96,37 +96,6 @@ def test_packed(tmp_path: Path) -> None:
     assert len(read_counters(path).launches) == 2
 
 
-WRONG = [
-    (RAW, '"65.77"', '"many"', "line 5: l1tex__t_sector_hit_rate.pct must be a number, got 'many'"),
-    (RAW, '"65.77"', '"-5"', "line 5: .* must be 0 to 1e"),
-    (RAW, '"65.77"', '"1e400"', "line 5: .* must be 0 to 1e"),
-    (RAW, '"65.77"', '"' + "9" * 60 + '"', "line 5: .* must be 0 to 1e"),
-    (RAW, '"65.77"', '"' + "9" * 100 + '"', "line 5: .* must be a number"),
-    (RAW, '"65.77"', '"1.2.3.4,5,6"', "line 5: .* must be a number"),
-    (RAW, '"1,234.5",', "", "line 5: a row must have 15 columns, got 14"),
-    (RAW, '"Ksector"', '"Zsector"', "line 5: Metric Unit must be a known unit"),
-    (RAW, '"117,344"', '"117,344', "line 5: not CSV: a quoted cell must end on its line"),
-    (RAW, '"117,344"', '"\0"', "line 5: must not contain zero bytes"),
-    (RAW, "double", "d" * 5000, "line 5: Kernel Name must be at most 4096 letters"),
-    (DETAILS, '"1,024",""', '"-1",""', "line 2: dram__bytes_read.sum must be 0 to"),
-    (DETAILS, '"byte","1,024",""', "", "line 2: a row must have 16 columns, got 14"),
-    (DETAILS, '"Metric Value"', '"Value"', "line 1: .* must have the column Metric Value"),
-    (SOURCE, '"57344"', '"-57344"', "line 4: L2 Theoretical Sectors Global must be 0 to"),
-    (SOURCE, '"57344",', "", "line 4: a row must have 8 columns, got 7"),
-]
-
-
-@pytest.mark.parametrize(("good", "old", "new", "message"), WRONG)
-def test_the_culprit_is_named(tmp_path: Path, good: str, old: str, new: str, message: str) -> None:
-    assert old in good
-    path = tmp_path / "k.csv"
-    path.write_text(good.replace(old, new, 1))
-    with pytest.raises(TraceError, match=message) as caught:
-        read_counters(path)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("text", ["", "hello\n", "a,b,c\n1,2,3\n", '"ID","Kernel"\n'])
 def test_what_is_nobodys_counters(tmp_path: Path, text: str) -> None:
     with pytest.raises(TraceError, match="contains no counters"):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from memsim.errors import TraceError
 from memsim.formats.profilers.counter_file import CounterFile
 from memsim.formats.profilers.read import read_counters
 from tests.support.foreign_files import ROCPROF_1 as V1
@@ -48,31 +47,3 @@ def test_a_file_without_memory_counters_has_a_note(tmp_path: Path) -> None:
     found = written(tmp_path / "k.csv", text.replace("WRITE_SIZE", "SQ_Y"))
     assert found.launches == ()
     assert "no counter of TCP" in found.notes[0]
-
-
-WRONG = [
-    (V1, "2048.5", "-2048.5", "line 2: FetchSize must be 0 to"),
-    (V1, "2048.5", "lots", "line 2: FetchSize must be a number, got 'lots'"),
-    (V1, "2047.5", "1e300", "line 3: FetchSize must be 0 to"),
-    (V1, ",2048.5", "", "line 2: a row must have 26 columns, got 25"),
-    (V1, '"laplacian(double*', '"laplacian"(double*', "line 2: "),
-    (V3, '"Counter_Value"', '"Value"', "line 1: .* must have the column Counter_Value"),
-    (V3, '"TCC_EA0_RDREQ_sum",10', '"TCC_EA0_RDREQ_sum",-10', "line 2: TCC_EA0_RDREQ_sum must be"),
-    (
-        V3,
-        '"TCC_EA0_RDREQ_sum",10',
-        f'"TCC_{"A" * 5000}",10',
-        "line 2: Counter_Name must be at most",
-    ),
-]
-
-
-@pytest.mark.parametrize(("good", "old", "new", "message"), WRONG)
-def test_the_culprit_is_named(tmp_path: Path, good: str, old: str, new: str, message: str) -> None:
-    assert old in good
-    path = tmp_path / "k.csv"
-    path.write_text(good.replace(old, new, 1))
-    with pytest.raises(TraceError, match=message) as caught:
-        read_counters(path)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
