@@ -15,6 +15,7 @@ import pytest
 from experiments.bbml.case_study import PAPER
 from experiments.commands import REPRODUCTIONS
 from experiments.hardware.comparison import errors
+from experiments.hardware.l1_carveouts import points_off
 from experiments.perflex.evaluation import MODELS
 from experiments.reproduction import Figure, page
 from tests.support.compilers import needs_nvidia
@@ -87,8 +88,15 @@ def finite_differences(figure: Figure) -> None:
     assert set(figure.pictures) == {"figure-9.png", "figure-9-parts.png"}
 
 
+def misses_beside_local_memory(figure: Figure) -> None:
+    sizes = {case.quantity for case in figure.cases}
+    assert len(sizes) == len(figure.pictures) == len(figure.findings) == 9
+    assert 1 < max(points_off(figure.cases, size) for size in sizes) < 15
+
+
 BOUNDS: dict[tuple[str, str], Callable[[Figure], None]] = {
     ("bbml", "figure-5-right"): learned_counts,
+    ("hardware", "l1-carveouts"): misses_beside_local_memory,
     ("hardware", "v100-stencil"): volumes_of_the_v100_stencil,
     ("lhf", "v100-times"): times_of_the_v100_stencil,
     ("lhf", "mi250x-times"): times_of_the_laplacian,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 from importlib import resources
 from pathlib import Path
 
@@ -33,7 +32,6 @@ from experiments.reproduction import Case
 from memsim.machine.file import load_machine
 from memsim.machine.parts import Level
 from memsim.montecarlo.occupancy import resident_groups
-from tests.support.command_line import RunMemsim
 
 
 def test_errors_are_those_of_a_hand_count() -> None:
@@ -112,21 +110,6 @@ def test_v100_chase_crosses_between_5_and_6_ways() -> None:
     machine = load_machine("v100")
     assert chase_latency(machine, 128 * 1.125) == pytest.approx(136.9, rel=0.2)
     assert chase_latency(machine, 128 * 1.26) == pytest.approx(212.1, rel=0.01)
-
-
-def test_the_command_writes_page_pictures_and_summary(
-    run_memsim: RunMemsim, tmp_path: Path
-) -> None:
-    ended = run_memsim(
-        "reproduce", "hardware", "--out", str(tmp_path), "--only", "latency", "--quick"
-    )
-    assert ended.code == 0
-    records = json.loads((tmp_path / "summary.json").read_text())
-    assert {"figure", "case", "quantity", "unit", "paper", "ours", "ci95", "note"} == set(
-        records[0]
-    )
-    assert "v100-chase.png" in (tmp_path / "index.html").read_text()
-    assert (tmp_path / "v100-chase.png").stat().st_size > 10_000
 
 
 def recorded_stencil() -> list[Case]:

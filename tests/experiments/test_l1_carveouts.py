@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from experiments.data_files import rows
-from experiments.hardware.l1_carveouts import TABLE, beside, l1_carveouts, missed_share, points_off
+from experiments.hardware.l1_carveouts import TABLE, beside, missed_share, misses_of, points_off
 from memsim.hierarchy.set_index import hopper
 from memsim.machine import load_machine
 
@@ -51,9 +49,8 @@ def test_the_measured_function_puts_dependent_lines_into_one_set() -> None:
     assert not hopper(dependent, 512).any()
 
 
-def test_the_figure(tmp_path: Path) -> None:
-    figure = l1_carveouts(tmp_path, quick=True)
-    assert len(figure.pictures) == len(figure.findings) == 9
-    assert all((tmp_path / picture).exists() for picture in figure.pictures)
-    worst = max(points_off(figure.cases, size) for size in {case.quantity for case in figure.cases})
-    assert 1 < worst < 15
+@pytest.mark.parametrize("size", [16, 132])
+def test_missed_lines_are_about_the_measured_ones(size: int) -> None:
+    some = [row for row in rows(TABLE) if row["shared_kb"] == str(size)][::3]
+    cases = [case for row in some for case in misses_of(row).cases]
+    assert 1 < points_off(cases, f"beside {size} KB") < 15
