@@ -208,7 +208,7 @@ def _saved(folder: Path, carried: bool) -> Path:
         )
         return Replay(data).save(folder / "good.nc")
     translation = load_machine("v100").translation
-    machine = load_machine("h100").replace(translation=translation)
+    machine = load_machine("a100").replace(translation=translation)
     groups = [[[(0, range(8 * g, 8 * g + 8)), (1, [4 * g])]] for g in range(64)]
     trace = make_trace(groups, ("load", "store"))
     launches = Launches(launches=(trace, trace), between=((),))

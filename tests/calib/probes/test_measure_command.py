@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -23,18 +22,10 @@ from memsim.errors import OpenCLError
 from memsim.machine.file import load_machine
 from memsim.trace.file import read_trace
 from tests.support.command_line import RunMemsim
-from tests.support.random_machines import MB, small_cpu
-from tests.support.simulated_device import RefusingDevice, SimulatedDevice
+from tests.support.random_machines import MB, small_cpu, surveyed
+from tests.support.simulated_device import SimulatedDevice
 
 KERNEL = "experiments/kernels/matmul.py:naive"
-
-
-@functools.cache
-def surveyed(seed: int) -> tuple[Survey, tuple[str, ...]]:
-    """The simulated device, measured in its own time, and the names of the probes."""
-    device, said = SimulatedDevice(*small_cpu(), MB, 1), list[str]()
-    made = survey(device, most_bytes=MB, seed=seed, clock=device.clock, progress=said.append)
-    return made, tuple(said)
 
 
 @pytest.fixture
@@ -44,7 +35,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(device: SimulatedDevice, **asked: Any) -> Survey:
         if asked["groups"] is not None:
             return survey(device, **asked, clock=device.clock)
-        made, said = surveyed(asked["seed"])
+        assert asked["seed"] == 0
+        made, said = surveyed()
         for name in said:
             asked["progress"](name)
         return dataclasses.replace(made, busy=asked["busy"])
@@ -98,13 +90,9 @@ def test_its_machine_file_traces_and_replays(tmp_path: Path, run_memsim: RunMems
 def test_interrupted_it_writes_what_is_done(
     tmp_path: Path, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine, hidden = small_cpu()
-    refused: dict[str, BaseException] = {"prepared": KeyboardInterrupt()}
-    monkeypatch.setattr(
-        device_module,
-        "OpenCLDevice",
-        lambda *_: RefusingDevice(machine, hidden, MB, 1, refused=refused),
-    )
+    half = dataclasses.replace(surveyed()[0], interrupted="L1 stores allocate")
+    monkeypatch.setattr(survey_module, "survey", lambda *_, **__: half)
+    monkeypatch.setattr(device_module, "OpenCLDevice", lambda *_: None)
     mine = tmp_path / "my.toml"
     ended = run_memsim("machines", "measure", "-o", str(mine), "--memory", "8")
     assert ended.code == 130
