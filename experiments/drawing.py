@@ -17,6 +17,8 @@ from memsim.files import write_picture
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Colours that colour-blind readers can distinguish (Okabe and Ito)."""
 DPI = 130
+LETTERS_AN_INCH = 12
+"""Of a legend."""
 LABELLED = 20
 """Most bars that have their values written beside them."""
 NAMED = 4
@@ -139,8 +141,9 @@ def panels(path: Path, *given: Panel, size: tuple[float, float] = (6, 4.4)) -> s
         axes.grid(alpha=0.2)
     handles, labels = every[0].get_legend_handles_labels()
     if handles:
+        columns = int(LETTERS_AN_INCH * size[0] / (max(map(len, labels)) + 6))
         figure.legend(
-            handles, labels, loc="outside lower center", ncols=min(len(labels), 4), fontsize=8
+            handles, labels, loc="outside lower center", ncols=max(columns, 1), fontsize=8
         )
     return write_picture(path, figure, DPI).name
 
