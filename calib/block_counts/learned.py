@@ -31,7 +31,7 @@ NEIGHBOURS = 300
 """Errors of members that an interval is based on: with 16 members, those of about 50 samples."""
 
 
-class Model(Protocol):
+class CountModel(Protocol):
     """A model of one block's counts."""
 
     def predict(self, inputs: FloatArray) -> FloatArray:
@@ -39,7 +39,7 @@ class Model(Protocol):
         ...
 
 
-Fit = Callable[[FloatArray, FloatArray], Model]
+Fit = Callable[[FloatArray, FloatArray], CountModel]
 FITS: Mapping[str, Fit] = {"power law": fit_power_law, "polynomial": fit_polynomial}
 """Kind of model -> the function that fits it."""
 Rows = npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PredictedCounts:
     """Counts with their 95 % intervals, (n,) each.
 
     outside : (n, n_input) bool, inputs outside the range of the training samples
@@ -83,14 +83,14 @@ class LearnedCount:
     block: str
     names: tuple[str, ...]
     kind: str
-    model: Model
+    model: CountModel
     errors: Mapping[str, float]
-    members: tuple[Model, ...]
+    members: tuple[CountModel, ...]
     unseen: FloatArray
     least: FloatArray
     most: FloatArray
 
-    def predict(self, inputs: FloatArray) -> Prediction:
+    def predict(self, inputs: FloatArray) -> PredictedCounts:
         """Counts at inputs (n, n_input).
 
         Raises SampleError for another number of columns, and for inputs that are not positive.
@@ -111,7 +111,7 @@ class LearnedCount:
             every = spread[:, row, None] * (1 + self._errors_near(mean[row]))
             low[row], high[row] = np.quantile(every, (tail, 1 - tail))
         outside = (inputs < self.least) | (inputs > self.most)
-        return Prediction(
+        return PredictedCounts(
             mean,
             np.maximum(np.minimum(low, mean), 0),
             np.maximum(high, mean),
@@ -181,7 +181,7 @@ def learn(
         raise SampleError(f"{block} cannot be learned: {'; '.join(refused)}")
     best = min(errors, key=lambda kind: errors[kind])
     model = kinds[best](x, y)
-    members: tuple[Model, ...] = (model,)
+    members: tuple[CountModel, ...] = (model,)
     unseen = np.array([[1.0, 0.0]])
     if ensemble:
         members, unseen = _ensemble(_again(kinds[best], model), x, y, seed)
@@ -213,7 +213,7 @@ def _validated(fit: Fit, x: FloatArray, y: FloatArray, folds: Sequence[tuple[Row
     return float(np.mean(errors))
 
 
-def _again(fit: Fit, model: Model) -> Fit:
+def _again(fit: Fit, model: CountModel) -> Fit:
     """The function that fits the members of an ensemble: those of a polynomial keep its terms."""
     if not isinstance(model, Polynomial):
         return fit
@@ -223,9 +223,9 @@ def _again(fit: Fit, model: Model) -> Fit:
 
 def _ensemble(
     fit: Fit, x: FloatArray, y: FloatArray, seed: int
-) -> tuple[tuple[Model, ...], FloatArray]:
+) -> tuple[tuple[CountModel, ...], FloatArray]:
     rng = np.random.default_rng([seed, len(x)])
-    members: list[Model] = []
+    members: list[CountModel] = []
     errors: list[FloatArray] = [np.array([[1.0, 0.0]])]
     n = len(x)
     for _ in range(MEMBERS):

@@ -25,7 +25,7 @@ from tracegen.own_process import Limits, in_own_process
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from calib.tuning import Store, Tuned
+    from calib.tuning import OutcomeStore, Tuned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ def tune(
       memsim tune matmul.py:matmul --args args.py:matmul -m a100 --csv configurations.csv
       memsim tune my.py:knl -m a100 --over b=16:256:16 --store b.tune --kernel-tuner cache.json
     """
-    from calib.tuning import Store, Subject, parse_space
+    from calib.tuning import OutcomeStore, Subject, parse_space
     from calib.tuning import tune as tuned_by
     from memsim.machine import load_machine
     from memsim.progress import report
@@ -126,7 +126,7 @@ def tune(
         if name in kernel.settings:
             raise MemsimError(f"{name} is in both --set and --over")
     subject = Subject(kernel=kernel, limits=limits, tracing=tracing, seed=options.seed)
-    with Store(store, subject) as kept, display():
+    with OutcomeStore(store, subject) as kept, display():
         result = tuned_by(subject, space, machines, kept, options, report)
         _check(result, kept)
     code = _write(result, machines, files)
@@ -144,7 +144,7 @@ def _autotuned(kernel: KernelSpec, limits: Limits) -> list[str]:
     return in_own_process(work, limits, kernel.spec)
 
 
-def _check(tuned: Tuned, store: Store) -> None:
+def _check(tuned: Tuned, store: OutcomeStore) -> None:
     """Raises MemsimError where no configuration can be predicted on any machine; nothing is then kept."""
     failed = [one for found in tuned.found.values() for one in found.failed]
     if failed and not any(found.ranked for found in tuned.found.values()):

@@ -38,7 +38,7 @@ def gather_feature_values(
     context: EvaluationContext | None = None,
     rounds: int = 1,
     longest_s: float | None = None,
-    timings: dict[str, timing.Timing] | None = None,
+    timings: dict[str, timing.KernelTrials] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> FeatureTable:
     """The values of every feature for every kernel; the first feature is the table's output.
@@ -48,7 +48,7 @@ def gather_feature_values(
         a temporary disturbance affects a few trials of each kernel and not all trials of one
     longest_s : time after which a kernel's trials of one pass end early; see
         `calib.timing.trials.time_kernel`
-    timings : filled with every kernel's trials, kernel name -> Timing
+    timings : filled with every kernel's trials, kernel name -> KernelTrials
     progress : called with (kernels done, total)
 
     Kernels that differ only in size are counted once. Raises the errors of counting and timing, and
@@ -95,7 +95,7 @@ def time_measurements(
     rounds: int = 1,
     longest_s: float | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> list[timing.Timing]:
+) -> list[timing.KernelTrials]:
     """Trials of measurement kernels, in `rounds` passes over all of them.
 
     They run on the context's device or, if it has none, on the device that the feature names.
@@ -104,7 +104,7 @@ def time_measurements(
     trials = timing.TRIALS if context is None else context.timing_trials
     if rounds < 1:
         raise MemsimError(f"rounds must be at least 1, got {rounds}")
-    passes: list[list[timing.Timing]] = [[] for _ in kernels]
+    passes: list[list[timing.KernelTrials]] = [[] for _ in kernels]
     for turn in range(rounds):
         for row, kernel in enumerate(kernels):
             one = timing.time_kernel(

@@ -26,7 +26,7 @@ class Calibration:
     """
 
     saved: SavedModel
-    timings: dict[str, timing.Timing]
+    timings: dict[str, timing.KernelTrials]
     seconds: float
 
     @property
@@ -62,7 +62,7 @@ def calibrate(
     context = timing.find_context(options.device)
     kernels = file.kernels(on_gpu=timing.is_gpu(context))
     model = file.model(timing.feature_name(options.device))
-    timings: dict[str, timing.Timing] = {}
+    timings: dict[str, timing.KernelTrials] = {}
     table = gather_feature_values(
         model.all_features(),
         kernels,
@@ -94,7 +94,7 @@ def calibrate(
 
 
 def _measured(
-    file: ModelFile, context: Any, timings: Mapping[str, timing.Timing]
+    file: ModelFile, context: Any, timings: Mapping[str, timing.KernelTrials]
 ) -> dict[str, Any]:
     """The tags that were measured, and each kernel's outliers."""
     on_gpu = timing.is_gpu(context)

@@ -30,7 +30,7 @@ class FitError(MemsimError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
+class FittedValue:
     """A value with the 95 % interval of a new measurement.
 
     value, low, high : scalars or arrays of one shape; the interval is infinite if the fit does not
@@ -94,7 +94,7 @@ class Fit(Mapping[str, float]):
             for j, name in enumerate(self.model.parameters)
         }
 
-    def predict(self, features: Mapping[str, Any], confidence: float = 0.95) -> Prediction:
+    def predict(self, features: Mapping[str, Any], confidence: float = 0.95) -> FittedValue:
         """The model's value with its interval, from the covariance of parameters and the
         scatter."""
         value = self.model.evaluate(self, features)
@@ -105,7 +105,7 @@ class Fit(Mapping[str, float]):
         variance = np.where(np.any(slope[..., open_] != 0, axis=-1), np.inf, variance)
         scatter = self._deviation * (np.abs(value) if self.relative else 1.0)
         half = self._quantile(confidence) * np.sqrt(np.maximum(variance, 0) + scatter**2)
-        return Prediction(value=value, low=np.maximum(value - half, 0), high=value + half)
+        return FittedValue(value=value, low=np.maximum(value - half, 0), high=value + half)
 
     @property
     def _deviation(self) -> float:

@@ -19,14 +19,14 @@ from calib.history.key import Key
 from calib.history.power_laws import LogSums, solve_power_law
 from calib.history.records import Record, check_record
 from calib.history.regression import linear, power_law_with_offset
-from calib.history.starpu_file import Combination, Device, Entry, Implementation, Model
+from calib.history.starpu_file import Combination, Device, Entry, Implementation, StarpuModel
 from calib.history.statistics import Running
 
 US = 1e6
 CPU, OPENCL = 0, 2
 
 
-def to_starpu(records: Sequence[Record], *, cpus: Iterable[str] = ()) -> Model:
+def to_starpu(records: Sequence[Record], *, cpus: Iterable[str] = ()) -> StarpuModel:
     """A StarPU model of the records of one kernel.
 
     cpus : devices that are CPUs for StarPU; the others are OpenCL devices
@@ -55,7 +55,7 @@ def to_starpu(records: Sequence[Record], *, cpus: Iterable[str] = ()) -> Model:
             )
         )
         taken[kind] += 1
-    return Model(combinations=combinations)
+    return StarpuModel(combinations=combinations)
 
 
 def _implementation(records: Sequence[Record]) -> Implementation:
@@ -103,7 +103,7 @@ def _entry(record: Record) -> Entry:
     )
 
 
-def from_starpu(model: Model, symbol: str, host: str, at: float) -> list[Record]:
+def from_starpu(model: StarpuModel, symbol: str, host: str, at: float) -> list[Record]:
     """The entries of a StarPU model as records of device `HOST:cpu0_impl0`, driver `StarPU 45`.
 
     Extremes are not in the file; the records have the widest ones that n, mean and deviation allow. The

@@ -103,14 +103,14 @@ class Combination:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class StarpuModel:
     """The contents of a file."""
 
     combinations: Sequence[Combination]
     version: int = VERSION
 
 
-def read(path: Path) -> Model:
+def read(path: Path) -> StarpuModel:
     """The model in a file. Raises HistoryError where it has another version or is not a model."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -121,7 +121,7 @@ def read(path: Path) -> Model:
     return parse(text, str(path))
 
 
-def parse(text: str, name: str = "text") -> Model:
+def parse(text: str, name: str = "text") -> StarpuModel:
     """The model in a text. Raises HistoryError, which names the line, where it is invalid or truncated."""
     lines = _Lines(text, name)
     version = lines.alone("the version")
@@ -131,7 +131,7 @@ def parse(text: str, name: str = "text") -> Model:
             f" version {VERSION}"
         )
     n_combinations = lines.count("combinations")
-    model = Model(combinations=[_combination(lines) for _ in range(n_combinations)])
+    model = StarpuModel(combinations=[_combination(lines) for _ in range(n_combinations)])
     lines.end()
     return model
 
@@ -252,12 +252,12 @@ class _Lines:
                 raise self.wrong(f"more lines than announced: {line[:60]!r}")
 
 
-def write(model: Model, path: Path) -> None:
+def write(model: StarpuModel, path: Path) -> None:
     """Writes a file that StarPU and its tools read, completely or not at all."""
     write_text(path, render(model))
 
 
-def render(model: Model) -> str:
+def render(model: StarpuModel) -> str:
     """The text of a file. Numbers have all their digits; StarPU itself writes six."""
     lines = ["##################", "# Performance Model Version", str(model.version), ""]
     lines += ["####################", "# COMBs", "# number of combinations"]

@@ -47,7 +47,7 @@ translation or sharing."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Level:
+class MeasuredLevel:
     """One level of cache.
 
     size_bytes : None where it could not be determined
@@ -65,7 +65,7 @@ class Level:
 class Hierarchy:
     """The caches from the core outward, and the latency of memory."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[MeasuredLevel, ...]
     memory_ns: Finding
 
 
@@ -109,7 +109,7 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
     flat = _plateaus(sizes, repeats.min(axis=1))
     if not flat:
         raise Unclear("the latency has no plateau")
-    levels: list[Level] = []
+    levels: list[MeasuredLevel] = []
     at = 0
     while at < len(flat) - 1:
         level = _level(bench, book, len(levels) + 1, sizes, repeats, flat[at], flat[at + 1], levels)
@@ -171,14 +171,19 @@ def _plateaus(sizes: Floats, least_repeats: Floats) -> list[Plateau]:
     ]
 
 
-def _mark(number: int, level: Level) -> tuple[float, str]:
+def _mark(number: int, level: MeasuredLevel) -> tuple[float, str]:
     if level.size_bytes is None:
         return level.edge_bytes, f"L{number}, no edge"
     return level.size_bytes.value, f"L{number}"
 
 
 def _latency(
-    bench: Bench, sizes: Floats, repeats: Floats, plateau: Plateau, how: str, inner: list[Level]
+    bench: Bench,
+    sizes: Floats,
+    repeats: Floats,
+    plateau: Plateau,
+    how: str,
+    inner: list[MeasuredLevel],
 ) -> Finding:
     """The latency of a plateau: the median of its points, each the least of its repeats.
 
@@ -212,8 +217,8 @@ def _level(
     repeats: Floats,
     plateau: Plateau,
     above: Plateau,
-    inner: list[Level],
-) -> Level:
+    inner: list[MeasuredLevel],
+) -> MeasuredLevel:
     name = f"L{number}"
     first, last = float(sizes[plateau.first]), float(sizes[plateau.last])
     how = f"pointer chase through {_size(first)} to {_size(last)}"
@@ -230,7 +235,7 @@ def _level(
                 unit="bytes",
                 how="edge of the pointer chase, the roundest size in its interval",
             )
-            return Level(latency_ns=latency, size_bytes=size, sharp=True, edge_bytes=fine.x)
+            return MeasuredLevel(latency_ns=latency, size_bytes=size, sharp=True, edge_bytes=fine.x)
     spread = None
     if inner and inner[-1].size_bytes is not None and last >= 16 * PAGE_BYTES:
         rise_ns = above.level - latency.value
@@ -240,7 +245,7 @@ def _level(
             f"{name} capacity",
             f"not determined: the latency rises from {_size(last)} to {_size(begins)} without an edge",
         )
-    return Level(latency_ns=latency, size_bytes=spread, sharp=False, edge_bytes=last)
+    return MeasuredLevel(latency_ns=latency, size_bytes=spread, sharp=False, edge_bytes=last)
 
 
 def is_sharp(detected: Edge) -> bool:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from calib.probes.capacity import Level as MeasuredLevel
+from calib.probes.capacity import MeasuredLevel
 from calib.probes.outcome import Unclear
 from calib.probes.survey import Survey
 from memsim.machine import NO_SOURCE, SUBGROUP_SIZES, Dram, Level, Machine, Residency, keys

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from calib.probes import execution, geometry, policies, traffic
 from calib.probes.bench import Bench
-from calib.probes.capacity import Hierarchy, Level, hierarchy
+from calib.probes.capacity import Hierarchy, MeasuredLevel, hierarchy
 from calib.probes.device import Device
 from calib.probes.dram_groups import DramGroups
 from calib.probes.outcome import Finding, Notebook, attempt
@@ -97,7 +97,7 @@ class _Surveyor:
             below_ns = (second.latency_ns if second else caches.memory_ns).value
             self.first_level(first, _between(first, second, self.bench.bytes), below_ns)
 
-    def level(self, name: str, level: Level, below_ns: float, region: float) -> None:
+    def level(self, name: str, level: MeasuredLevel, below_ns: float, region: float) -> None:
         """Measures one level; region : a working set that it cannot contain and the next level can."""
         line_bytes = self.level_line(name, level, below_ns)
         assert self.hierarchy is not None
@@ -135,7 +135,7 @@ class _Surveyor:
         )
         self.level_sets(name, level, line_bytes, below_ns)
 
-    def level_line(self, name: str, level: Level, below_ns: float) -> int:
+    def level_line(self, name: str, level: MeasuredLevel, below_ns: float) -> int:
         """The line size of a level, measured where it has a sharp edge."""
         if level.size_bytes is None or not level.sharp:
             return LINE_BYTES
@@ -147,7 +147,7 @@ class _Surveyor:
         )
         return int(line.value) if line else LINE_BYTES
 
-    def level_sets(self, name: str, level: Level, line_bytes: int, below_ns: float) -> None:
+    def level_sets(self, name: str, level: MeasuredLevel, line_bytes: int, below_ns: float) -> None:
         """Associativity of a level, and replacement of the first one."""
         bench, book, hit_ns = self.bench, self.book, level.latency_ns.value
         assert level.size_bytes is not None
@@ -209,7 +209,7 @@ class _Surveyor:
         capacity = level.size_bytes.value if level.size_bytes else 2 * level.edge_bytes
         return capacity, policy in ("lru", "fifo")
 
-    def first_level(self, level: Level, region: float, below_ns: float) -> None:
+    def first_level(self, level: MeasuredLevel, region: float, below_ns: float) -> None:
         """Probes of a core's private cache: stores, and copies that other cores find."""
         assert level.size_bytes is not None
         bench, book, size = self.bench, self.book, level.size_bytes.value
@@ -346,11 +346,11 @@ def survey(
     )
 
 
-def _second(caches: Hierarchy) -> Level | None:
+def _second(caches: Hierarchy) -> MeasuredLevel | None:
     return caches.levels[1] if len(caches.levels) > 1 else None
 
 
-def _between(level: Level, below: Level | None, most: int) -> float:
+def _between(level: MeasuredLevel, below: MeasuredLevel | None, most: int) -> float:
     """A working set that exceeds a level's capacity and fits into the next level."""
     capacity = level.size_bytes.value if level.size_bytes else level.edge_bytes
     if below is None:

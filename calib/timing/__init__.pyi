@@ -1,6 +1,6 @@
 from .trials import TRIALS as TRIALS
 from .trials import WARMUP as WARMUP
-from .trials import Timing as Timing
+from .trials import KernelTrials as KernelTrials
 from .trials import device_title as device_title
 from .trials import driver as driver
 from .trials import feature_name as feature_name

@@ -41,12 +41,12 @@ def built_beside(kernels: Iterable[Any], context: Any) -> Iterator[None]:
 
 
 @functools.lru_cache(maxsize=64)
-def prepared(kernel: Any, context: Any) -> Prepared:
+def prepared(kernel: Any, context: Any) -> LaunchableKernel:
     """A kernel whose program is built or being built; cached, so that all sizes share one build.
 
     kernel : loopy.TranslationUnit. Raises KernelError if no code can be generated.
     """
-    return Prepared(kernel, context)
+    return LaunchableKernel(kernel, context)
 
 
 @contextlib.contextmanager
@@ -70,7 +70,7 @@ def _beside() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "memsim-build")
 
 
-class Prepared:
+class LaunchableKernel:
     """A kernel's code and, once it is built, its program.
 
     unit, program : None if Loopy must build during a run, because the types of arguments are only

@@ -43,7 +43,7 @@ _FINDING = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timing:
+class KernelTrials:
     """The trials of one kernel.
 
     seconds : (n_trial,), in the order in which they ran
@@ -112,7 +112,7 @@ class Timing:
         return text
 
 
-def joined(timings: Sequence[Timing]) -> Timing:
+def joined(timings: Sequence[KernelTrials]) -> KernelTrials:
     """Joins the trials of several passes over one kernel."""
     return dataclasses.replace(
         timings[0],
@@ -131,7 +131,7 @@ def time_kernel(
     longest_s: float | None = None,
     least: int = LEAST,
     trial_s: float = 0.0,
-) -> Timing:
+) -> KernelTrials:
     """Runs a kernel `trials` times on a device.
 
     kernel : loopy.TranslationUnit; arguments : name -> numpy array or number, copied to the device
@@ -275,7 +275,7 @@ class _Run:
 
     def timing(
         self, trials: int, warmup: int, longest_s: float | None, least: int, trial_s: float
-    ) -> Timing:
+    ) -> KernelTrials:
         with as_kernel_error(self.kernel.name):
             self._first()
             untimed = max(warmup - 1, 1 if trial_s else 0)
@@ -292,7 +292,7 @@ class _Run:
                 enough = longest_s is not None and timed_s > longest_s
                 if enough and len(seconds) >= min(least, trials):
                     break
-        return Timing(
+        return KernelTrials(
             seconds=np.array(seconds),
             clock="event" if self.one_launch else "host",
             device=device_title(self.context),

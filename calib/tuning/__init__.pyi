@@ -8,10 +8,10 @@ from .pool import Pool as Pool
 from .search import Found as Found
 from .search import Search as Search
 from .space import Configuration as Configuration
-from .space import Parameter as Parameter
 from .space import Space as Space
+from .space import TunedParameter as TunedParameter
 from .space import parse_space as parse_space
-from .store import Store as Store
+from .store import OutcomeStore as OutcomeStore
 from .sweep import Swept as Swept
 from .sweep import sweep as sweep
 from .tune import Tuned as Tuned

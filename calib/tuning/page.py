@@ -16,7 +16,7 @@ from calib.tuning.conditions import number
 from calib.tuning.outcome import EFFORTS, Outcome
 from calib.tuning.parallel import parallel_coordinates
 from calib.tuning.search import Found
-from calib.tuning.space import Parameter, name_of
+from calib.tuning.space import TunedParameter, name_of
 from calib.tuning.tune import Tuned
 from memsim.report import (
     UNKNOWN,
@@ -163,7 +163,7 @@ def _responses(tuned: Tuned, found: Found) -> Markup:
     return figures(charts) + note
 
 
-def _response(parameter: Parameter, found: Found) -> Markup | None:
+def _response(parameter: TunedParameter, found: Found) -> Markup | None:
     values = [number(value) for value in parameter.values]
     times = [
         [1e6 * one.time_s for one in found.ranked if one.configuration[parameter.name] == value]

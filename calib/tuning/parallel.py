@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from calib.tuning.outcome import Outcome
-from calib.tuning.space import Parameter, name_of
+from calib.tuning.space import TunedParameter, name_of
 
 WIDTH, HEIGHT, TOP, BOTTOM, SIDE = 900, 320, 34, 14, 70
 MOST_LINES = 300
@@ -15,7 +15,7 @@ MOST_TICKS = 12
 
 
 def parallel_coordinates(
-    parameters: Sequence[Parameter], ranked: Sequence[Outcome], shown: Callable[[float], str]
+    parameters: Sequence[TunedParameter], ranked: Sequence[Outcome], shown: Callable[[float], str]
 ) -> Markup:
     """The chart; the fastest tenth of the configurations is drawn strongly, over the others.
 
@@ -80,11 +80,11 @@ def _axis(x: float, name: str, ticks: Sequence[tuple[float, str]]) -> list[Marku
     return parts
 
 
-def _place(axis: Parameter, one: Outcome) -> float:
+def _place(axis: TunedParameter, one: Outcome) -> float:
     return _share(axis, one.configuration[axis.name])
 
 
-def _share(axis: Parameter, value: str) -> float:
+def _share(axis: TunedParameter, value: str) -> float:
     """Where a value lies on its axis, from 0 to 1; values are equally far from each other."""
     return axis.values.index(value) / (len(axis.values) - 1)
 

@@ -14,7 +14,7 @@ from calib.tuning.evaluation import Subject, Task, evaluate
 from calib.tuning.options import TuneOptions
 from calib.tuning.outcome import EFFORTS, Outcome
 from calib.tuning.space import Configuration
-from calib.tuning.store import Store
+from calib.tuning.store import OutcomeStore
 from memsim.errors import WorkerDied
 from memsim.montecarlo import check_locks, dask_cluster, in_order, submit_locally, usable_cores
 from memsim.progress import as_part
@@ -33,7 +33,11 @@ class Pool:
     """Outcomes from the store where it has them, else from worker processes."""
 
     def __init__(
-        self, stack: contextlib.ExitStack, options: TuneOptions, store: Store, progress: Progress
+        self,
+        stack: contextlib.ExitStack,
+        options: TuneOptions,
+        store: OutcomeStore,
+        progress: Progress,
     ) -> None:
         self._store, self._progress = store, progress
         jobs = options.jobs or usable_cores()

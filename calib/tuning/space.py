@@ -12,7 +12,7 @@ from calib.words import shown, whole
 from memsim.errors import MemsimError
 
 Configuration = Mapping[str, str]
-"""Parameter -> value, as `--set` would have it."""
+"""TunedParameter -> value, as `--set` would have it."""
 
 MOST_VALUES = 4096
 MOST_COMBINATIONS = 1 << 22
@@ -23,7 +23,7 @@ class SpaceError(MemsimError):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class TunedParameter:
     """A parameter and its values, in the order of the text."""
 
     name: str
@@ -34,7 +34,7 @@ class Parameter:
 class Space:
     """The combinations of the parameters' values that satisfy all conditions."""
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[TunedParameter, ...]
     conditions: tuple[Condition, ...] = ()
 
     @property
@@ -88,7 +88,7 @@ def parse_space(parameters: Sequence[str], conditions: Sequence[str] = ()) -> Sp
     return Space(tuple(parsed), tuple(Condition(text, names) for text in conditions))
 
 
-def parse_parameter(text: str) -> Parameter:
+def parse_parameter(text: str) -> TunedParameter:
     """A parameter from `NAME=VALUE,VALUE,LOW:HIGH,...`. Raises SpaceError."""
     name, equals, listed = text.partition("=")
     if not equals or not name.isidentifier():
@@ -101,7 +101,7 @@ def parse_parameter(text: str) -> Parameter:
     if len(set(values)) < len(values):
         twice = next(value for value in values if values.count(value) > 1)
         raise SpaceError(f"--over {name} has the value {shown(twice)} twice")
-    return Parameter(name, tuple(values))
+    return TunedParameter(name, tuple(values))
 
 
 def _values(text: str, word: str) -> Sequence[str]:

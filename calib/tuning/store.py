@@ -44,7 +44,7 @@ class StoreError(MemsimError):
     """A file is not a store, is one of another kernel, or cannot be written."""
 
 
-class Store:
+class OutcomeStore:
     """The outcomes of one subject, in a file or, without one, in memory. Raises StoreError."""
 
     def __init__(self, path: Path | None, subject: Subject) -> None:
@@ -67,7 +67,7 @@ class Store:
                 self._connection.executescript(_TABLES)
                 self._check(subject)
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> OutcomeStore:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -13,7 +13,7 @@ from calib.tuning.options import TuneOptions
 from calib.tuning.outcome import EFFORTS, Outcome
 from calib.tuning.pool import Pool, Progress
 from calib.tuning.space import Configuration, name_of
-from calib.tuning.store import Store
+from calib.tuning.store import OutcomeStore
 from memsim.report import percent
 
 LEAST_DROP = 0.10
@@ -64,7 +64,7 @@ def sweep(
     sizes: Sequence[Configuration],
     machines: Sequence[str],
     options: TuneOptions | None = None,
-    store: Store | None = None,
+    store: OutcomeStore | None = None,
     progress: Progress | None = None,
 ) -> Swept:
     """Predicts a kernel at several sizes, each as closely as tuning does at last.
@@ -74,7 +74,7 @@ def sweep(
     outcomes: dict[str, list[Outcome]] = {}
     interrupted = False
     with contextlib.ExitStack() as stack:
-        kept = store or stack.enter_context(Store(None, subject))
+        kept = store or stack.enter_context(OutcomeStore(None, subject))
         pool = Pool(stack, options or TuneOptions(), kept, progress or (lambda *_: None))
         try:
             for machine in machines:

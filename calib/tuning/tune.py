@@ -12,7 +12,7 @@ from calib.tuning.options import TuneOptions
 from calib.tuning.pool import Pool, Progress
 from calib.tuning.search import Found, Search
 from calib.tuning.space import Space
-from calib.tuning.store import Store
+from calib.tuning.store import OutcomeStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ def tune(
     subject: Subject,
     space: Space,
     machines: Sequence[str],
-    store: Store,
+    store: OutcomeStore,
     options: TuneOptions | None = None,
     progress: Progress | None = None,
 ) -> Tuned:

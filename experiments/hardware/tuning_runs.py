@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from calib.tuning import Configuration, Found, Pool, Search, Store, Subject, TuneOptions
+from calib.tuning import Configuration, Found, OutcomeStore, Pool, Search, Subject, TuneOptions
 from experiments.cases import jobs, note, sample, spent
 from experiments.hardware.comparison import errors
 from experiments.reproduction import Case
@@ -90,7 +90,7 @@ def _search(run: TuningRun, store: Path) -> Found:
     subject = Subject(kernel=run.kernel, limits=Limits())
     with contextlib.ExitStack() as stack:
         stack.enter_context(display())
-        kept = stack.enter_context(Store(store, subject))
+        kept = stack.enter_context(OutcomeStore(store, subject))
         pool = Pool(stack, TuneOptions(jobs=jobs.get()), kept, report)
         return Search(
             run.configurations,

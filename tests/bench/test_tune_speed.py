@@ -30,7 +30,7 @@ def test_a_convolution_is_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     subject = tuning.Subject(kernel=kernel, limits=Limits())
     space = tuning.parse_space(OVER, ["block_size_x * block_size_y <= 1024"])
     began = time.perf_counter()
-    with tuning.Store(None, subject) as store:
+    with tuning.OutcomeStore(None, subject) as store:
         options = tuning.TuneOptions(jobs=2)
         result = tuning.tune(subject, space, ["a100"], store, options)
     took = time.perf_counter() - began

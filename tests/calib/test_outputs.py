@@ -29,7 +29,9 @@ FIT = fit_model(Model("f_t", "p_a * f_a"), TABLE)
 
 WRITERS: dict[str, Callable[[Path], object]] = {
     "m.json": lambda path: save_model(SavedModel(fit=FIT, table=TABLE), path),
-    "starpu.arrakis": lambda path: starpu_file.write(starpu_file.Model(combinations=()), path),
+    "starpu.arrakis": lambda path: starpu_file.write(
+        starpu_file.StarpuModel(combinations=()), path
+    ),
     "parts.svg": lambda path: draw([break_down(FIT, "k", {"f_a": 2.0})], path),
 }
 

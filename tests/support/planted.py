@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calib.probes.bench import PAGE_BYTES
-from calib.probes.capacity import Level as ReportedLevel
+from calib.probes.capacity import MeasuredLevel as ReportedLevel
 from calib.probes.outcome import Finding
 from calib.probes.survey import Survey
 from memsim.machine.model import Machine

@@ -22,7 +22,7 @@ from calib.history.starpu_file import (
     Device,
     Entry,
     Implementation,
-    Model,
+    StarpuModel,
     parse,
     read,
     render,
@@ -303,7 +303,9 @@ def example():
         entries=entries, coefficients=[1.0, 2.5e-7, 3.0], terms=["N", "N^2*M"], n=10, max_x=4096
     )
     device = Device(type=2, id=1, cores=1)
-    return Model(combinations=[Combination(devices=[device], implementations=[implementation])])
+    return StarpuModel(
+        combinations=[Combination(devices=[device], implementations=[implementation])]
+    )
 
 
 def test_what_is_written_is_read_back():
@@ -366,7 +368,7 @@ def test_entries_that_are_no_times_are_not_imported():
     model = example()
     (implementation,) = model.combinations[0].implementations
     bad = replace(implementation.entries[0], mean=-1.0)
-    spoilt = Model(
+    spoilt = StarpuModel(
         combinations=[
             replace(model.combinations[0], implementations=[replace(implementation, entries=[bad])])
         ]

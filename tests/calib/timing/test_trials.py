@@ -13,14 +13,14 @@ from calib.commands.calibrate import calibrate as calibrate_command
 from calib.fitting.calibrate_options import CalibrateOptions
 from calib.kernels import ALL_GENERATORS, KernelCollection
 from calib.timing import trials as timing
-from calib.timing.trials import Timing, time_kernel
+from calib.timing.trials import KernelTrials, time_kernel
 from memsim.errors import MemsimError, OpenCLError
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 
 
-def trials(*seconds: float) -> Timing:
-    return Timing(seconds=np.array(seconds), clock="host", device="none")
+def trials(*seconds: float) -> KernelTrials:
+    return KernelTrials(seconds=np.array(seconds), clock="host", device="none")
 
 
 def test_an_outlier_is_reported_and_kept() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from calib.tuning import Outcome, Store, Subject, Task
+from calib.tuning import Outcome, OutcomeStore, Subject, Task
 from calib.tuning.store import StoreError, fingerprint_of
 from memsim.disk_cache import fingerprint
 from tracegen.commands import KernelSpec
@@ -58,7 +58,7 @@ def test_other_compilers_may_write_other_code(
 ) -> None:
     versions = {"clang": "19.1.7"}
     monkeypatch.setattr("calib.tuning.store.versions_for", lambda target: dict(versions))
-    with Store(tmp_path / "store", subject) as store:
+    with OutcomeStore(tmp_path / "store", subject) as store:
         store.add(task(subject), outcome())
         assert store.get(task(subject)) == outcome()
         versions["nvrtc"] = "12.9"
@@ -67,20 +67,20 @@ def test_other_compilers_may_write_other_code(
 
 def test_outcomes_of_another_tracer_are_other_outcomes(tmp_path: Path, subject: Subject) -> None:
     path = tmp_path / "store"
-    with Store(path, subject) as store:
+    with OutcomeStore(path, subject) as store:
         store.add(task(subject), outcome())
     source_order = dataclasses.replace(subject, tracing=TraceOptions(tracer="polyhedral"))
-    with pytest.raises(StoreError, match="another"), Store(path, source_order):
+    with pytest.raises(StoreError, match="another"), OutcomeStore(path, source_order):
         pass
 
 
 def test_what_was_added_is_read_by_a_later_run(tmp_path: Path, subject: Subject) -> None:
     path = tmp_path / "store"
-    with Store(path, subject) as store:
+    with OutcomeStore(path, subject) as store:
         assert store.get(task(subject)) is None
         store.add(task(subject), outcome())
         store.add(task(subject, "2"), outcome(failure="no", value="2"))
-    with Store(path, subject) as store:
+    with OutcomeStore(path, subject) as store:
         assert store.get(task(subject)) == outcome()
         failed = store.get(task(subject, "2"))
         assert failed is not None
@@ -95,22 +95,22 @@ def test_what_was_added_is_read_by_a_later_run(tmp_path: Path, subject: Subject)
 
 def test_a_store_of_another_kernel_is_refused(tmp_path: Path, subject: Subject) -> None:
     path = tmp_path / "store"
-    Store(path, subject).__exit__()
+    OutcomeStore(path, subject).__exit__()
     other = dataclasses.replace(subject, kernel=KernelSpec("other.py:knl", {}, None))
     with pytest.raises(StoreError, match="not of other"):
-        Store(path, other)
+        OutcomeStore(path, other)
 
 
 def test_a_changed_kernel_or_setting_needs_another_store(tmp_path: Path, subject: Subject) -> None:
     path = tmp_path / "store"
-    Store(path, subject).__exit__()
-    Store(path, subject).__exit__()
+    OutcomeStore(path, subject).__exit__()
+    OutcomeStore(path, subject).__exit__()
     kernel = dataclasses.replace(subject.kernel, settings={"n": "5"})
     with pytest.raises(StoreError, match="another text"):
-        Store(path, dataclasses.replace(subject, kernel=kernel))
+        OutcomeStore(path, dataclasses.replace(subject, kernel=kernel))
     (tmp_path / "kernel.py").write_text("knl = 1\n")
     with pytest.raises(StoreError, match="another text"):
-        Store(path, subject)
+        OutcomeStore(path, subject)
 
 
 @pytest.mark.parametrize("spec", ["{0}/k.cu:n::k<1>", "{0}/k.py:k", "pack.k:k"])
@@ -143,7 +143,7 @@ def test_a_change_of_what_a_kernel_includes_or_imports_needs_another_store(
 
 def test_failures_are_tried_again_within_other_limits(tmp_path: Path, subject: Subject) -> None:
     longer = dataclasses.replace(subject, limits=Limits(time_limit=7200.0))
-    with Store(tmp_path / "store", subject) as store:
+    with OutcomeStore(tmp_path / "store", subject) as store:
         store.add(task(subject), outcome(failure="took more than 3600 s"))
         store.add(task(subject, "2"), outcome(value="2"))
         assert store.get(task(subject)) is not None
@@ -167,7 +167,7 @@ def test_files_that_are_no_store_are_refused_and_left_alone(
     for path in (text, database, tmp_path, tmp_path / "no" / "folder"):
         before = path.read_bytes() if path.is_file() else None
         with pytest.raises(StoreError) as raised:
-            Store(path, subject)
+            OutcomeStore(path, subject)
         assert "\n" not in str(raised.value)
         assert str(path) in str(raised.value)
         assert before is None or path.read_bytes() == before
@@ -190,14 +190,14 @@ WRONG: tuple[dict[str, object], ...] = (
 )
 def test_damaged_rows_are_one_line(tmp_path: Path, subject: Subject, content: str) -> None:
     path = tmp_path / "store"
-    with Store(path, subject) as store:
+    with OutcomeStore(path, subject) as store:
         store.add(task(subject), outcome())
     connection = sqlite3.connect(path)
     connection.create_function("checksum_of", 1, lambda key: fingerprint([key, content]))
     connection.execute("update outcomes set outcome = ?, checksum = checksum_of(key)", (content,))
     connection.commit()
     connection.close()
-    with Store(path, subject) as store, pytest.raises(StoreError) as raised:
+    with OutcomeStore(path, subject) as store, pytest.raises(StoreError) as raised:
         store.get(task(subject))
     assert "\n" not in str(raised.value)
     assert "checksum" not in str(raised.value)
@@ -206,7 +206,7 @@ def test_damaged_rows_are_one_line(tmp_path: Path, subject: Subject, content: st
 def test_no_changed_byte_of_an_outcome_is_read(tmp_path: Path, subject: Subject) -> None:
     """A store with one byte changed has the outcome as it was, none, or is refused."""
     path, changed = tmp_path / "store", tmp_path / "changed"
-    with Store(path, subject) as store:
+    with OutcomeStore(path, subject) as store:
         store.add(task(subject), outcome())
     good, rng = path.read_bytes(), random.Random(0)
     first = good.index(b'{"configuration"')
@@ -217,7 +217,7 @@ def test_no_changed_byte_of_an_outcome_is_read(tmp_path: Path, subject: Subject)
         bad[at] ^= 1 << rng.randrange(8)
         changed.write_bytes(bad)
         try:
-            with Store(changed, subject) as store:
+            with OutcomeStore(changed, subject) as store:
                 found = store.get(task(subject))
         except StoreError:
             ended["refused"] += 1
@@ -231,12 +231,12 @@ def test_no_changed_byte_of_an_outcome_is_read(tmp_path: Path, subject: Subject)
 def test_a_damaged_schema_is_one_line(tmp_path: Path, subject: Subject) -> None:
     """SQLite quotes the text of the schema, which has several lines."""
     path = tmp_path / "store"
-    Store(path, subject).__exit__()
+    OutcomeStore(path, subject).__exit__()
     path.write_bytes(
         path.read_bytes().replace(b"(\n    key text primary", b"(\n    `ey text primary")
     )
     with pytest.raises(StoreError, match="malformed database schema") as raised:
-        Store(path, subject)
+        OutcomeStore(path, subject)
     assert "\n" not in str(raised.value)
 
 
@@ -244,11 +244,11 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from tests.calib.tuning.test_store import outcome, subject_of, task
-from calib.tuning import Store
+from calib.tuning import OutcomeStore
 from calib.tuning.store import StoreError, fingerprint_of
 
 subject = subject_of(Path(sys.argv[1]))
-with Store(Path(sys.argv[2]), subject) as store:
+with OutcomeStore(Path(sys.argv[2]), subject) as store:
     store.add(task(subject), outcome())
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     size = Path(sys.argv[2]).stat().st_size
@@ -275,7 +275,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
     )
     assert len(ended.stdout.splitlines()) == 1, ended.stderr
     assert str(path) in ended.stdout
-    with Store(path, subject_of(kernel)) as store:
+    with OutcomeStore(path, subject_of(kernel)) as store:
         assert store.get(task(subject_of(kernel))) == outcome()
 
 
@@ -283,14 +283,14 @@ NO_ROOM = """
 import resource, signal, sys
 from pathlib import Path
 from tests.calib.tuning.test_store import subject_of
-from calib.tuning import Store
+from calib.tuning import OutcomeStore
 from calib.tuning.store import StoreError, fingerprint_of
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 subject = subject_of(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 try:
-    Store(Path(sys.argv[2]), subject)
+    OutcomeStore(Path(sys.argv[2]), subject)
 except StoreError as error:
     print(error)
 """

@@ -306,20 +306,20 @@ def test_an_interrupt_keeps_what_is_done_and_the_store_goes_on_from_it(
     kernel: str, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = ("tune", kernel, "-m", "v100", "--over", "stride=1,2", "--jobs", "1", "--store", "s")
-    add = tuning.Store.add
+    add = tuning.OutcomeStore.add
 
-    def interrupted(store: tuning.Store, task: tuning.Task, outcome: Outcome) -> None:
+    def interrupted(store: tuning.OutcomeStore, task: tuning.Task, outcome: Outcome) -> None:
         add(store, task, outcome)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(tuning.Store, "add", interrupted)
+        patched.setattr(tuning.OutcomeStore, "add", interrupted)
         ended = run_memsim(*line)
     assert ended.code == EXIT_INTERRUPTED
     assert "interrupted" in ended.out
     added = []
     monkeypatch.setattr(
-        tuning.Store, "add", lambda store, task, outcome: added.append(task.configuration)
+        tuning.OutcomeStore, "add", lambda store, task, outcome: added.append(task.configuration)
     )
     assert run_memsim(*line).code == 0
     assert {"stride": "1"} not in added[:1]
