@@ -66,6 +66,7 @@ SMALL: Mapping[str, Mapping[str, int]] = {
 
 
 @needs_clang
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", KERNELS)
 def test_each_kernel_computes_what_numpy_does(name: str) -> None:
     workload = KERNELS[name](**SMALL[name])

@@ -109,6 +109,7 @@ def run_plain(workload: OpenCLWorkload) -> dict[str, Any]:
 
 
 @needs_nvidia
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("case", OPENCL_C, ids=title)
 def test_opencl_c_result_is_right_on_a_device_and_as_machine_code(case: Any) -> None:
     builder, parameters = case

@@ -99,6 +99,7 @@ def test_every_remedy_is_tested() -> None:
     assert SPEAKS.keys() == REMEDIES.keys()
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("name", list(REMEDIES))
 def test_what_a_remedy_proposes_is_legal(name: str) -> None:
     """All that it proposes for a kernel that it is made for is accepted, and computes the same."""

@@ -106,6 +106,7 @@ def test_a_transpose_is_staged_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert advice.gain(first).mean > 1.5
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize(
     "case",
     [

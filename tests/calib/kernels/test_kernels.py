@@ -37,6 +37,7 @@ def test_every_generator_of_the_paper_exists() -> None:
     assert len(BY_NAME) >= 20
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_the_first_variant_computes_its_definition(name: str) -> None:
     check(name, small(name)[:1])

@@ -23,6 +23,7 @@ def copy() -> tracegen.Workload:
     return tracegen.Workload(kernel, {"a": np.ones(N_ITEMS, np.float32)})
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", machine_names())
 def test_a_copy(name: str) -> None:
     """64 KiB are a whole number of lines and fills of every machine, and a fetch brings each byte once."""

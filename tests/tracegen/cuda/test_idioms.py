@@ -88,6 +88,7 @@ int main() {
 """
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("name", IDIOMS)
 def test_an_idiom(name: str) -> None:
     before, body, expected = IDIOMS[name]
