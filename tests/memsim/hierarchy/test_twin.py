@@ -127,6 +127,7 @@ def many_groups(subgroup_size: int, seed: int) -> Trace:
     return make_trace(groups, SITES, subgroup_size=subgroup_size, whole=False)
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", ["c1060", "c2050", "titan_x", "v100", "v100-accelsim"])
 @pytest.mark.parametrize("sampler", ["wrr", "gto", "gty"])
 def test_shipped_machines(name: str, sampler: str) -> None:
@@ -140,6 +141,7 @@ def test_shipped_machines(name: str, sampler: str) -> None:
     compare(many_groups(32, 1), on, 2, 3, {"sampler": sampler, **options})
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("name", ["mi210", "mi300x"])
 @pytest.mark.parametrize("sampler", ["wrr", "gty"])
 def test_shipped_machines_of_64_lanes(name: str, sampler: str) -> None:

@@ -97,6 +97,7 @@ def integers() -> str:
     return f"{LIBDEVICE}\n{own_functions('integers.cl')}"
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("kind", ["char", "ushort", "int", "long", "ulong"])
 def test_integer_functions(kind: str, integers: str) -> None:
     calls = [both(name, 1) for name in ONE] + [both(name, 2) for name in TWO]
@@ -113,6 +114,7 @@ def test_products_of_24_bits(kind: str, integers: str) -> None:
     compare(integers, kind, [(a.format(**narrow), b.format(**narrow)) for a, b in products])
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("source", ["short", "uint", "long", "ulong"])
 def test_saturated_conversions(source: str) -> None:
     text = own_functions("integers.cl", "conversions.cl")

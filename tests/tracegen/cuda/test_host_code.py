@@ -56,6 +56,7 @@ def test_host_code_that_does_not_compile_is_left_out(machine: str) -> None:
     assert trace.user_source == PROGRAM
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize(
     ("before", "body", "message"),
     [

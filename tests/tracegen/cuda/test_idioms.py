@@ -121,6 +121,7 @@ def test_a_standard_header_changes_nothing() -> None:
     assert code[0][0] == 32
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize(
     ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
 )
@@ -177,6 +178,7 @@ __global__ void k(View v, float *y) { y[threadIdx.x] = v.data[threadIdx.x % v.n]
 """
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize(
     ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
 )
@@ -199,6 +201,7 @@ __global__ void k(int *x) {{
 """
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize(
     ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
 )

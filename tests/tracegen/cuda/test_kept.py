@@ -81,14 +81,13 @@ def test_included_files_are_part_of_the_program(program: Path) -> None:
     assert result(program) == 5
 
 
-@pytest.mark.parametrize("content", [{}, [], None, {"symbol": 3, "headers": {}}])
-def test_damaged_and_forged_files_are_compiled_again(
-    program: Path, kept: Path, content: Any
-) -> None:
+def test_damaged_and_forged_files_are_compiled_again(program: Path, kept: Path) -> None:
     assert result(program) == 3
-    for file in kept.glob("*.json"):
-        disk_cache.save("compiled", file.stem, content)  # with a right checksum
-    assert result(program) == 3
+    contents: tuple[Any, ...] = ({}, [], None, {"symbol": 3, "headers": {}})
+    for content in contents:
+        for file in kept.glob("*.json"):
+            disk_cache.save("compiled", file.stem, content)  # with a right checksum
+        assert result(program) == 3, content
     for file in kept.iterdir():
         file.write_bytes(file.read_bytes()[:100])
     assert result(program) == 3

@@ -360,6 +360,7 @@ def test_other_kernels_of_a_file_may_use_what_is_refused() -> None:
     assert set(run(workload(source, np.zeros(32, np.float32), kernel="kernel"))["y"]) == {2}
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("standard", ["c++11", "c++20"])
 def test_standards_and_host_code(standard: str) -> None:
     """Clocks of both sides, a launch as formatters write it, host headers."""

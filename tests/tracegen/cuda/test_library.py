@@ -206,6 +206,7 @@ def grouped() -> list[Any]:
     return [x, np.zeros(73, np.int32), np.zeros(64, np.int32), np.zeros(1, np.int32)]
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("machine", ["a100", "h200"])
 def test_nvrtc_reduces_over_chosen_lanes(machine: str) -> None:
     """`REDUX` behind `WARPSYNC.EXCLUSIVE`; the expected values are of each lane's warp and of the lanes alike in it."""
@@ -585,6 +586,7 @@ def _made(source: str) -> Any:
     return workload(source, floats(256), np.zeros(256, np.float32), block=64)
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("source", [PRIMITIVES, COPIES, BARRIER, PIPELINE])
 def test_copies_are_loads(source: str) -> None:
     """Each element is loaded once: by 4 bytes for each thread, or by 16 for a quarter of them where the program says that they are aligned."""

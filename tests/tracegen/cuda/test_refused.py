@@ -36,6 +36,7 @@ POINTER = (
 HEAP = "__global__ void k(int *y) {{\n  int *p = {};\n  p[y[0]] = 2; y[0] = p[y[1]];\n}}"
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -178,6 +179,7 @@ BODY
 """
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -53,6 +53,7 @@ def plain(workload: Workload, context: Any) -> dict[str, Any]:
     return dict(zip(names, outputs, strict=True))
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_outputs_are_those_of_the_plain_kernel(context: Any, name: str) -> None:
     expected = plain(WORKLOADS[name](), context)

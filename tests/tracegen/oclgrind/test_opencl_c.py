@@ -116,6 +116,7 @@ def agree(rng: Random, machine: str, oclgrind: Oclgrind) -> None:
     assert_equal_results(workload, machine, run)
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_kernel(seed: int, machine: str, oclgrind: Oclgrind) -> None:

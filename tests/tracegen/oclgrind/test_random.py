@@ -26,6 +26,7 @@ def agree(seed: int, oclgrind: Oclgrind) -> None:
     assert {item: own for item, own in traced.items() if own} == expected, f"seed {seed}"
 
 
+@pytest.mark.weekly(4)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_kernel(seed: int, oclgrind: Oclgrind) -> None:
     agree(seed, oclgrind)
