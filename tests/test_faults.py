@@ -40,18 +40,9 @@ COMMANDS = {
         *("tune", f"{KERNELS / 'matmul.py'}:tiled", *ON, "--set", "n=32", "--over", "tile=8,16"),
         *("--jobs", "2", "--store", "out/t.db", "--html", "out/t.html"),
     ],
-    "calibrate": [
-        "calibrate",
-        "tiny.toml",
-        "--trials",
-        "5",
-        "--trial",
-        "0.005",
-        "-o",
-        "out/f.json",
-    ],
+    "calibrate": ["calibrate", "tiny.toml", "--trials", "5", "--trial", "0.005", "-o", "out/f.json"],
     "doctor": ["doctor"],
-}
+}  # fmt: skip
 FILL = 'head -c 100000 /dev/zero > "{0}/fill" 2> /dev/null'
 READ_ONLY = 'mount --bind "{0}" "{0}" && mount -o remount,ro,bind "{0}"'
 PLACES = ("/tmp", "/var/tmp", "/usr/tmp", "$PWD")

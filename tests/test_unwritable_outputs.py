@@ -15,14 +15,7 @@ KERNEL = ("nowhere.py:k", "-m", "v100")
 COMMANDS = {
     ("profile", *KERNEL): ("--html", "--json", "--save", "--trace-out"),
     ("predict", *KERNEL): ("--html", "--json", "--plot"),
-    ("tune", *KERNEL, "--over", "n=1,2"): (
-        "--html",
-        "--json",
-        "--csv",
-        "--store",
-        "--kernel-tuner",
-        "--t4",
-    ),
+    ("tune", *KERNEL, "--over", "n=1,2"): ("--html", "--json", "--csv", "--store", "--kernel-tuner", "--t4"),
     ("sweep", *KERNEL, "--set", "n=1,2"): ("--html", "--json", "--csv"),
     ("advise", *KERNEL): ("--html", "--json"),
     ("machines", "measure"): ("--out", "--html"),
@@ -36,7 +29,7 @@ COMMANDS = {
     ("calibrate", "nowhere.toml"): ("--out",),
     ("count", "nowhere.py:k"): ("--json",),
     ("blocks", "nowhere.py:k"): ("--json", "--plot"),
-}
+}  # fmt: skip
 CASES = [(command, option) for command, options in COMMANDS.items() for option in options]
 
 

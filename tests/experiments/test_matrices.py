@@ -126,18 +126,12 @@ def test_round_trip(tmp_path: Path, packed: bool) -> None:
         (HEADER + "2 2 3\n1 1 1\n1 1 2\n2 2 5\n", [[3, 0], [0, 5]]),
         ("%%MatrixMarket matrix coordinate pattern symmetric\n2 2 1\n2 1\n", [[0, 1], [1, 0]]),
         ("%%MatrixMarket matrix coordinate integer general\n1 2 1\n1 2 7\n", [[0, 7]]),
-        (
-            "%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n2 1 3\n",
-            [[0, -3], [3, 0]],
-        ),
-        (
-            "%%MatrixMarket matrix coordinate complex hermitian\n2 2 2\n1 1 1 0\n2 1 4 2\n",
-            [[1, 4], [4, 0]],
-        ),
+        ("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n2 1 3\n", [[0, -3], [3, 0]]),
+        ("%%MatrixMarket matrix coordinate complex hermitian\n2 2 2\n1 1 1 0\n2 1 4 2\n", [[1, 4], [4, 0]]),
         ("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n", [[1, 3], [2, 4]]),
         ("%%MatrixMarket matrix array real symmetric\n2 2\n1\n2\n4\n", [[1, 2], [2, 4]]),
     ],
-)
+)  # fmt: skip
 def test_kinds_of_file(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
     matrix = matrices.read_matrix_market(written(tmp_path, text))
     assert matrix.data.dtype == np.float64

@@ -40,22 +40,9 @@ def _read_only() -> Any:
 
 
 TYPES = (
-    "f8",
-    "f2",
-    "i4",
-    "i8",
-    "u1",
-    "?",
-    "c8",
-    "c16",
-    ">f4",
-    ">i4",
-    "g",
-    "S4",
-    "U1",
-    "M8[s]",
+    "f8", "f2", "i4", "i8", "u1", "?", "c8", "c16", ">f4", ">i4", "g", "S4", "U1", "M8[s]",
     "m8[s]",
-)
+)  # fmt: skip
 RECORDS: dict[str, Any] = {"record": [("a", "f4")], "pair": [("a", "f4"), ("b", "i4")]}
 RECORDS |= {"pointer": [("a", "O")], "swapped": [("a", ">f4")], "nothing": []}
 VALUES: dict[str, Callable[[], Any]] = {

@@ -123,20 +123,14 @@ _EXCHANGES = (
     ("s.u2 = __all_sync(~0ull, (s.u0 & 7) != 9);", "all"),
     ("s.l0 = __match_any_sync(~0ull, s.u0 & 3);", "match"),
     ("sh[t] = s.u0; __syncthreads(); s.u1 = sh[t * {c} + 7 & 63]; __syncthreads();", "shared"),
-    (
-        "((unsigned long long *)sh)[t] = s.l0; __syncthreads(); s.l1 = ((unsigned long long *)sh)[s.u2 & 63]; __syncthreads();",
-        "shared8",
-    ),
-    (
-        "((unsigned char *)sh)[t] = s.b0; __syncthreads(); s.u3 = sh[t & 15]; s.w0 = ((short *)sh)[t + {c} & 31]; __syncthreads();",
-        "shared1",
-    ),
+    ("((unsigned long long *)sh)[t] = s.l0; __syncthreads(); s.l1 = ((unsigned long long *)sh)[s.u2 & 63]; __syncthreads();", "shared8"),
+    ("((unsigned char *)sh)[t] = s.b0; __syncthreads(); s.u3 = sh[t & 15]; s.w0 = ((short *)sh)[t + {c} & 31]; __syncthreads();", "shared1"),
     (
         "sh[t] = 7; __syncthreads(); atomicAdd(&sh[s.u0 & 7], s.u1); atomicMax((int *)&sh[8 + (s.u0 & 3)], s.i0); "
         "atomicXor(&sh[12 + (t & 1)], s.u2); __syncthreads(); s.u3 = sh[t & 15]; __syncthreads();",
         "atomics",
     ),
-)
+)  # fmt: skip
 
 
 @dataclass
@@ -445,16 +439,8 @@ def host_results(kernels: list[Kernel], given: Any, warp: int = 32) -> dict[str,
             "-fno-builtin",
         ]
         flags = [
-            "-frounding-math",
-            "-mfma",
-            "-mf16c",
-            "-shared",
-            "-fPIC",
-            "k.cpp",
-            "-o",
-            "k.so",
-            "-lm",
-        ]
+            "-frounding-math", "-mfma", "-mf16c", "-shared", "-fPIC", "k.cpp", "-o", "k.so", "-lm",
+        ]  # fmt: skip
         subprocess.run([*command, *flags], cwd=folder, check=True)
         library = ctypes.CDLL(str(folder / "k.so"))
         for one in kernels:

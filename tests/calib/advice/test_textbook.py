@@ -24,43 +24,19 @@ in the order of instructions and in conditions at the edges."""
 OPTIONS = AdviseOptions(budget=600.0, best=3, trials=TRIALS, first_trials=2, depth=1, jobs=1)
 
 CASES: list[Any] = [
-    pytest.param(
-        textbook.transpose,
-        ("stage",),
-        "stage a in local memory, and let lanes run along i_inner",
-        id="transpose",
-    ),
-    pytest.param(
-        textbook.product, ("tile",), "tile k by 16 and stage a and b in local memory", id="product"
-    ),
-    pytest.param(
-        textbook.particles,
-        ("axis order",),
-        "p from an array of structures to a structure of arrays",
-        id="array of structures",
-    ),
+    pytest.param(textbook.transpose, ("stage",), "stage a in local memory, and let lanes run along i_inner", id="transpose"),
+    pytest.param(textbook.product, ("tile",), "tile k by 16 and stage a and b in local memory", id="product"),
+    pytest.param(textbook.particles, ("axis order",), "p from an array of structures to a structure of arrays", id="array of structures"),
     pytest.param(
         textbook.flat_particles,
         ("axis order",),
         "p from an array of structures to a structure of arrays",
         id="array of structures with one axis",
     ),
-    pytest.param(
-        textbook.update,
-        ("vectorise",),
-        "vectors of 4 elements along i_inner, in fewer groups",
-        id="update",
-    ),
-    pytest.param(
-        textbook.sweep,
-        ("other lanes",),
-        "let lanes run along j, and groups along i_inner",
-        id="sweep",
-    ),
-    pytest.param(
-        textbook.csr, ("share a sum",), "32 lanes for each sum over j, 1 sum in a group", id="csr"
-    ),
-]
+    pytest.param(textbook.update, ("vectorise",), "vectors of 4 elements along i_inner, in fewer groups", id="update"),
+    pytest.param(textbook.sweep, ("other lanes",), "let lanes run along j, and groups along i_inner", id="sweep"),
+    pytest.param(textbook.csr, ("share a sum",), "32 lanes for each sum over j, 1 sum in a group", id="csr"),
+]  # fmt: skip
 
 
 def gain_by_hand(case: Callable[..., Any]) -> float:

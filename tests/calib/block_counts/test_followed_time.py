@@ -112,24 +112,12 @@ def test_sizes_that_do_not_fill_the_machine_are_left_out(run_memsim: RunMemsim, 
     [
         ("doubled", ("--follow", "n=131072:2097152"), "give it with --set"),
         ("doubled", ("--set", "n=16777216", "--follow", "n=2"), "NAME=LOW:HIGH"),
-        (
-            "doubled",
-            ("--set", "n=16777216", "--follow", "n=131072:262144"),
-            "at least 4 are needed",
-        ),
+        ("doubled", ("--set", "n=16777216", "--follow", "n=131072:262144"), "at least 4 are needed"),
         ("doubled", ("--set", "n=16777216", "--follow", "n=1024:8192"), "choose larger ones"),
-        (
-            "doubled",
-            ("--set", "n=16777216", "--follow", "n=131072:2097152", "--html", "x.html"),
-            "--html cannot be combined with --follow",
-        ),
-        (
-            "gather",
-            ("--set", "n=16777216", "--follow", "n=131072:1048576"),
-            "does not follow from small sizes",
-        ),
+        ("doubled", ("--set", "n=16777216", "--follow", "n=131072:2097152", "--html", "x.html"), "--html cannot be combined with --follow"),
+        ("gather", ("--set", "n=16777216", "--follow", "n=131072:1048576"), "does not follow from small sizes"),
     ],
-)
+)  # fmt: skip
 def test_kernels_that_cannot_be_extrapolated_are_refused(
     run_memsim: RunMemsim,
     file: Path,

@@ -75,17 +75,9 @@ CASES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
     "tiled, tails": (lambda: matmul.tiled(50, 8), {"remove_vars": ["c"]}, ("a", "b")),
     "naive, with its store": (lambda: matmul.naive(50, 8), {"remove_vars": ["b"]}, ("a", "c")),
     "naive, all": (lambda: matmul.naive(48, 8), {}, ("a", "b", "c")),
-    "stencil": (
-        lambda: stencil.stencil7(33, 7, 5, block_z=2),
-        {"remove_vars": ["laplacian"]},
-        ("u",),
-    ),
+    "stencil": (lambda: stencil.stencil7(33, 7, 5, block_z=2), {"remove_vars": ["laplacian"]}, ("u",)),
     "transpose": (lambda: transpose.tiled(50, 8), {"remove_vars": ["b"]}, ("a",)),
-    "spmv": (
-        lambda: spmv.spmv(matrix="fem", n=300),
-        {"remove_vars": ["y", "values"]},
-        ("x", "indices", "row_start"),
-    ),
+    "spmv": (lambda: spmv.spmv(matrix="fem", n=300), {"remove_vars": ["y", "values"]}, ("x", "indices", "row_start")),
     "branch": (lambda: kernels.either(70), {"remove_vars": ["y"]}, ("x", "z")),
     "nested": (lambda: kernels.nested(70), {"remove_vars": ["out"]}, ("w", "bonus")),
     "unrolled": (lambda: kernels.unrolled(40), {"remove_vars": ["y", "w"]}, ("a",)),
@@ -94,7 +86,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
     "dg, u": (lambda: dg("uPF"), {"keep_tags": ["dguPFu"]}, ("u",)),
     "dg, d": (lambda: dg("dPF"), {"remove_vars": ["res"]}, ("diff_mat", "u")),
     "dg, turned": (lambda: dg("dPFT"), {"remove_tags": ["dgdPFTd"]}, ("u", "res")),
-}
+}  # fmt: skip
 
 
 @pytest.mark.weekly(3)
@@ -172,21 +164,13 @@ def test_counts_after_removal_equal_a_trace(context: Any) -> None:
         (lambda: matmul.tiled(64), {"keep_tags": ["x"]}, "has no access tagged x; it has no tags"),
         (counted_kernels.paper_matmul, {"remove_tags": ["aLd"]}, r"tagged aLd; did you mean aLD\?"),
         (lambda: matmul.tiled(64), {"remove_vars": ["a", "b", "c"]}, "no global access of"),
-        (
-            lambda: spmv.spmv(matrix="fem", n=300),
-            {"remove_vars": ["indices"]},
-            "indices cannot be removed from spmv",
-        ),
-        (
-            lambda: spmv.spmv(matrix="fem", n=300),
-            {"remove_vars": ["row_start", "y"]},
-            "row_start cannot be removed from spmv",
-        ),
+        (lambda: spmv.spmv(matrix="fem", n=300), {"remove_vars": ["indices"]}, "indices cannot be removed from spmv"),
+        (lambda: spmv.spmv(matrix="fem", n=300), {"remove_vars": ["row_start", "y"]}, "row_start cannot be removed from spmv"),
         (lambda: kernels.histogram(40), {}, "updates bins atomically"),
         (lambda: kernels.vectors(40), {}, "operates on vectors"),
         (lambda: kernels.two_launches(64), {}, "has 2 launches"),
     ],
-)
+)  # fmt: skip
 def test_impossible_removals_are_refused(make: Any, choice: dict[str, Any], message: str) -> None:
     with pytest.raises(KernelError, match=message):
         calib.remove_work(make(), **choice)

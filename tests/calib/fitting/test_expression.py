@@ -84,17 +84,13 @@ def test_deep_nesting_and_long_texts_are_refused() -> None:
 
 
 EXPRESSIONS = (
-    "p_a * f_x + p_b * f_y",
-    "p_a * f_x / (p_b + f_y)",
-    "exp(p_a) * f_x - log(p_b) * f_y",
-    "sqrt(p_a * f_x + p_b) * tanh(p_b * f_y)",
-    "max(p_a * f_x, p_b * f_y) + min(p_a, p_b * f_x)",
-    "abs(p_a - 3 * p_b) * f_x",
-    "(p_a * f_x) ** 2 / (1 + p_b ** 2) + p_a ** p_b",
+    "p_a * f_x + p_b * f_y", "p_a * f_x / (p_b + f_y)", "exp(p_a) * f_x - log(p_b) * f_y",
+    "sqrt(p_a * f_x + p_b) * tanh(p_b * f_y)", "max(p_a * f_x, p_b * f_y) + min(p_a, p_b * f_x)",
+    "abs(p_a - 3 * p_b) * f_x", "(p_a * f_x) ** 2 / (1 + p_b ** 2) + p_a ** p_b",
     "overlap(p_a * f_x, p_b * f_y, p_e) + p_c",
     "p_c + p_a*f_x*(tanh(p_e*(p_a*f_x - p_b*f_y)) + 1)/2 + p_b*f_y*(tanh(p_e*(p_b*f_y - p_a*f_x)) + 1)/2",
     "contrast(p_a * f_x, p_b * f_y) ** 3",
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("text", EXPRESSIONS)

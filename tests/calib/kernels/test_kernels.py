@@ -206,14 +206,10 @@ def test_prefetched_loads_keep_their_tags() -> None:
 def test_a_transposed_layout_swaps_the_axes() -> None:
     (kernel,) = COLLECTION.generate_kernels(
         [
-            "gmem_pattern",
-            "dtype:float32",
-            "n_arrays:1",
-            "nelements:65536",
-            "lid_stride_0:256",
+            "gmem_pattern", "dtype:float32", "n_arrays:1", "nelements:65536", "lid_stride_0:256",
             "lid_stride_1:1",
         ]
-    )
+    )  # fmt: skip
     outputs = run(kernel)
     assert kernel.check is not None
     kernel.check(outputs)

@@ -116,12 +116,9 @@ def test_a_size_that_is_no_number_is_no_size_that_fails(
         (("--set", "n=8:4"), "0 < LOW <= HIGH"),
         (("--set", f"n=1:{1 << 63}"), "--set must be NAME=LOW:HIGH with 0 < LOW <= HIGH < 2^63"),
         (("--set", "n=1:4", "-m", "v100"), "is given twice"),
-        (
-            ("--set", "n=1:4", "--jobs", "1"),
-            "no size can be predicted; the first: no such kernel file",
-        ),
+        (("--set", "n=1:4", "--jobs", "1"), "no size can be predicted; the first: no such kernel file"),
     ],
-)
+)  # fmt: skip
 def test_wrong_command_lines(run_memsim: RunMemsim, words: tuple[str, ...], rule: str) -> None:
     ended = run_memsim("sweep", "again.py:again", "-m", "v100", *words)
     assert ended.code == 2

@@ -232,19 +232,12 @@ def test_a_trace_of_a_pascal(read: Callable[[str], Trace]) -> None:
     """8 bytes an instruction, moves without sources, lanes that left, `.CG`: version 4 of the tracer."""
     a, b, c = A, A + 512, A + 1024
     body = (
-        "{all} 1 R1 MOV 0 0",
-        "{all} 1 R0 S2R 0 0",
-        "{all} 1 R2 XMAD 2 R0 R2 0",
-        "{all} 0 ISETP.GE.AND 1 R0 0",
-        "{gone} 0 EXIT 0 0",
-        "{left} 1 R4 IADD.X 1 R0 0",
-        "{left} 1 R4 LDG.E.CG 1 R4 4 1 0x{a:x} 4",
-        "{left} 1 R3 IADD.X 1 R0 0",
-        "{left} 1 R2 LDG.E.CG 1 R2 4 1 0x{b:x} 4",
-        "{left} 1 R0 FADD 2 R2 R4 0",
-        "{left} 0 STG.E 2 R6 R0 4 1 0x{c:x} 4",
-        "{left} 0 EXIT 0 0",
-    )
+        "{all} 1 R1 MOV 0 0", "{all} 1 R0 S2R 0 0", "{all} 1 R2 XMAD 2 R0 R2 0",
+        "{all} 0 ISETP.GE.AND 1 R0 0", "{gone} 0 EXIT 0 0", "{left} 1 R4 IADD.X 1 R0 0",
+        "{left} 1 R4 LDG.E.CG 1 R4 4 1 0x{a:x} 4", "{left} 1 R3 IADD.X 1 R0 0",
+        "{left} 1 R2 LDG.E.CG 1 R2 4 1 0x{b:x} 4", "{left} 1 R0 FADD 2 R2 R4 0",
+        "{left} 0 STG.E 2 R6 R0 4 1 0x{c:x} 4", "{left} 0 EXIT 0 0",
+    )  # fmt: skip
     warps = []
     for k, left in enumerate((0xFFFFFFFF, 0x0000000F)):
         values = {"all": "ffffffff", "left": f"{left:08x}", "gone": f"{left ^ 0xFFFFFFFF:08x}"}

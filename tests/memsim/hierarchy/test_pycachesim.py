@@ -82,21 +82,11 @@ GEOMETRIES = {
     "4 ways": (level("L1", line=64, ways=4, sets=16),),
     "fully associative": (level("L1", line=128, ways=-1, sets=24),),
     "64 ways": (level("L1", line=32, ways=64, sets=2),),
-    "two levels": (
-        level("L1", line=64, ways=2, sets=16),
-        level("L2", line=64, ways=8, sets=32),
-    ),
-    "longer lines below": (
-        level("L1", line=32, ways=4, sets=8),
-        level("L2", line=128, ways=4, sets=16),
-    ),
-    "three levels": (
-        level("L1", line=64, ways=2, sets=4),
-        level("L2", line=64, ways=4, sets=8),
-        level("L3", line=128, ways=16, sets=4),
-    ),
+    "two levels": (level("L1", line=64, ways=2, sets=16), level("L2", line=64, ways=8, sets=32)),
+    "longer lines below": (level("L1", line=32, ways=4, sets=8), level("L2", line=128, ways=4, sets=16)),
+    "three levels": (level("L1", line=64, ways=2, sets=4), level("L2", line=64, ways=4, sets=8), level("L3", line=128, ways=16, sets=4)),
     "fifo": (level("L1", line=64, ways=4, sets=8, replacement="fifo"),),
-}
+}  # fmt: skip
 
 
 KINDS = ["sweep", "stride", "walk"]

@@ -32,45 +32,15 @@ def changed(name: str, table: str, key: str, value: str) -> str:
         ("v100", "[dram]", "n_channels", 4097, "n_channels must be at most 4096"),
         ("v100", "[dram]", "n_banks", 1025, "n_banks must be at most 1024"),
         ("v100", "[residency]", "max_groups", 1 << 40, "max_groups must be at most 4096"),
-        (
-            "v100",
-            "[residency]",
-            "max_registers_per_item",
-            1 << 40,
-            "max_registers_per_item must be at most 4096",
-        ),
-        (
-            "v100",
-            'name = "L2"',
-            "size_bytes",
-            1 << 40,
-            "size_bytes must have at most 33554432 lines in its 1 instances",
-        ),
-        (
-            "v100",
-            'name = "L1"',
-            "storage_bytes",
-            1 << 37,
-            "smallest carve-out leaves of storage_bytes",
-        ),
-        (
-            "v100-accelsim",
-            'name = "L1"',
-            "pending_requests",
-            1 << 14,
-            "pending_requests must be at most 1048576 in its 80 instances together",
-        ),
+        ("v100", "[residency]", "max_registers_per_item", 1 << 40, "max_registers_per_item must be at most 4096"),
+        ("v100", 'name = "L2"', "size_bytes", 1 << 40, "size_bytes must have at most 33554432 lines in its 1 instances"),
+        ("v100", 'name = "L1"', "storage_bytes", 1 << 37, "smallest carve-out leaves of storage_bytes"),
+        ("v100-accelsim", 'name = "L1"', "pending_requests", 1 << 14, "pending_requests must be at most 1048576 in its 80 instances together"),
         ("c1060", "[dram]", "burst_bytes", 96, "burst_bytes must be a power of two, got 96 (dram)"),
-        (
-            "c1060",
-            "[dram]",
-            "burst_bytes",
-            192,
-            "burst_bytes must be a power of two, got 192 (dram)",
-        ),
+        ("c1060", "[dram]", "burst_bytes", 192, "burst_bytes must be a power of two, got 192 (dram)"),
         ("v100", "", "cycles_per_turn", 1e-300, "cycles_per_turn must be at least 1e-06"),
     ],
-)
+)  # fmt: skip
 def test_bounds(name: str, table: str, key: str, value: float, message: str) -> None:
     with pytest.raises(MachineError) as caught:
         machine_from_toml(changed(name, table, key, str(value)), "m.toml")

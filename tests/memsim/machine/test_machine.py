@@ -250,13 +250,7 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
         ("clock_hz", "0x" + "F" * 9000, "", "clock_hz must be at most 1099511627776, got a huge"),
         ("subgroup_size", "24", "", "subgroup_size must be one of 8, 16, 32, 64, got 24"),
         ("compiler_target", "70", "", "compiler_target must be a text, got 70"),
-        (
-            "compiler_target",
-            '"volta"',
-            "",
-            "compiler_target must be NVIDIA's sm_ or AMD's gfx with a number, such as sm_80 or"
-            " gfx90a, got 'volta'",
-        ),
+        ("compiler_target", '"volta"', "", "compiler_target must be NVIDIA's sm_ or AMD's gfx with a number, such as sm_80 or gfx90a, got 'volta'"),
         ("coalesce_lanes", "24", "", "coalesce_lanes must be a multiple of 8 that divides"),
         ("line_bytes", "96", L1, "line_bytes must be a power of two, got 96 (level 'L1')"),
         ("line_bytes", "512", L1, "line_bytes must be at most 256, got 512 (level 'L1')"),
@@ -267,40 +261,15 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
         ("fill_bytes", "48", L2, "fill_bytes must be a multiple of sector_bytes (32), got 48"),
         ("fill_bytes", "96", L2, "fill_bytes must divide line_bytes (128), got 96"),
         ("fill_bytes", "256", L2, "fill_bytes must be at most line_bytes (128), got 256"),
-        (
-            "size_bytes",
-            "6291457",
-            L2,
-            "size_bytes must be a multiple of line_bytes x ways x n_slices (131072), got 6291457",
-        ),
+        ("size_bytes", "6291457", L2, "size_bytes must be a multiple of line_bytes x ways x n_slices (131072), got 6291457"),
         ("size_bytes", "65536", L1, "size_bytes must be what the smallest carve-out leaves"),
         ("ways", "0", L2, "ways must be positive, got 0 (level 'L2')"),
         ("ways", "-2", L2, "ways must be positive, got -2 (level 'L2')"),
         ("cores_per_instance", "81", L2, "cores_per_instance must be at most n_cores (80), got 81"),
-        (
-            "replacement",
-            '"mru"',
-            L2,
-            "replacement must be one of lru, lru_loads, fifo, plru, random, got 'mru'",
-        ),
-        (
-            "set_index",
-            "3",
-            L2,
-            "set_index must be one of modulo, xor, xor_next, ipoly, fermi, hopper, scatter, got 3",
-        ),
-        (
-            "set_index",
-            '"fermi"',
-            L1,
-            "set_index must have 32 or 64 sets of 128-byte lines in one slice",
-        ),
-        (
-            "slice_index",
-            '"fermi"',
-            L2,
-            "slice_index must be one of modulo, xor, xor_next, ipoly, scatter, got",
-        ),
+        ("replacement", '"mru"', L2, "replacement must be one of lru, lru_loads, fifo, plru, random, got 'mru'"),
+        ("set_index", "3", L2, "set_index must be one of modulo, xor, xor_next, ipoly, fermi, hopper, scatter, got 3"),
+        ("set_index", '"fermi"', L1, "set_index must have 32 or 64 sets of 128-byte lines in one slice"),
+        ("slice_index", '"fermi"', L2, "slice_index must be one of modulo, xor, xor_next, ipoly, scatter, got"),
         ("latency_cycles", "0", L2, "latency_cycles must be positive, got 0.0"),
         ("storage_bytes", "0", L1, "local_carveouts_bytes must be given with storage_bytes"),
         ("storage_bytes", "-1", L1, "storage_bytes must not be negative, got -1"),
@@ -314,7 +283,7 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
         ("registers", "1.5", "[residency]", "registers must be an integer, got 1.5 (residency)"),
         ("fp32_fma", "-1", "[throughputs]", "fp32_fma must be positive, got -1.0 (throughputs)"),
     ],
-)
+)  # fmt: skip
 def test_broken_values(key: str, value: str, after: str, message: str) -> None:
     text = replaced(key, value, after)
     with pytest.raises(MachineError, match=re.escape(message)) as caught:

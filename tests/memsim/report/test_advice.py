@@ -254,19 +254,13 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "Use whole sectors": ({"sectors": 6, "misses": (LATE, COLD)}, {"sectors": 6}),
     "Bring reuse closer": ({"misses": (LATE, COLD)}, {"misses": (COLD, COLD)}),
     "Change the pitch": ({"misses": ({"conflict": 9}, COLD)}, {"misses": (COLD, COLD)}),
-    "Touch fewer pages at a time": (
-        {"missed_translations_per_access": 0.25},
-        {"missed_translations_per_access": 0.24},
-    ),
+    "Touch fewer pages at a time": ({"missed_translations_per_access": 0.25}, {"missed_translations_per_access": 0.24}),
     "Move fewer bytes, or hide the wait": ({}, {"whole": AGAIN}),
-    "Hide the wait": (
-        {"time": easier(latency=0.1, DRAM=0.03)},
-        {"time": easier(latency=0.1, DRAM=0.05)},
-    ),
+    "Hide the wait": ({"time": easier(latency=0.1, DRAM=0.03)}, {"time": easier(latency=0.1, DRAM=0.05)}),
     "Access less often": ({"h1": 0.99}, {"h2": 0.99}),
     "Stage it": ({"h2": 0.99, "whole": AGAIN}, {"h2": 0.99, "whole": ONCE}),
     "Let a group compute more": ({"h2": 0.99, "whole": ONCE}, {"h2": 0.99, "whole": AGAIN}),
-}
+}  # fmt: skip
 """Rule -> numbers of a load for which it must speak, and of one for which it must not."""
 
 

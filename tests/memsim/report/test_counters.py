@@ -364,13 +364,8 @@ def shown(measurement: Any, width: int) -> str:
 def test_the_table_fits(width: int) -> None:
     replay = Replay(fake_dataset())
     files = [
-        launch(
-            lts__t_sector_hit_rate__dot__pct=55.0,
-            dram__bytes_read__dot__sum=1e9,
-            lts__t_sectors_op_read__dot__sum=5e6,
-            lts__what=3.0,
-        )
-    ]
+        launch(lts__t_sector_hit_rate__dot__pct=55.0, dram__bytes_read__dot__sum=1e9, lts__t_sectors_op_read__dot__sum=5e6, lts__what=3.0),
+    ]  # fmt: skip
     result = against(replay.dataset, files)
     text = shown(result, width)
     assert max(map(len, text.splitlines())) <= width

@@ -120,15 +120,11 @@ def test_a_change_of_less_than_half_a_per_cent_is_none() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "[]",
-        "nonsense",
-        '{"time_s": 3}',
-        '{"time_s": {"mean": -1}, "floors_s": [1]}',
+        "", "[]", "nonsense", '{"time_s": 3}', '{"time_s": {"mean": -1}, "floors_s": [1]}',
         '{"time_s": {"mean": 1e-3, "ci95": ["a"]}, "what_if": [1, {"time_s": NaN}], "rates": {}}',
         '{"timeline": {"end_cycles": 1, "rows": [{"spans": [[5, 0, 1], [0.5, 0, 1], ["a"], 3]}]}}',
     ],
-)
+)  # fmt: skip
 def test_a_time_of_another_form_is_left_out(text: str) -> None:
     dataset = fake_dataset(n_trials=4, time_json=text)
     assert headline(summarise(dataset))

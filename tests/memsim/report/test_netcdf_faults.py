@@ -28,13 +28,9 @@ from tests.support.command_line import RunMemsim
 from tests.support.fake_replay import SITES, fake_dataset
 
 NAMES = (
-    "=cmd|'/c calc'!A1",
-    "@SUM(A1)",
-    "+1",
-    "-x[i]",
-    "a\x1b[31mred\x1b]0;title\x07",
+    "=cmd|'/c calc'!A1", "@SUM(A1)", "+1", "-x[i]", "a\x1b[31mred\x1b]0;title\x07",
     "b\u202etxt.exe\n<script>alert(1)</script>\0\ud800",
-)
+)  # fmt: skip
 
 
 def saved(path: Path) -> Path:
@@ -154,14 +150,9 @@ def test_attributes_that_are_no_result(
         ("far_hits", ("trial", "level", "site"), 0.5, "far_hits must be integers over"),
         ("missed_translations", ("trial", "site"), "x", "missed_translations must be integers"),
         ("missed_translations", ("site",), 1, "must be integers over (trial, site)"),
-        (
-            "dirtied_bytes",
-            ("trial", "level", "site"),
-            1,
-            "it must have all of dirtied_bytes, dirty",
-        ),
+        ("dirtied_bytes", ("trial", "level", "site"), 1, "it must have all of dirtied_bytes, dirty"),
     ],
-)
+)  # fmt: skip
 def test_variables_that_not_every_machine_has(
     whole: xr.Dataset, tmp_path: Path, name: str, dims: tuple[str, ...], value: object, message: str
 ) -> None:

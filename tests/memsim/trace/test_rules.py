@@ -81,37 +81,16 @@ def test_both_sides_of_a_bound() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"arrays": (ArrayExtent(name="a", base_bytes=-32, size_bytes=999),)},
-            "between 0 and 2^57",
-        ),
-        (
-            {"arrays": (ArrayExtent(name="a", base_bytes=0, size_bytes=(1 << 57) + 1),)},
-            "array a must lie between 0 and 2^57",
-        ),
+        ({"arrays": (ArrayExtent(name="a", base_bytes=-32, size_bytes=999),)}, "between 0 and 2^57"),
+        ({"arrays": (ArrayExtent(name="a", base_bytes=0, size_bytes=(1 << 57) + 1),)}, "array a must lie between 0 and 2^57"),
         ({"arrays": ()}, "granules must lie in the arrays"),
-        (
-            {"launch": dataclasses.replace(GOOD.launch, n_groups=0)},
-            "n_groups of a launch must be 1",
-        ),
-        (
-            {"launch": dataclasses.replace(GOOD.launch, group_items=1 << 40)},
-            "group_items of a launch must be 1 to",
-        ),
-        (
-            {"launch": dataclasses.replace(GOOD.launch, local_memory_bytes=-1)},
-            "local_memory_bytes of a launch must be 0 to",
-        ),
-        (
-            {"sites": (dataclasses.replace(GOOD.sites[0], depends_on=("gone",)),)},
-            "depends_on of site site0 must name sites of the trace, got gone",
-        ),
-        (
-            {"sites": (dataclasses.replace(GOOD.sites[0], itemsize_bytes=-4),)},
-            "itemsize_bytes of site site0 must be 0 to",
-        ),
+        ({"launch": dataclasses.replace(GOOD.launch, n_groups=0)}, "n_groups of a launch must be 1"),
+        ({"launch": dataclasses.replace(GOOD.launch, group_items=1 << 40)}, "group_items of a launch must be 1 to"),
+        ({"launch": dataclasses.replace(GOOD.launch, local_memory_bytes=-1)}, "local_memory_bytes of a launch must be 0 to"),
+        ({"sites": (dataclasses.replace(GOOD.sites[0], depends_on=("gone",)),)}, "depends_on of site site0 must name sites of the trace, got gone"),
+        ({"sites": (dataclasses.replace(GOOD.sites[0], itemsize_bytes=-4),)}, "itemsize_bytes of site site0 must be 0 to"),
     ],
-)
+)  # fmt: skip
 def test_what_surrounds_the_columns(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(TraceError) as caught:
         GOOD.replace(**changes)

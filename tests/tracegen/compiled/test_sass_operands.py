@@ -78,11 +78,7 @@ def test_arithmetic(text: str, reads: str, writes: str) -> None:
         ("LDG.E.SYS R3, [UR4+0x10]", "UR4 UR5", "R3"),
         ("LDG.E.128 R4, [R26.64+UR6+0x10]", "R26 R27 UR6 UR7", "R4 R5 R6 R7"),
         ("LDG.E.U16 R0, desc[UR4][R4.64+0x2]", "UR4 UR5 R4 R5", "R0"),
-        (
-            "LDG.E.ENL2.256 R4, R16, desc[UR4][R2.64]",
-            "UR4 UR5 R2 R3",
-            "R4 R5 R6 R7 R16 R17 R18 R19",
-        ),
+        ("LDG.E.ENL2.256 R4, R16, desc[UR4][R2.64]", "UR4 UR5 R2 R3", "R4 R5 R6 R7 R16 R17 R18 R19"),
         ("STG.E.ENL2.256 desc[UR4][R2.64], R8, RZ", "UR4 UR5 R2 R3 R8 R9 R10 R11", ""),
         ("STG.E.64 desc[UR6][R2.64], R10", "UR6 UR7 R2 R3 R10 R11", ""),
         ("LDS.128 R4, [R2.X16+UR4]", "R2 UR4", "R4 R5 R6 R7"),
@@ -93,17 +89,13 @@ def test_arithmetic(text: str, reads: str, writes: str) -> None:
         ("LDSM.16.MT88.2 R2, [R29+0x100]", "R29", "R2 R3"),
         ("LDGSTS.E.BYPASS.128 [R29], desc[UR6][R26.64], P0", "R29 UR6 UR7 R26 R27 P0", ""),
         ("RED.E.ADD.F64.RN.STRONG.GPU [R4.64+0x18], R2", "R4 R5 R2 R3", ""),
-        (
-            "ATOMG.E.CAS.64.STRONG.GPU PT, R20, [R24+0x20], R24, R26",
-            "R24 R25 R26 R27",
-            "R20 R21",
-        ),
+        ("ATOMG.E.CAS.64.STRONG.GPU PT, R20, [R24+0x20], R24, R26", "R24 R25 R26 R27", "R20 R21"),
         ("ATOMS.CAST.SPIN.64 P0, [R29], R12, R14", "R29 R12 R13 R14 R15", "P0"),
         ("ATOMS.MAX.S32 RZ, [R3], R4", "R3 R4", ""),
         ("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR7], RZ", "UR7", "P0"),
         ("QSPC.E.S P0, RZ, [R24]", "R24 R25", "P0"),
     ],
-)
+)  # fmt: skip
 def test_accesses(text: str, reads: str, writes: str) -> None:
     assert registers(text) == (reads, writes)
 

@@ -104,13 +104,9 @@ def test_a_kernel_that_is_only_declared() -> None:
         ("int x = a;\nvoid f() { }\n", 1, None),
         ("void f() { {\n", 1, None),
         ("", 3, None),
-        (
-            "void f(A a = {}, B b = g({1})) {\n c;\n}\n",
-            2,
-            "void f(A a = {}, B b = g({1})) {memsim_left_out();\n\n}\n",
-        ),
+        ("void f(A a = {}, B b = g({1})) {\n c;\n}\n", 2, "void f(A a = {}, B b = g({1})) {memsim_left_out();\n\n}\n"),
     ],
-)
+)  # fmt: skip
 def test_functions_are_found_by_their_braces(text: str, line: int, expected: str | None) -> None:
     assert without(text, line) == expected
 

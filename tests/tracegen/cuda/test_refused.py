@@ -96,32 +96,17 @@ __global__ void other(float *y) { y[threadIdx.x] = 1; }
     ("changes", "message"),
     [
         ({"kernel": "nothing"}, r"has no kernel nothing \(.*\); it has copied<typename T>, other"),
-        (
-            {"kernel": "n::copied"},
-            r"has no kernel n::copied \(.*\); it has copied<typename T>, other",
-        ),
-        (
-            {"kernel": "n::copied<float, 3>"},
-            r"has no kernel n::copied<float, 3> .* it has copied<typename T>",
-        ),
+        ({"kernel": "n::copied"}, r"has no kernel n::copied \(.*\); it has copied<typename T>, other"),
+        ({"kernel": "n::copied<float, 3>"}, r"has no kernel n::copied<float, 3> .* it has copied<typename T>"),
         ({"kernel": None}, "several kernels: name one of copied<typename T>, other"),
-        (
-            {"kernel": None, "source": "\n"},
-            r"kernel\.cu has no kernel \(a function that is __global__\)",
-        ),
+        ({"kernel": None, "source": "\n"}, r"kernel\.cu has no kernel \(a function that is __global__\)"),
         ({"arguments": [1]}, r"kernel n::copied<float> takes 3 arguments \(x, y, n\), got 1"),
         ({"arguments": {"x": None}}, "needs a value for y, n; it has x, y, n"),
         ({"arguments": {"z": 1}}, "has no argument z; it has x, y, n"),
         ({"arguments": [np.zeros(4), floats(4), 4]}, "x of kernel .* takes an array of float32"),
         ({"arguments": [3, floats(4), 4]}, "x of kernel .* takes a numpy array, got 3"),
-        (
-            {"arguments": [floats(8)[::2], floats(4), 4]},
-            "x of kernel .* takes an array without gaps",
-        ),
-        (
-            {"arguments": [floats(4), floats(4), -1]},
-            "n of kernel .* an integer from 0 to 4294967295",
-        ),
+        ({"arguments": [floats(8)[::2], floats(4), 4]}, "x of kernel .* takes an array without gaps"),
+        ({"arguments": [floats(4), floats(4), -1]}, "n of kernel .* an integer from 0 to 4294967295"),
         ({"arguments": [floats(4), floats(4), 1.5]}, "n of kernel .* takes an integer, got 1.5"),
         ({"block": 2048}, "block of kernel n::copied<float> may have 1024 threads, got 2048"),
         ({"block": (1, 1, 1, 1)}, "one to three axes"),
@@ -131,7 +116,7 @@ __global__ void other(float *y) { y[threadIdx.x] = 1; }
         ({"source": None, "path": "nowhere.cu"}, "no such kernel file: nowhere.cu"),
         ({"source": None, "path": None}, "needs a path or a source"),
     ],
-)
+)  # fmt: skip
 def test_launches_that_do_not_fit(changes: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {
         "source": PLAIN,

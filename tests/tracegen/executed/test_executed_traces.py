@@ -136,17 +136,11 @@ def test_a_bulk_sequence_ends_with_a_wait_for_one_of_its_accesses() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (
-            "x[threadIdx.x + 1] = 0;",
-            r"kernel.cu:1: access store x\[threadIdx.x \+ 1\] is out of bounds: index 64",
-        ),
-        (
-            "if (threadIdx.x < 40) __syncthreads(); else x[0] = x[1]; if (threadIdx.x == 63) __trap();",
-            "__trap was called",
-        ),
+        ("x[threadIdx.x + 1] = 0;", r"kernel.cu:1: access store x\[threadIdx.x \+ 1\] is out of bounds: index 64"),
+        ("if (threadIdx.x < 40) __syncthreads(); else x[0] = x[1]; if (threadIdx.x == 63) __trap();", "__trap was called"),
         ("*(float2 *)&x[1] = make_float2(0, 0);", "misaligned"),
     ],
-)
+)  # fmt: skip
 def test_what_a_kernel_must_not_do_is_one_line(body: str, reason: str) -> None:
     workload = cuda(f"__global__ void k(float *x) {{ {body} }}", x=np.zeros(64, np.float32))
     with pytest.raises(KernelError, match=reason) as caught:

@@ -206,13 +206,9 @@ def test_a_barrier_that_lanes_reach_one_after_another() -> None:
     ("kind", "begin", "end"),
     [
         (o.ATOMIC_ARRIVE, ((1 << 30) - 96, (1 << 31) - 96), (1 << 32) - 96),
-        (
-            o.ATOMIC_ARRIVE_HOPPER,
-            ((1 << 20) - 96 << 1, (1 << 20) - 96 << 11),
-            1 << 31 | (1 << 20) - 96 << 11,
-        ),
+        (o.ATOMIC_ARRIVE_HOPPER, ((1 << 20) - 96 << 1, (1 << 20) - 96 << 11), 1 << 31 | (1 << 20) - 96 << 11),
     ],
-)
+)  # fmt: skip
 def test_a_barrier_in_memory(kind: int, begin: tuple[int, int], end: int) -> None:
     """Of 96 threads each comes once; then the phase, bit 63, is the next one, to which none has come."""
     text = Text()

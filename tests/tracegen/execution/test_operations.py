@@ -303,17 +303,9 @@ def test_packed_comparisons() -> None:
 
 
 CLASSES = [
-    0x7F800001,
-    0x7FC00000,
-    0xFF800000,
-    0xC0000000,
-    0x80000001,
-    0x80000000,
-    0,
-    1,
-    0x40000000,
+    0x7F800001, 0x7FC00000, 0xFF800000, 0xC0000000, 0x80000001, 0x80000000, 0, 1, 0x40000000,
     0x7F800000,
-]
+]  # fmt: skip
 CLASSES64 = [
     (0x7FF << 52) + 1,
     0x7FF8 << 48,
@@ -395,20 +387,9 @@ def test_floats(suffix: str, form: str, x: int) -> None:
 
 def test_halves() -> None:
     halves = [
-        0x0000,
-        0x8000,
-        0x0001,
-        0x03FF,
-        0x0400,
-        0x3C00,
-        0x3C01,
-        0xBC00,
-        0x7BFF,
-        0xFBFF,
-        0x7C00,
-        0x7E00,
-        0x1234,
-    ]
+        0x0000, 0x8000, 0x0001, 0x03FF, 0x0400, 0x3C00, 0x3C01, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00,
+        0x7E00, 0x1234,
+    ]  # fmt: skip
     a, b = zip(*itertools.product(halves, halves), strict=True)
     p, q = (np.array(one, np.uint16).view(np.float16) for one in (a, b))
     with np.errstate(all="ignore"):

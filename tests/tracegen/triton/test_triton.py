@@ -21,17 +21,9 @@ from tracegen.options import TraceOptions
 pytest.importorskip("triton")
 HERE = Path(__file__).parent
 KERNELS = [
-    "add",
-    "softmax",
-    "matmul",
-    "dropout",
-    "layer_norm",
-    "attention",
-    "gather",
-    "histogram",
-    "transpose",
-    "running_sum",
-]
+    "add", "softmax", "matmul", "dropout", "layer_norm", "attention", "gather", "histogram",
+    "transpose", "running_sum",
+]  # fmt: skip
 
 
 def _load(name: str, **settings) -> tracegen.TritonWorkload:

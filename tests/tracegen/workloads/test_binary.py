@@ -118,23 +118,13 @@ def test_command_line_names_file_and_kernel(files):
         ("amdgcn", "mi300x", {}, "code for gfx90a, which gfx942 does not run"),
         ("cubin", "a100", {"arguments": [X]}, "takes 5 arguments, got 1"),
         ("cubin", "a100", {"arguments": [1, X, N, PAIR, 1.0]}, "0x1 lies in no array"),
-        (
-            "cubin",
-            "a100",
-            {"arguments": [X, X, X, PAIR, 1.0]},
-            "argument 2 .* has 4 bytes .* an array of float32",
-        ),
+        ("cubin", "a100", {"arguments": [X, X, X, PAIR, 1.0]}, "argument 2 .* has 4 bytes .* an array of float32"),
         ("cubin", "a100", {"arguments": [X, X, "n", PAIR, 1.0]}, "argument 2 .* got 'n'"),
-        (
-            "cubin",
-            "a100",
-            {"arguments": [X, X, 1 << 40, PAIR, 1.0]},
-            "takes an integer from 0 to 4294967295",
-        ),
+        ("cubin", "a100", {"arguments": [X, X, 1 << 40, PAIR, 1.0]}, "takes an integer from 0 to 4294967295"),
         ("cubin", "a100", {"arguments": [X[:9], X, N, PAIR, 1.0]}, "out of bounds"),
         ("cubin", "a100", {"block": 4096}, "1024 threads"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_one_line(files, suffix, machine, changes, message):
     with pytest.raises(KernelError, match=message) as error:
         tracegen.trace(_workload(files / f"k.{suffix}", **changes), machine)
