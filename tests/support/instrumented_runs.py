@@ -48,8 +48,12 @@ def lane_accesses(
     reduced: bool = True,
     groups: int | Sequence[int] | None = None,
     context: Any = None,
+    outputs: dict[str, Any] | None = None,
 ) -> dict[tuple[int, int, int], list[LaneAccess]]:
-    """(launch, group, local linear id) -> the accesses of that work-item, in program order."""
+    """(launch, group, local linear id) -> the accesses of that work-item, in program order.
+
+    outputs : filled with what the kernel computes
+    """
     prepared = prepared_of(workload, context)
     accesses: dict[tuple[int, int, int], list[LaneAccess]] = {}
 
@@ -67,7 +71,9 @@ def lane_accesses(
                 ]
         run.complete()
 
-    prepared.run(observer)
+    computed = prepared.run(observer)
+    if outputs is not None:
+        outputs.update(computed)
     return accesses
 
 

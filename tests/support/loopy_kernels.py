@@ -11,8 +11,31 @@ import pyopencl.tools
 
 from tracegen.workloads.workload import Workload
 
+USES: dict[str, Any] = {
+    "": {},
+    "out": {"is_input": False, "is_output": True},
+    "inout": {"is_output": True},
+}
+
+
+def declared(text: str) -> list[Any]:
+    """Arguments of a kernel: `n, m: i4` are numbers; `a, b: f8[n, 3]` are arrays, which are written where `out`
+    follows, and read, too, where `inout` does."""
+    made = []
+    for one in text.split("; "):
+        names, kind = one.split(": ")
+        dtype, _, rest = kind.partition("[")
+        shape, _, use = rest.partition("]")
+        if rest:
+            made.append(lp.GlobalArg(names, np.dtype(dtype), shape=shape, **USES[use.strip()]))
+        else:
+            made.append(lp.ValueArg(names, np.dtype(dtype)))
+    return made
+
 
 def make(domains: Any, instructions: str, data: Any, **options: Any) -> Any:
+    """data : arguments, or a text for `declared`"""
+    data = declared(data) if isinstance(data, str) else data
     return lp.make_kernel(domains, instructions, data, lang_version=(2018, 2), **options)
 
 
@@ -45,14 +68,7 @@ def ragged(lengths: Any, group: int = 32) -> Workload:
             y[i] = sum(j, a[j] * x[ind[j]])
         end
         """,
-        [
-            lp.GlobalArg("start", np.int32, shape="n + 1"),
-            lp.GlobalArg("ind", np.int32, shape="m"),
-            lp.GlobalArg("a", np.float32, shape="m"),
-            lp.GlobalArg("x", np.float32, shape="n"),
-            lp.GlobalArg("y", np.float32, shape="n", is_input=False),
-            lp.ValueArg("n, m", np.int32),
-        ],
+        "start: i4[n + 1]; ind: i4[m]; a: f4[m]; x: f4[n]; y: f4[n] out; n, m: i4",
     )
     lengths = np.asarray(lengths)
     n, m = len(lengths), int(lengths.sum())
@@ -90,12 +106,7 @@ def nested(n: int, group: int = 32) -> Workload:
             out[i] = total {dep=more}
         end
         """,
-        [
-            lp.GlobalArg("n_rows, n_columns", np.int32, shape="n"),
-            lp.GlobalArg("w, bonus", np.float64, shape="n"),
-            lp.GlobalArg("out", np.float64, shape="n", is_input=False),
-            lp.ValueArg("n", np.int32),
-        ],
+        "n_rows, n_columns: i4[n]; w, bonus: f8[n]; out: f8[n] out; n: i4",
     )
     rng = np.random.default_rng(2)
     return Workload(
@@ -113,11 +124,7 @@ def tiled_matmul(n: int, tile: int = 8) -> Workload:
     kernel = make(
         "{[i, j, k]: 0 <= i, j, k < n}",
         "c[i, j] = sum(k, a[i, k] * b[k, j])",
-        [
-            lp.GlobalArg("a, b", np.float32, shape="n, n"),
-            lp.GlobalArg("c", np.float32, shape="n, n", is_input=False),
-            lp.ValueArg("n", np.int32),
-        ],
+        "a, b: f4[n, n]; c: f4[n, n] out; n: i4",
         assumptions=f"n >= 1 and n % {tile} = 0",
     )
     kernel = lp.split_iname(kernel, "i", tile, inner_tag="l.1", outer_tag="g.1")
@@ -204,11 +211,7 @@ def vectors(n: int) -> Workload:
     kernel = make(
         "{[i, c]: 0 <= i < n and 0 <= c < 4}",
         "out[i, c] = 2 * a[i, c]",
-        [
-            lp.GlobalArg("a", np.float32, shape="n, 4"),
-            lp.GlobalArg("out", np.float32, shape="n, 4", is_input=False),
-            lp.ValueArg("n", np.int32),
-        ],
+        "a: f4[n, 4]; out: f4[n, 4] out; n: i4",
     )
     kernel = lp.tag_array_axes(kernel, "a, out", "C, vec")
     kernel = lp.tag_inames(kernel, {"c": "vec"})
@@ -226,11 +229,7 @@ def read_twice(n: int) -> Workload:
         a[i] = 0
         r[i] = a[i] + b[i]
         """,
-        [
-            lp.GlobalArg("a, b", np.float32, shape="n"),
-            lp.GlobalArg("p, q, r", np.float32, shape="n", is_input=False),
-            lp.ValueArg("n", np.int32),
-        ],
+        "a, b: f4[n]; p, q, r: f4[n] out; n: i4",
         seq_dependencies=True,
     )
     ones = np.ones(n, np.float32)
@@ -242,12 +241,7 @@ def unrolled(n: int) -> Workload:
     kernel = make(
         "{[i, j]: 0 <= i < n and 0 <= j < 4}",
         "y[i] = sum(j, a[4*i + j] * w[j])",
-        [
-            lp.GlobalArg("a", np.float32, shape="4*n"),
-            lp.GlobalArg("w", np.float32, shape=(4,)),
-            lp.GlobalArg("y", np.float32, shape="n", is_input=False),
-            lp.ValueArg("n", np.int32),
-        ],
+        "a: f4[4*n]; w: f4[4]; y: f4[n] out; n: i4",
     )
     kernel = lp.tag_inames(groups_of(kernel, 32), {"j": "unr"})
     return Workload(
