@@ -23,6 +23,11 @@ def _as_raised(
     return error
 
 
+def one_line(error: BaseException) -> str:
+    """What an error says, in one line; where it says nothing, its type."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 class TraceError(MemsimError):
     """A trace, or a trace file, breaks its contract."""
 

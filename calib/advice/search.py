@@ -35,7 +35,7 @@ from calib.advice.trial import (
 from calib.advice.variants import Variant
 from calib.advice.vectors import vectorised
 from calib.prediction import Prediction, PredictOptions
-from memsim.errors import MemsimError
+from memsim.errors import MemsimError, one_line
 from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.options import TraceOptions
@@ -346,7 +346,7 @@ def _cost(prediction: Prediction) -> dict[str, float]:
 
 def reason_of(error: Exception) -> str:
     """Why something could not be tried, in one line."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = one_line(error)
     if not isinstance(error, MemsimError):
         text = f"Loopy refuses it: {text}" if "oopy" in type(error).__name__ else text
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 3]}..."

@@ -77,8 +77,8 @@ def outputs_of(variant: Variant) -> dict[str, Any]:
     import loopy as lp
     import pyopencl as cl
 
-    from calib.timing.launching import as_kernel_error
     from tracegen.devices import choose
+    from tracegen.workloads import as_kernel_error
 
     workload = variant.workload
     name = workload.kernel.default_entrypoint.name

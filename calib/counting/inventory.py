@@ -23,11 +23,12 @@ from calib.counting.iteration_domains import (
     with_axis,
 )
 from calib.counting.options import Granularity
-from calib.counting.scheduled import Scheduled, as_kernel_error
+from calib.counting.scheduled import Scheduled
 from calib.counting.strides import axis_strides, by_trips
 from calib.polynomials.isl_forms import DIM, Conjunction, conditions
 from calib.polynomials.quasi_polynomial import QuasiPolynomial
 from memsim.errors import MemsimError
+from tracegen.workloads import as_kernel_error
 
 
 @dataclass(frozen=True)

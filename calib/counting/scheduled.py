@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import loopy as lp
 import numpy as np
-from loopy.diagnostic import LoopyError
 from loopy.kernel.data import ValueArg
-from loopy.kernel.function_interface import CallableKernel
 from loopy.kernel.instruction import BarrierInstruction, NoOpInstruction
 from loopy.schedule import (
     Barrier,
@@ -24,8 +19,8 @@ from loopy.schedule import (
     RunInstruction,
 )
 
-from memsim.errors import KernelError, MemsimError
-from tracegen.workloads import Workload
+from memsim.errors import KernelError
+from tracegen.workloads import Workload, as_kernel_error, inlined
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,8 @@ def schedule(t_unit: Any) -> Scheduled:
         )
     (name,) = names
     with as_kernel_error(name):
-        t_unit = lp.preprocess_program(_inlined(t_unit))
+        t_unit = lp.infer_unknown_types(t_unit, expect_completion=False)
+        t_unit = lp.preprocess_program(inlined(t_unit))
         untyped = [arg.name for arg in t_unit[name].args if arg.dtype in (None, lp.auto)]
         if untyped:
             raise KernelError(
@@ -154,35 +150,3 @@ def _typed(workload: Workload) -> Any:
         if key in arguments and arguments[key].dtype in (None, lp.auto) and value is not None
     }
     return lp.add_dtypes(t_unit, dtypes) if dtypes else t_unit
-
-
-def _inlined(t_unit: Any) -> Any:
-    """Inlines every function whose text Loopy knows, so that its counts refer to the caller's
-    grid."""
-    t_unit = lp.infer_unknown_types(t_unit, expect_completion=False)
-    for _ in range(len(t_unit.callables_table)):
-        inner = [
-            str(name)
-            for name, callee in t_unit.callables_table.items()
-            if isinstance(callee, CallableKernel) and name not in t_unit.entrypoints
-        ]
-        if not inner:
-            break
-        for name in inner:
-            if name in t_unit.callables_table:
-                t_unit = lp.inline_callable_kernel(t_unit, name)
-    return t_unit
-
-
-@contextlib.contextmanager
-def as_kernel_error(name: str) -> Iterator[None]:
-    """Turns exceptions of Loopy into a KernelError of one line and suppresses its output."""
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    except MemsimError:
-        raise
-    except (LoopyError, TypeError, ValueError, RuntimeError, NotImplementedError) as error:
-        text = " ".join(str(error).split())
-        raise KernelError(f"kernel {name}: {type(error).__name__}: {text}") from error

@@ -30,9 +30,10 @@ from pymbolic import primitives as p
 from calib.counting.iteration_domains import grid, is_vector, with_axis
 from calib.counting.language import near
 from calib.counting.loop_domains import separated
-from calib.counting.scheduled import Scheduled, as_kernel_error, schedule, translation_unit
+from calib.counting.scheduled import Scheduled, schedule, translation_unit
 from calib.polynomials.isl_forms import DIM
 from memsim.errors import KernelError
+from tracegen.workloads import as_kernel_error
 
 TARGET, SINK = "read_tgt", "read_tgt_dest"
 

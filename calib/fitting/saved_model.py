@@ -16,7 +16,7 @@ import numpy as np
 from calib.features.table import FeatureTable
 from calib.fitting.fit import Fit
 from calib.fitting.performance_model import Model
-from memsim.errors import MemsimError
+from memsim.errors import MemsimError, one_line
 from memsim.files import write_text
 
 FORMAT = "memsim-fitted-model"
@@ -116,7 +116,7 @@ def load_model(path: Path) -> SavedModel:
     except UnicodeDecodeError as error:
         raise SavedModelError(f"cannot read {path}: it is not text ({error.reason})") from error
     except (ValueError, RecursionError) as error:  # ValueError also for numbers of 5000 digits
-        raise SavedModelError(f"{path} is not a JSON file: {_one_line(error)}") from error
+        raise SavedModelError(f"{path} is not a JSON file: {one_line(error)[:500]}") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise SavedModelError(f"{path} is not a fitted model of 'memsim calibrate'")
     if data.get("version") != VERSION:
@@ -126,9 +126,9 @@ def load_model(path: Path) -> SavedModel:
     try:
         return _saved(data)
     except MemsimError as error:
-        raise SavedModelError(f"{path}: {_one_line(error)}") from error
+        raise SavedModelError(f"{path}: {one_line(error)[:500]}") from error
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        reason = f"{type(error).__name__}: {_one_line(error)}"
+        reason = f"{type(error).__name__}: {one_line(error)[:500]}"
         raise SavedModelError(f"{path} is damaged: {reason}") from error
 
 
@@ -184,10 +184,6 @@ def _saved(data: Mapping[str, Any]) -> SavedModel:
         date=str(origin["date"]),
         settings=dict(origin["settings"]),
     )
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:500]
 
 
 def _finite(value: float) -> float | None:

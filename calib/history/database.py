@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from calib.history.errors import HistoryError, HistoryWarning
 from calib.history.rows import upgrade
+from memsim.errors import one_line
 
 APPLICATION_ID = 0x6D73686D
 """`mshm`: SQLite keeps it in the file's header, and file(1) shows it."""
@@ -126,7 +127,7 @@ def _reading(path: Path) -> Iterator[None]:
     ) as error:  # missing rights, a full disk or a lock, but no damage
         raise HistoryError(f"history {path} cannot be used: {error}") from error
     except (sqlite3.DatabaseError, ValueError) as error:  # ValueError: text that is not UTF-8
-        raise _DamagedError(" ".join(str(error).split())) from error
+        raise _DamagedError(one_line(error)) from error
 
 
 def _check_header(path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from calib.history import hooks
 from calib.history.errors import HistoryError
 from calib.history.key import Key, device_title, kernel_fingerprint
-from memsim.errors import KernelError
+from memsim.errors import KernelError, one_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ def launch_of(workload: Any, context: Any) -> Launch:
             warnings.simplefilter("ignore")  # Loopy's hints about arguments
             _executor(workload.kernel, context)(queue, **arguments)
     except (LoopyError, cl.Error) as error:
-        raise KernelError(f"kernel {name}: {' '.join(str(error).split())}") from error
+        raise KernelError(f"kernel {name}: {one_line(error)}") from error
     if len(launches) != 1:
         raise HistoryError(
             f"kernel {name} has {len(launches)} launches: a history has a key for each launch, but none"

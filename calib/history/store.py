@@ -19,6 +19,7 @@ from calib.history.key import Key
 from calib.history.records import OWN, Record, Sample
 from calib.history.rows import add_samples, empty, read_one, read_samples, select, write_one
 from calib.history.statistics import check_time
+from memsim.errors import one_line
 
 T = TypeVar("T")
 
@@ -182,10 +183,10 @@ class Store:
             try:
                 return database.patiently(lambda: work(connection))
             except sqlite3.OperationalError as error:
-                raise HistoryError(f"history {self.path}: {_one_line(error)}") from error
+                raise HistoryError(f"history {self.path}: {one_line(error)}") from error
             except (sqlite3.DatabaseError, ValueError) as error:
                 raise HistoryError(
-                    f"{self.path} is a damaged history ({_one_line(error)}); it is left unchanged"
+                    f"{self.path} is a damaged history ({one_line(error)}); it is left unchanged"
                 ) from error
 
     def _open_here(self) -> sqlite3.Connection:
@@ -197,10 +198,6 @@ class Store:
             self._connection = database.open_database(self.path)
             self._process = database.process()
         return self._connection
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
 
 
 _ABANDONED: list[sqlite3.Connection] = []

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
-
-from memsim.errors import KernelError
 
 
 @contextlib.contextmanager
@@ -49,22 +46,6 @@ def prepared(kernel: Any, context: Any) -> LaunchableKernel:
     return LaunchableKernel(kernel, context)
 
 
-@contextlib.contextmanager
-def as_kernel_error(name: str) -> Iterator[None]:
-    """Turns exceptions of Loopy and OpenCL into a KernelError of one line, and keeps Loopy from printing."""
-    import pyopencl as cl
-    from loopy.diagnostic import LoopyError
-
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    except LoopyError as error:
-        raise KernelError(f"kernel {name}: {' '.join(str(error).split())}") from error
-    except cl.Error as error:
-        raise KernelError(f"kernel {name} cannot be run: {error}") from error
-
-
 @functools.cache
 def _beside() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "memsim-build")
@@ -79,6 +60,8 @@ class LaunchableKernel:
 
     def __init__(self, kernel: Any, context: Any) -> None:
         import loopy as lp
+
+        from tracegen.workloads import as_kernel_error
 
         (name,) = kernel.entrypoints
         self.name = str(name)

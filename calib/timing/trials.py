@@ -24,7 +24,7 @@ from calib.timing.defaults import MOST_LAUNCHES as MOST_LAUNCHES
 from calib.timing.defaults import TRIAL_S as TRIAL_S
 from calib.timing.defaults import TRIALS as TRIALS
 from calib.timing.defaults import Statistic as Statistic
-from calib.timing.launching import as_kernel_error, prepared
+from calib.timing.launching import prepared
 from memsim.errors import MemsimError, OpenCLError
 
 Floats = npt.NDArray[np.float64]
@@ -276,6 +276,8 @@ class _Run:
     def timing(
         self, trials: int, warmup: int, longest_s: float | None, least: int, trial_s: float
     ) -> KernelTrials:
+        from tracegen.workloads import as_kernel_error
+
         with as_kernel_error(self.kernel.name):
             self._first()
             untimed = max(warmup - 1, 1 if trial_s else 0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from calib.prediction import PredictOptions, predict, run_replay
 from calib.tuning.outcome import EFFORTS, Outcome, outcome_of
 from calib.tuning.space import Configuration
-from memsim.errors import MemsimError, PathsWarning, SnapshotWarning
+from memsim.errors import MemsimError, PathsWarning, SnapshotWarning, one_line
 from memsim.machine import load_machine
 from tracegen.commands import KernelSpec, trace_sized
 from tracegen.options import TraceOptions
@@ -59,7 +59,7 @@ def evaluate(task: Task) -> Outcome:
     except WrongSetting:
         raise
     except MemsimError as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
     except OSError as error:
         reason = f"{task.subject.folder}: {error.strerror or error}"
     except MemoryError:

@@ -23,7 +23,7 @@ from calib.tuning.outcome import EFFORTS, Outcome
 from calib.tuning.sources import digests
 from calib.words import shown
 from memsim.disk_cache import fingerprint
-from memsim.errors import MemsimError
+from memsim.errors import MemsimError, one_line
 from memsim.machine import load_machine
 from tracegen.tools import versions_for
 
@@ -134,7 +134,7 @@ class OutcomeStore:
         try:
             yield
         except (sqlite3.Error, msgspec.ValidationError, ValueError, RecursionError) as error:
-            reason = " ".join(str(error).split())
+            reason = one_line(error)
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_THE_FILES_FAULT:
                 raise StoreError(f"{self._path} cannot be written: {reason}") from error
             raise StoreError(

@@ -22,7 +22,7 @@ import scipy.io
 import scipy.sparse
 
 from memsim import disk_cache
-from memsim.errors import KernelError
+from memsim.errors import KernelError, one_line
 from memsim.files import whole_file
 
 MAX_ENTRIES = 200_000_000
@@ -178,9 +178,9 @@ def read_matrix_market(path: str | Path) -> Any:
     except KernelError:
         raise
     except (OSError, EOFError, zlib.error) as error:
-        raise KernelError(f"{path}: cannot be read: {_one_line(error)}") from error
+        raise KernelError(f"{path}: cannot be read: {one_line(error)[:300]}") from error
     except (ValueError, OverflowError, MemoryError, RuntimeError, TypeError) as error:
-        raise KernelError(f"{path}: not a Matrix Market file: {_one_line(error)}") from error
+        raise KernelError(f"{path}: not a Matrix Market file: {one_line(error)[:300]}") from error
     return _canonical(scipy.sparse.coo_array(matrix), str(path))
 
 
@@ -248,10 +248,6 @@ def _require_size(n: int, *, smallest: int) -> None:
 def _require_entries(n_entry: int, name: str) -> None:
     if not 1 <= n_entry <= MAX_ENTRIES:
         raise KernelError(f"{name}: a matrix must store 1 to {MAX_ENTRIES} entries, got {n_entry}")
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 _GENERATORS: dict[str, Callable[[int], Any]] = {

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from memsim.errors import TraceError
+from memsim.errors import TraceError, one_line
 
 BUFFER_BYTES = 1 << 22
 MAX_LINE_BYTES = 1 << 20
@@ -136,8 +136,8 @@ class Text:
         return got
 
     def _damaged(self, error: Exception) -> TraceError:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        return TraceError(f"{self.path}, line {self.number + 1}: damaged or cut short: {reason}")
+        place = f"{self.path}, line {self.number + 1}"
+        return TraceError(f"{place}: damaged or cut short: {one_line(error)}")
 
     def _opened(self) -> _ByteStream:
         try:

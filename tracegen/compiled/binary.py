@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 
 from msgspec import structs
 
-from memsim.errors import KernelError
+from memsim.errors import KernelError, one_line
 from memsim.files import temporary_folder
 from tracegen.compiled import kept_code
 from tracegen.compiled.amd.gcn import read_gcn
@@ -96,8 +96,8 @@ def read_file(
     try:
         return _READERS[path.suffix](data, path, kernel, target, registers)
     except (struct.error, IndexError, KeyError, ValueError, RecursionError, OverflowError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise KernelError(f"{path} is damaged, or no {path.suffix[1:]}: {reason}") from None
+        kind = path.suffix[1:]
+        raise KernelError(f"{path} is damaged, or no {kind}: {one_line(error)}") from None
 
 
 def _one(path: Path, kernel: str | None, known: list[str]) -> str:

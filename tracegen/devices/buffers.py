@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
-from memsim.errors import KernelError
+from memsim.errors import KernelError, one_line
 
 
 class Buffers:
@@ -30,9 +30,8 @@ class Buffers:
             try:
                 buffer = cl.Buffer(self.context, flags, max(size_bytes, 64))
             except (cl.Error, OverflowError) as error:
-                why = " ".join(str(error).split())
                 raise KernelError(
-                    f"the OpenCL device has no memory for {size_bytes} bytes: {why}"
+                    f"the OpenCL device has no memory for {size_bytes} bytes: {one_line(error)}"
                 ) from error
             self.by_name[name] = buffer
         return buffer

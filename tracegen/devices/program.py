@@ -8,7 +8,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from memsim.errors import KernelError
+from memsim.errors import KernelError, one_line
 
 MOST_LETTERS = 252
 """PoCL's cache has a file NAME.so for a kernel, whose name may have 255 bytes. Where it cannot make the
@@ -53,8 +53,7 @@ class Builds:
             try:
                 self.built[further] = built(self.context, self.source, self.names, options)
             except cl.Error as error:
-                text = " ".join(str(error).split())
                 raise KernelError(
-                    f"kernel {', '.join(self.names)} does not build: {text}"
+                    f"kernel {', '.join(self.names)} does not build: {one_line(error)}"
                 ) from error
         return self.built[further][name]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from memsim.errors import KernelError
+from memsim.errors import KernelError, one_line
 from tracegen.compiled.opencl_arguments import Argument, bound, shape
 from tracegen.compiled.opencl_program import read_program
 from tracegen.devices.program import Builds
@@ -36,8 +36,9 @@ def device_outputs(workload: OpenCLWorkload, context: cl.Context) -> dict[str, A
                 if one.writable and one.value.nbytes:
                     cl.enqueue_copy(queue, outputs[one.name], buffers[id(one.value)])
     except cl.Error as error:
-        why = " ".join(str(error).split())
-        raise KernelError(f"kernel {kernel.name} cannot be run through OpenCL: {why}") from error
+        raise KernelError(
+            f"kernel {kernel.name} cannot be run through OpenCL: {one_line(error)}"
+        ) from error
     return outputs
 
 

@@ -6,30 +6,27 @@ the launch, with its arguments bound, to an observer instead of running it.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import loopy as lp
 import numpy as np
 import pyopencl as cl
-from loopy.diagnostic import LoopyError
 from loopy.target.pyopencl_execution import (
     PyOpenCLExecutionWrapperGenerator,
     PyOpenCLExecutor,
     _KernelInfo,
 )
 
-from memsim.errors import KernelError, MemsimError
+from memsim.errors import KernelError
 from tracegen.devices.program import Builds
 from tracegen.instrumented.instrument import Instrumented, instrument
 from tracegen.instrumented.launch import LoopyLaunch, Observer, Proxy
 from tracegen.instrumented.sites import UserFile
 from tracegen.instrumented.target import marked_code, refuse_unseen
 from tracegen.workloads.checks import check_array, number
+from tracegen.workloads.loopy_unit import as_kernel_error, inlined
 from tracegen.workloads.workload import Workload
 
 
@@ -105,7 +102,7 @@ def prepare(workload: Workload, context: Any) -> PreparedLoopy:
         )
     name = names[0]
     with as_kernel_error(name):
-        t_unit = _inlined(t_unit)
+        t_unit = inlined(t_unit)
         refuse_unseen(t_unit[name])
         t_unit = lp.set_options(t_unit, return_dict=True)
         executor = _Executor(context, t_unit, entrypoint=name)
@@ -132,49 +129,6 @@ def known_arguments(kernel: Any, workload: Workload) -> Mapping[str, Any]:
         elif value is not None:
             check_array(what, value)
     return {name: value for name, value in workload.arguments.items() if value is not None}
-
-
-def _inlined(t_unit: Any) -> Any:
-    from loopy.kernel.function_interface import CallableKernel
-
-    while True:
-        callees = [
-            name
-            for name, callee in t_unit.callables_table.items()
-            if isinstance(callee, CallableKernel) and name not in t_unit.entrypoints
-        ]
-        if not callees:
-            return t_unit
-        before = len(callees)
-        for name in callees:
-            if name in t_unit.callables_table:
-                t_unit = lp.inline_callable_kernel(t_unit, str(name))
-        if len(t_unit.callables_table) >= before + len(t_unit.entrypoints):
-            t_unit = t_unit.with_entrypoints(t_unit.entrypoints)
-            callees = [c for c in callees if c in t_unit.callables_table]
-            if len(callees) == before:
-                return t_unit
-
-
-@contextlib.contextmanager
-def as_kernel_error(name: str) -> Iterator[None]:
-    """Turns what Loopy and OpenCL raise into KernelError, and keeps Loopy from printing."""
-    printed = io.StringIO()
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
-            warnings.simplefilter("ignore")
-            yield
-    except MemsimError:
-        raise
-    except LoopyError as error:
-        raise KernelError(f"kernel {name}: {_one_line(error)}") from error
-    except (cl.Error, TypeError, ValueError, RuntimeError, NotImplementedError) as error:
-        raise KernelError(f"kernel {name} cannot be run: {_one_line(error)}") from error
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class WrapperGenerator(PyOpenCLExecutionWrapperGenerator):  # type: ignore[misc]

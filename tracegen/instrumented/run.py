@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
-from memsim.errors import KernelError
+from memsim.errors import KernelError, one_line
 from memsim.trace import GrowingColumns
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.instrumented.launch import LoopyLaunch
@@ -209,5 +209,4 @@ def _enqueue(
         shape = launch.group_shape or (1,)
         cl.enqueue_nd_range_kernel(launch.queue, kernel, global_size, shape)
     except cl.Error as error:
-        text = " ".join(str(error).split())
-        raise KernelError(f"kernel {launch.name} cannot be run: {text}") from error
+        raise KernelError(f"kernel {launch.name} cannot be run: {one_line(error)}") from error

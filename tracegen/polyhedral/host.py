@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tracegen.instrumented.host import Kernels, PreparedLoopy, WrapperGenerator, as_kernel_error
+from tracegen.instrumented.host import Kernels, PreparedLoopy, WrapperGenerator
 from tracegen.instrumented.launch import LoopyLaunch, Observer
+from tracegen.workloads.loopy_unit import as_kernel_error
 
 
 @dataclass(frozen=True)
