@@ -128,7 +128,6 @@ SHIPPED = (
     Shipped("spmv.py:spmv_vector", "matrix=fem n=300"),
     Shipped("spmv_vectorised.py:spmv_vectorised", "n=900"),
     Shipped("stencil.py:stencil7", "nx=32 ny=8 nz=4"),
-    Shipped("stencil.py:star25", "nx=32 ny=8 nz=8"),
     Shipped("stream.py:copy", "n=4096"),
     Shipped("stream.py:triad", "n=1000 stride=7 dtype=float64"),
     Shipped("transpose.py:naive", "n=64"),

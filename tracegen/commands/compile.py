@@ -70,9 +70,9 @@ def compile_(
 
     \b
     Examples:
-      memsim compile experiments/kernels/stencil.py:star25 -m v100
+      memsim compile experiments/kernels/stencil.py:stencil7 -m v100
       memsim compile kernel.cl:name --args args.py:make -m mi250x -o kernel.s
-      memsim compile experiments/kernels/stencil.py:star25 -m v100 --target sm_90 -o - | less
+      memsim compile experiments/kernels/stencil.py:stencil7 -m v100 --target sm_90 -o - | less
     """
     check_outputs({"--out": None if output == STDOUT else output, "--json": json_out})
     if output == json_out == STDOUT:

@@ -50,7 +50,6 @@ CASES: dict[str, Callable[[], Workload]] = {
     "matmul naive": lambda: matmul.naive(50, 8),
     "matmul tiled": lambda: matmul.tiled(50, 8, "float64"),
     "stencil7": lambda: stencil.stencil7(33, 7, 5, block_z=2),
-    "star25": lambda: stencil.star25(29, 9, 3, block_x=8, pitch=40),
     "transpose": lambda: transpose.tiled(50, 8),
     "histogram": lambda: histogram.histogram(n=1000, bins=13),
     "triad": lambda: stream.triad(n=1000, stride=3, block_size=64),

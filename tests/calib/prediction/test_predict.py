@@ -350,7 +350,7 @@ def test_registers_change_the_resident_groups() -> None:
 
 def test_an_l1_of_twice_the_bandwidth_delivers_a_row_of_doubles_in_half_the_time() -> None:
     """32 doubles: each of 32 banks twice, or each of 64 once."""
-    workload = stencil.star25(nx=64, ny=16, nz=4)
+    workload = stencil.stencil7(nx=64, ny=16, nz=4, dtype="float64")
     traces = tracegen.trace_snapshots(workload, V100, snapshots=1)
     settings = PredictOptions(trials=2, jobs=1)
     prediction = predict(traces, V100, settings)

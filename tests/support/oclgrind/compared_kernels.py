@@ -326,7 +326,6 @@ CASES: dict[str, Callable[[], Workload]] = {
     "matmul_tiled": lambda: matmul.tiled(16, tile=8),
     "matmul_tiled_ragged": lambda: matmul.tiled(11, tile=4),
     "stencil7": lambda: stencil.stencil7(9, 5, 3, block_x=8, block_y=2),
-    "star25": lambda: stencil.star25(10, 3, 2, block_x=8, block_y=2, block_z=1),
     "transpose_naive": lambda: transpose.naive(20, tile=8),
     "transpose_tiled": lambda: transpose.tiled(16, tile=8),
     "transpose_tiled_ragged": lambda: transpose.tiled(20, tile=8),

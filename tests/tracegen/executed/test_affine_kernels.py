@@ -39,7 +39,6 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     "rodinia.elimination.lud": {"n": 32},
     "rodinia.paths.nw": {"n": 32},
     "rodinia.paths.pathfinder": {"rows": 41, "cols": 400},
-    "stencil.star25": {"nx": 64, "ny": 8, "nz": 8},
     "stencil.stencil7": {"nx": 70, "ny": 9, "nz": 4},
     "stream.copy": {"n": 1000, "stride": 3},
     "stream.triad": {"n": 1000},

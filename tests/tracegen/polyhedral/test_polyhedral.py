@@ -54,7 +54,6 @@ STATIC: dict[str, Make] = {
     "matmul tiled": lambda: matmul.tiled(32),
     "matmul tiled, ragged": lambda: matmul.tiled(41),
     "stencil7": lambda: stencil.stencil7(70, 9, 4),
-    "star25": lambda: stencil.star25(40, 12, 8),
     "transpose naive": lambda: transpose.naive(48),
     "transpose naive, ragged": lambda: transpose.naive(41, 16, "float64"),
     "transpose tiled": lambda: transpose.tiled(48),
