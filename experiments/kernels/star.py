@@ -5,16 +5,80 @@ On the command line: `star.cu:star --args star.py:star`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from experiments.kernels.parameters import require_group, require_positive
-from experiments.kernels.star_grid import StarGrid
+from experiments.kernels.parameters import data, require_group, require_indexable, require_positive
 from memsim.errors import KernelError
 from tracegen import CudaWorkload
 
 _FOLDER = Path(__file__).parent
+_ALIGN_ELEMENTS = 32  # 256 bytes of float64
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Grid:
+    """The interior of dst = 0.25 * (sum of 6 radius + 1 points of src), and its place in flat arrays, in elements.
+
+    radius : neighbours in each direction of each axis
+    lead : before the allocation's first row;  first : before the first interior element, which is aligned
+        to 256 bytes
+    """
+
+    radius: int
+    interior: tuple[int, int, int]
+    pitch: int
+    plane: int
+    lead: int
+    first: int
+    n_element: int
+
+    @classmethod
+    def checked(cls, radius: int, nx: int, ny: int, nz: int, pitch: int) -> _Grid:
+        """pitch : elements from one row to the next, 0 for nx + 2 radius"""
+        require_positive(radius=radius, nx=nx, ny=ny, nz=nz)
+        halo = 2 * radius
+        pitch = pitch or nx + halo
+        require_positive(pitch=pitch - nx - halo + 1)
+        plane = pitch * (ny + halo)
+        corner = radius * (plane + pitch + 1)  # from the allocation's start to the interior's
+        lead = -corner % _ALIGN_ELEMENTS
+        n_element = lead + plane * (nz + halo)
+        require_indexable(src=n_element)
+        return cls(
+            radius=radius,
+            interior=(nx, ny, nz),
+            pitch=pitch,
+            plane=plane,
+            lead=lead,
+            first=lead + corner,
+            n_element=n_element,
+        )
+
+    def arrays(self, filled: bool) -> dict[str, Any]:
+        src = data(self.n_element, np.float64) if filled else np.zeros(self.n_element)
+        return {"src": src, "dst": np.zeros(src.shape, src.dtype)}
+
+    def check(self, src: Any) -> Callable[[Mapping[str, Any]], None]:
+        def check(outputs: Mapping[str, Any]) -> None:
+            shape = (-1, self.plane // self.pitch, self.pitch)
+            source, result = (flat[self.lead :].reshape(shape) for flat in (src, outputs["dst"]))
+            inside = [slice(self.radius, self.radius + extent) for extent in self.interior[::-1]]
+            expected = source[tuple(inside)].copy()
+            for axis in range(3):
+                for distance in range(-self.radius, self.radius + 1):
+                    part = list(inside)
+                    part[axis] = slice(part[axis].start + distance, part[axis].stop + distance)
+                    expected += source[tuple(part)] if distance else 0
+            np.testing.assert_allclose(
+                result[tuple(inside)], 0.25 * expected, rtol=0, atol=700 * np.finfo(np.float64).eps
+            )
+
+        return check
 
 
 def star(
@@ -38,7 +102,7 @@ def star(
     pitch : elements from one row to the next, 0 for nx + 2 radius
     filled : False leaves the arrays zero, for a trace of a large grid
     """
-    grid = StarGrid.checked(radius, nx, ny, nz, pitch)
+    grid = _Grid.checked(radius, nx, ny, nz, pitch)
     require_positive(points=points)
     require_group(block_x, block_y, block_z)
     if nz % points:
@@ -83,7 +147,7 @@ def star25_points(
 
     points_y, points_z : points that a thread computes along these axes
     """
-    grid = StarGrid.checked(4, nx, ny, nz, pitch)
+    grid = _Grid.checked(4, nx, ny, nz, pitch)
     require_positive(points_y=points_y, points_z=points_z)
     block = (block_x, block_y, block_z)
     require_group(*block)
