@@ -27,6 +27,7 @@ def moved(costs: AccessCosts, site: str) -> dict[str, float]:
     return dict(zip(costs.channels, rows.tolist(), strict=True))
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize("name", ["v100", "a100", "mi250x", "mi300x"])
 def test_a_resident_array_leaves_the_levels_below(name: str) -> None:
     """b is read once: 4 bytes for each lane from every level, unless one keeps it. Nothing else changes."""

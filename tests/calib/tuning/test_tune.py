@@ -414,6 +414,7 @@ print(json.dumps(min((r for r in results if isinstance(r["time"], float)), key=l
     return best
 
 
+@pytest.mark.weekly(2)
 @pytest.mark.parametrize(
     "command", [("tune", "--over", "group=64"), ("sweep", "--set", "n=64,128")]
 )
