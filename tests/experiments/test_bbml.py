@@ -9,13 +9,7 @@ import pytest
 
 from calib.block_counts.sampling import SampleError, samples, split
 from experiments.bbml import FIGURES, TITLE
-from experiments.bbml.applications import (
-    APPLICATIONS,
-    draw,
-    execute,
-    least_samples,
-    paper,
-)
+from experiments.bbml.applications import APPLICATIONS, draw, execute, least_samples, paper
 from experiments.bbml.case_study import SIZES
 from experiments.bbml.evaluation import score
 from experiments.bbml.network import (

@@ -130,10 +130,7 @@ def test_the_papers_error_by_hand():
     assert np.isnan(error([done(None, 1.0)]))
     assert by_samples(
         [done(1.0, 2.0, n=1)] * 5 + [done(1.0, 1.0, n=12)] * 5 + [done(1.0, 3.0, n=4)]
-    ) == {
-        (1, 2): 0.5,
-        (10, 19): 0.0,
-    }
+    ) == {(1, 2): 0.5, (10, 19): 0.0}
 
 
 def test_rows_and_the_overtaking():

@@ -119,10 +119,7 @@ def test_opencl_c_result_is_right_on_a_device_and_as_machine_code(case: Any) -> 
     workload.check(outputs)
     by_check = checked(workload, load_machine("a100"), TraceOptions())
     assert by_check == "the workload's own check"
-    names = {
-        spmv_vectorised.spmv_vectorised: "y",
-        laplacian.laplacian: "f",
-    }
+    names = {spmv_vectorised.spmv_vectorised: "y", laplacian.laplacian: "f"}
     name = names.get(builder, "target")
     outputs[name][tuple(extent * 3 // 8 for extent in outputs[name].shape)] += 1e6
     with pytest.raises(AssertionError):

@@ -34,8 +34,7 @@ def test_strides_and_blocks_take_the_measured_cycles(gpu: str, at_most: float) -
 
 
 @pytest.mark.parametrize(
-    ("gpu", "change"),
-    [("A100", {"tags_per_cycle": 32.0}), ("MI210", {"bank_bytes": 0})],
+    ("gpu", "change"), [("A100", {"tags_per_cycle": 32.0}), ("MI210", {"bank_bytes": 0})]
 )
 def test_without_look_ups_or_banks_they_do_not(gpu: str, change: dict[str, float]) -> None:
     machine = load_machine(MACHINES[gpu])

@@ -14,12 +14,7 @@ from experiments.lhf.occupancy_bandwidth import bandwidth_gbs, knee, stream_kern
 from experiments.lhf.opencl_device import ordered_pairs
 from experiments.lhf.replay_costs import replay_costs
 from experiments.lhf.tesla_c1060 import PRODUCTS, analysed, gflops, sizes, table_3
-from experiments.lhf.v100_stencil import (
-    baselines,
-    errors_of,
-    measured_times,
-    missed_translations,
-)
+from experiments.lhf.v100_stencil import baselines, errors_of, measured_times, missed_translations
 from experiments.reproduction import Case
 from memsim.machine.file import load_machine
 from memsim.machine.parts import Translation

@@ -122,11 +122,7 @@ def ops() -> Any:
         r[i] = -a[i] / b[i] + exp(c[i]) * 2
         s[i] = (a[i] + b[i]) * (c[i] + d[i])
         """,
-        [
-            real("a, b, c, d", "n"),
-            *(result(name, "n") for name in "pqrs"),
-            SIZE,
-        ],
+        [real("a, b, c, d", "n"), *(result(name, "n") for name in "pqrs"), SIZE],
         name="ops",
     )
     return groups_of(kernel, 32)

@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from memsim.trace.model import (
-    BARRIER_SITE,
-    AccessSite,
-    ArrayExtent,
-    Direction,
-    Launch,
-    Trace,
-)
+from memsim.trace.model import BARRIER_SITE, AccessSite, ArrayExtent, Direction, Launch, Trace
 
 Access = tuple[Any, ...]
 

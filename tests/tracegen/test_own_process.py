@@ -68,11 +68,7 @@ def traced(
 ) -> subprocess.CompletedProcess[str]:
     command = [*MEMSIM, "trace", f"k.cl:{kernel}", "--args", f"a.py:{args}", "-m", "a100"]
     return subprocess.run(
-        [*command, "-o", "k.trace", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
+        [*command, "-o", "k.trace", *words], cwd=folder, capture_output=True, text=True, check=False
     )
 
 

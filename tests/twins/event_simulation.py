@@ -56,12 +56,7 @@ def readable(
     rows = []
     while any(order):
         start, c, _, s = min(
-            (
-                max(unit_free[c][longest[block_of(c, s)]], free[c][s]),
-                c,
-                place,
-                s,
-            )
+            (max(unit_free[c][longest[block_of(c, s)]], free[c][s]), c, place, s)
             for c in range(cores)
             for place, s in enumerate(order[c])
         )

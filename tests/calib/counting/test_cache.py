@@ -180,11 +180,7 @@ def test_the_fingerprint_is_the_same_in_another_process() -> None:
             capture_output=True,
             text=True,
             check=True,
-            env={
-                **os.environ,
-                "PYTHONHASHSEED": seed,
-                "PYTHONPATH": str(root),
-            },
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
         )
         assert finished.stdout.strip() == here
 

@@ -118,12 +118,7 @@ def test_uniform_loads_are_counted_once_a_subgroup() -> None:
 
 @pytest.mark.parametrize(
     ("granularity", "formula"),
-    [
-        ("work-item", "n^3"),
-        ("sub-group", "n^3/32"),
-        ("work-group", "n^3/256"),
-        ("kernel", "n"),
-    ],
+    [("work-item", "n^3"), ("sub-group", "n^3/32"), ("work-group", "n^3/256"), ("kernel", "n")],
 )
 def test_granularities(paper: Any, granularity: Any, formula: str) -> None:
     count = calib.count(paper, "f_op_float32_madd", granularity=granularity)

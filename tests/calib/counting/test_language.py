@@ -58,10 +58,7 @@ PAPER = "f_mem_access_global_float32_load_lstrides:{0:1;1:>15}_gstrides:{0:16}_a
         ("f_thread_groups", PlainFeature.GROUPS),
         ("f_cl_wall_time_nvidia_geforce", WallTimeFeature("nvidia", "geforce")),
         ("f_cl_wall_time", WallTimeFeature()),
-        (
-            "f_sim_dram_bytes_tag:aLD",
-            SimulatedFeature("dram_bytes", MemAccessFeature(tag="aLD")),
-        ),
+        ("f_sim_dram_bytes_tag:aLD", SimulatedFeature("dram_bytes", MemAccessFeature(tag="aLD"))),
         (
             "f_sim_l1_miss_sectors_global_float32_load",
             SimulatedFeature(
@@ -144,11 +141,7 @@ def test_counted_values() -> None:
     result = {
         f: evaluate(f, kernel, {"n": 64}) for f in ("f_op_float32_madd", PAPER, "f_thread_groups")
     }
-    assert result == {
-        "f_op_float32_madd": 64**3 / 32,
-        PAPER: 64**3 / 16,
-        "f_thread_groups": 16.0,
-    }
+    assert result == {"f_op_float32_madd": 64**3 / 32, PAPER: 64**3 / 16, "f_thread_groups": 16.0}
     wide = EvaluationContext(subgroup_size=64)
     assert evaluate("f_op_float32_madd", kernel, {"n": 64}, context=wide) == 64**3 / 64
 

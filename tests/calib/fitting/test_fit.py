@@ -41,9 +41,7 @@ def test_an_overlap_is_recovered_from_exact_data(form: str, nonnegative: bool) -
     model = Model("f_t", FORMS[form])
     true = TRUE | {"p_edge": EDGE[form]}
     fit = fit_model(
-        model,
-        scale_features_by_output(table(model, true, 60, 0.0, 1)),
-        nonnegative=nonnegative,
+        model, scale_features_by_output(table(model, true, 60, 0.0, 1)), nonnegative=nonnegative
     )
     for name, value in true.items():
         assert fit[name] == pytest.approx(value, rel=1e-3)

@@ -21,12 +21,7 @@ from calib.prediction.inputs import (
 from calib.prediction.latency_hiding import LatencyHidingError
 from calib.prediction.machine_pipes import READS
 from calib.prediction.residency import Residents, residents
-from calib.prediction.throughputs import (
-    ThroughputError,
-    cycles_of,
-    issue_cycles,
-    missing,
-)
+from calib.prediction.throughputs import ThroughputError, cycles_of, issue_cycles, missing
 from calib.prediction.time_model import blocks_of, floors_cycles, time_of, timeline
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine

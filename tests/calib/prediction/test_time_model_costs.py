@@ -11,13 +11,7 @@ import pytest
 from scipy import stats
 
 from calib.prediction.basic_blocks import Block, Program, Repeat
-from calib.prediction.costs import (
-    DRAM,
-    AccessCosts,
-    access_costs,
-    channel_names,
-    pipe_half_width,
-)
+from calib.prediction.costs import DRAM, AccessCosts, access_costs, channel_names, pipe_half_width
 from calib.prediction.inputs import simulated_inputs
 from calib.prediction.residency import residents
 from calib.prediction.time_model import floors_cycles

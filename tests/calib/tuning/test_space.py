@@ -122,7 +122,7 @@ def test_any_text_is_a_condition_or_refused(text: str) -> None:
 
 def test_numbers() -> None:
     assert [number(text) for text in ("12", "-3", "0.5", "1e3", "x", "nan")] == [
-        *(12, -3, 0.5, 1000.0, "x", "nan"),
+        *(12, -3, 0.5, 1000.0, "x", "nan")
     ]
 
 

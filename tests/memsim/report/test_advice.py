@@ -318,9 +318,6 @@ def test_what_a_group_loads_once_is_staged_already(summary: Summary) -> None:
     assert "but x (1.0 MiB) is read from L2 5.0 times" in advice.how
     little = launch(1 << 20, size_bytes=1 << 20, group_requests=1.2)
     assert not advice_for(summary, h2=0.99, whole=little)
-    for name, numbers in (
-        ("Read it once", {}),
-        ("Bring reuse closer", {"misses": (COLD, LATE)}),
-    ):
+    for name, numbers in (("Read it once", {}), ("Bring reuse closer", {"misses": (COLD, LATE)})):
         assert "local memory" in advice_for(summary, whole=again, **numbers)[name].how
         assert "local memory" not in advice_for(summary, whole=once, **numbers)[name].how

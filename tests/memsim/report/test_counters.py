@@ -80,12 +80,7 @@ def ratios(replay: Replay) -> dict[tuple[str, str], float]:
 def test_nsight_by_hand() -> None:
     replay = replayed(nvidia_like(), ACCESSES)
     assert ratios(replay) == pytest.approx(
-        {
-            ("L1", "load"): 2 / 4,
-            ("L2", "read"): 0.0,
-            ("L2", "write"): 1 / 3,
-            ("L2", "atomic"): 0.0,
-        }
+        {("L1", "load"): 2 / 4, ("L2", "read"): 0.0, ("L2", "write"): 1 / 3, ("L2", "atomic"): 0.0}
     )
     counted = replay.recount("nsight")
     assert ratios(counted) == pytest.approx(

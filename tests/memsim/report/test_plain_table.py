@@ -10,10 +10,7 @@ from rich.console import Console
 from memsim.report import PlainTable
 
 COLUMNS = ("block", "executions", "waits for", "note")
-ROWS = [
-    ("B0", "1,024", "values[j]", "begins [bold]here[/bold]"),
-    ("B1", "7", "x[indices[j]]", "-"),
-]
+ROWS = [("B0", "1,024", "values[j]", "begins [bold]here[/bold]"), ("B1", "7", "x[indices[j]]", "-")]
 
 
 def printed(columns: int, rows: list[tuple[str, ...]] | None = None) -> list[str]:

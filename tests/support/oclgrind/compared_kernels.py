@@ -25,11 +25,7 @@ def nested_divergent() -> Workload:
     leaves = rng.integers(0, 4, first_child[-1])
     first_leaf = np.concatenate([[0], np.cumsum(leaves)]).astype(np.int32)
     kernel = make(
-        [
-            "{[i]: 0 <= i < n}",
-            "{[j]: j_begin <= j < j_end}",
-            "{[k]: k_begin <= k < k_end}",
-        ],
+        ["{[i]: 0 <= i < n}", "{[j]: j_begin <= j < j_end}", "{[k]: k_begin <= k < k_end}"],
         """
         for i
             <> j_begin = first_child[i]

@@ -18,13 +18,7 @@ N = 37
 
 def _workload(source: str, arguments: dict[str, Any], **options: Any) -> OpenCLWorkload:
     return OpenCLWorkload(
-        **{
-            "source": source,
-            "arguments": arguments,
-            "global_size": 48,
-            "local_size": 16,
-            **options,
-        }
+        **{"source": source, "arguments": arguments, "global_size": 48, "local_size": 16, **options}
     )
 
 

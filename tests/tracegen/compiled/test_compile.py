@@ -9,11 +9,7 @@ import pytest
 
 from memsim.errors import KernelError
 from tests.support.compilers import needs_amd, needs_nvidia
-from tracegen.compiled import (
-    CompileError,
-    MachineCode,
-    compile_kernel,
-)
+from tracegen.compiled import CompileError, MachineCode, compile_kernel
 from tracegen.compiled.amd import back_end as amd
 from tracegen.compiled.model import Instruction, MemoryOperation
 from tracegen.compiled.nvidia import back_end as nvidia
@@ -135,8 +131,7 @@ __kernel void many(__global float *x, int n)
 
 
 @pytest.mark.parametrize(
-    "target",
-    [pytest.param("sm_80", marks=needs_nvidia), pytest.param("gfx803", marks=needs_amd)],
+    "target", [pytest.param("sm_80", marks=needs_nvidia), pytest.param("gfx803", marks=needs_amd)]
 )
 def test_a_limit_of_registers_spills(target: str) -> None:
     free = compile_kernel(MANY, "many", target)
@@ -405,10 +400,7 @@ def test_too_much_local_memory() -> None:
 def test_what_is_left_out_is_noted(target: str) -> None:
     text = '__kernel void f(__global int *x)\n{ x[0] = 1; printf("%d", x[0]); }'
     code = compile_kernel(text, "f", target, build_options="-cl-unheard-of")
-    assert code.notes[:2] == (
-        "Build option -cl-unheard-of is ignored.",
-        "printf is left out.",
-    )
+    assert code.notes[:2] == ("Build option -cl-unheard-of is ignored.", "printf is left out.")
 
 
 @pytest.mark.parametrize("target", BOTH)

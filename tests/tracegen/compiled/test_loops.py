@@ -31,10 +31,7 @@ def graph(*successors: tuple[int, ...], opcodes: dict[int, str] | None = None) -
 
 def test_nested_loops() -> None:
     code = graph((1,), (2, 5), (3,), (3, 4), (1,), ())
-    assert loops(code) == (
-        Loop(1, frozenset([1, 2, 3, 4])),
-        Loop(3, frozenset([3])),
-    )
+    assert loops(code) == (Loop(1, frozenset([1, 2, 3, 4])), Loop(3, frozenset([3])))
     assert depths(code) == (0, 1, 1, 2, 1, 0)
 
 

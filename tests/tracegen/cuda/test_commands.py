@@ -148,11 +148,7 @@ def test_a_time_is_predicted(folder: Path, capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_errors_are_one_line(
-    spec: str,
-    arguments: str | None,
-    message: str,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
+    spec: str, arguments: str | None, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     args = [] if arguments is None else ["--args", arguments]
     assert main(["trace", spec, *args, "-m", "v100", "-o", "k.trace"]) == 2

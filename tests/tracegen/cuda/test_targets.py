@@ -36,8 +36,7 @@ __global__ void k(const float *x, float *y, __half *h, __nv_bfloat16 *b) {
 
 
 @pytest.mark.parametrize(
-    "machine",
-    [*(pytest.param(m, marks=needs_nvidia) for m in ("v100", "h100")), "mi250x"],
+    "machine", [*(pytest.param(m, marks=needs_nvidia) for m in ("v100", "h100")), "mi250x"]
 )
 def test_groups_and_short_floats_compile_for_a_target(machine: str) -> None:
     target = memsim.load_machine(machine)

@@ -118,10 +118,7 @@ SMALL = {
 
 @pytest.mark.parametrize(
     ("target", "lanes"),
-    [
-        pytest.param("sm_80", 32, marks=needs_nvidia),
-        pytest.param("gfx90a", 64, marks=needs_amd),
-    ],
+    [pytest.param("sm_80", 32, marks=needs_nvidia), pytest.param("gfx90a", 64, marks=needs_amd)],
 )
 @pytest.mark.parametrize("kernel", SMALL)
 def test_sub_groups_that_run_together_do_what_each_does_alone(

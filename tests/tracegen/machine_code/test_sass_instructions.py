@@ -289,12 +289,7 @@ HALVES: dict[str, Rule] = {
         )
     ),
     "{.reg .b16 l,h; mov.b32 {l,h},%1; fma.rn.f16 l,l,h,l; mov.b32 %0,{l,h};}": lambda a, b, c: (
-        packed(
-            [
-                float(halves(a)[0]) * float(halves(a)[1]) + float(halves(a)[0]),
-                halves(a)[1],
-            ]
-        )
+        packed([float(halves(a)[0]) * float(halves(a)[1]) + float(halves(a)[0]), halves(a)[1]])
     ),
 }
 NEW = ("bf16", "relu", "max.f16x2", "max.NaN", "min.f16x2", "cvt.pack")

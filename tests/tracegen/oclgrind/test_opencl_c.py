@@ -25,10 +25,7 @@ from tracegen.executed.launches import checked
 from tracegen.options import TraceOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore:Non-empty compiler output")
-MACHINES = (
-    pytest.param("a100", marks=needs_nvidia),
-    pytest.param("mi250x", marks=needs_amd),
-)
+MACHINES = (pytest.param("a100", marks=needs_nvidia), pytest.param("mi250x", marks=needs_amd))
 Touched = dict[tuple[str, str], set[tuple[int, int]]]
 """(direction, array) -> (group, byte of the array) of each access."""
 LEFT_OUT = {

@@ -19,10 +19,7 @@ from tracegen import OpenCLWorkload
 from tracegen.executed.launches import checked
 from tracegen.options import TraceOptions
 
-BOTH = (
-    pytest.param("a100", marks=needs_nvidia),
-    pytest.param("mi250x", marks=needs_amd),
-)
+BOTH = (pytest.param("a100", marks=needs_nvidia), pytest.param("mi250x", marks=needs_amd))
 
 
 def on_both(test: Any) -> Any:

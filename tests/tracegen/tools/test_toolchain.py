@@ -67,11 +67,7 @@ def test_versions_of_what_compiles_for_a_target(
     clang(empty, "clang-19", "19.1.7", "sm_80")
     cuda(tmp_path / "cuda")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
-    assert versions_for("sm_80") == {
-        "clang": "19.1.7",
-        "ptxas": "12.9.86",
-        "nvdisasm": "13.2.51",
-    }
+    assert versions_for("sm_80") == {"clang": "19.1.7", "ptxas": "12.9.86", "nvdisasm": "13.2.51"}
     assert versions_for("gfx90a") == {}, "AMD's device libraries are missing"
 
 
