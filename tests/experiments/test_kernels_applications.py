@@ -4,84 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
-import typing
 from collections.abc import Callable
 from typing import Any
 
-import loopy as lp
 import numpy as np
-import pyopencl as cl
 import pytest
 
 import tracegen
 from experiments.kernels import (
     black_scholes,
-    fft,
     laplacian,
     lattice_boltzmann,
     matrices,
     merge_sort,
     spmv_vectorised,
 )
-from memsim.errors import KernelError
 from memsim.machine import load_machine
+from tests.experiments.test_kernels import run, title
 from tests.support.compilers import needs_nvidia
 from tracegen import OpenCLWorkload
 from tracegen.devices import choice as opencl
 from tracegen.executed.launches import checked
 from tracegen.executed.on_device import device_outputs
 from tracegen.options import TraceOptions
-from tracegen.workloads.workload import Workload
-
-Case = tuple[Callable[..., Workload], dict[str, Any]]
-
-CASES: list[Case] = [
-    (fft.fft, {"n": 256, "batch": 3, "block_size": 32}),
-    (fft.fft, {"n": 512, "batch": 2, "radix": "8", "block_size": 48}),
-    (fft.fft, {"n": 64, "batch": 5, "radix": "2", "block_size": 16}),
-    (fft.fft, {"n": 16, "batch": 2, "radix": "16", "block_size": 1}),
-    (black_scholes.black_scholes, {"n": 5000, "groups": 6}),
-    (black_scholes.black_scholes, {"n": 1000, "groups": 0, "dtype": "float64"}),
-    (lattice_boltzmann.d3q19, {"nx": 16, "ny": 8, "nz": 4, "block_x": 16}),
-    (
-        lattice_boltzmann.d3q19,
-        {"nx": 10, "ny": 6, "nz": 5, "block_x": 8, "block_y": 2, "layout": "aos"},
-    ),
-    (lattice_boltzmann.d3q19, {"nx": 8, "ny": 4, "nz": 3, "block_x": 8, "dtype": "float64"}),
-]
-
-
-def title(case: Case) -> str:
-    return case[0].__name__ + "".join(f" {key}={value}" for key, value in case[1].items())
-
-
-def run(workload: Workload) -> dict[str, Any]:
-    """The outputs of the workload without instrumentation; its arguments are unchanged."""
-    context = opencl.choose()
-    kernel = lp.set_options(workload.kernel, return_dict=True)
-    arguments = {
-        name: value.copy() if isinstance(value, np.ndarray) else value
-        for name, value in workload.arguments.items()
-    }
-    _, outputs = kernel.executor(context)(cl.CommandQueue(context), **arguments)
-    return dict(outputs)
-
-
-@pytest.mark.parametrize("case", CASES, ids=title)
-def test_result_is_right_and_a_wrong_one_is_seen(case: Case) -> None:
-    builder, parameters = case
-    workload = builder(**parameters)
-    assert workload.check is not None
-    outputs = run(workload)
-    workload.check(outputs)
-    passes = {"2": 6, "4": 4, "8": 3, "16": 1}[parameters.get("radix", "4")]
-    name = {"fft": "xy"[passes % 2], "black_scholes": "put"}.get(builder.__name__)
-    wrong = outputs[name] if name is not None else next(iter(outputs.values()))
-    wrong[tuple(extent // 2 for extent in wrong.shape)] += 1
-    with pytest.raises(AssertionError):
-        workload.check(outputs)
-
 
 OPENCL_C: list[tuple[Callable[..., OpenCLWorkload], dict[str, Any]]] = [
     (merge_sort.global_pass, {"n": 4096, "width": 64}),
@@ -165,24 +110,6 @@ def test_vectors_are_loaded_from_multiples_of_16_bytes() -> None:
     assert vector == [float((new_ub - new_lb).sum() / 4)]
 
 
-@pytest.mark.parametrize("builder", dict.fromkeys(case[0] for case in CASES))
-def test_parameters_have_defaults_and_plain_types(builder: Callable[..., Workload]) -> None:
-    hints = typing.get_type_hints(builder)
-    for name, parameter in inspect.signature(builder).parameters.items():
-        assert parameter.default is not parameter.empty, name
-        hint = hints[name]
-        assert hint in (int, float, str) or typing.get_origin(hint) is typing.Literal, name
-
-
-@pytest.mark.weekly(3)
-@pytest.mark.slow
-@pytest.mark.parametrize("builder", dict.fromkeys(case[0] for case in CASES))
-def test_default_is_right(builder: Callable[..., Workload]) -> None:
-    workload = builder()
-    assert workload.check is not None
-    workload.check(run(workload))
-
-
 def test_the_lattice_has_its_velocities() -> None:
     """The weights of D3Q19 are isotropic to fourth order: sum w c c = 1/3, and so on."""
     c = np.array(lattice_boltzmann.VELOCITIES, np.float64)
@@ -228,26 +155,3 @@ def test_rmat_graph() -> None:
     # A row of k one-bits is drawn with probability 0.76^(12 - k) 0.24^k: rows of 12 zeros get
     # 0.76^12 of all draws, most of which are drawn anew; the longest row cannot have more.
     assert lengths.max() <= 16 * 4096 * 0.76**12 + 5 * (16 * 4096 * 0.76**12) ** 0.5
-
-
-@pytest.mark.parametrize(
-    ("build", "culprit"),
-    [
-        (functools.partial(fft.fft, n=100), "power of the radix 4"),
-        (functools.partial(fft.fft, n=2), "power of the radix 4"),
-        (functools.partial(fft.fft, radix="5"), "radix"),
-        (functools.partial(fft.fft, block_size=2048), "2048"),
-        (functools.partial(black_scholes.black_scholes, n=0), "n must"),
-        (functools.partial(black_scholes.black_scholes, dtype="half"), "half"),
-        (functools.partial(lattice_boltzmann.d3q19, nz=0), "nz"),
-        (functools.partial(lattice_boltzmann.d3q19, layout="soaos"), "soaos"),
-        (functools.partial(merge_sort.global_pass, width=48), "width"),
-        (functools.partial(merge_sort.local_pass, width=64, tile=256), "tile"),
-        (functools.partial(merge_sort.sort_tiles, tile=4, per_item=4), "tile"),
-        (functools.partial(spmv_vectorised.spmv_vectorised, block_size=0), "work-group"),
-    ],
-)
-def test_wrong_parameter_is_named(build: Callable[[], Workload], culprit: str) -> None:
-    with pytest.raises(KernelError, match=culprit) as caught:
-        build()
-    assert "\n" not in str(caught.value)
