@@ -196,7 +196,9 @@ def access_costs(
     lines, sectors, pipe, written_back, hot_line = of_trace or costs_of_traces(listed, machine)
     dataset = replay.dataset
     executions = dataset["site_accesses"].values.astype(np.float64)
-    n_subgroup = sum(trace.n_subgroup for trace in listed)
+    n_subgroup = dataset.attrs.get(
+        "traced_subgroups", sum(trace.n_subgroup for trace in listed)
+    )  # with few trials not all traces are replayed
     loads = np.array([site.direction != "store" for site in first.sites])
     expected = expected_latency_cycles(dataset).transpose("trial", "site").values
     tm = dram_latency_cycles(dataset).values.astype(np.float64)

@@ -298,7 +298,7 @@ def _channel_cycles(costs: AccessCosts, machine: Machine) -> tuple[Floats, tuple
         named[HOT_LINE] = np.tile(of_core, (costs.n_trials, 1))
     if costs.translation_cycles is not None:
         named[TRANSLATION] = costs.missed_translations * costs.translation_cycles
-    if machine.group_starts_per_cycle:
+    if machine.group_starts_per_cycle or machine.subgroup_starts_per_cycle:
         named[STARTS] = np.zeros_like(costs.look_ups)
     return np.stack(list(named.values()), axis=1), tuple(named)
 
@@ -360,8 +360,11 @@ def _start_cycles(machine: Machine, resident: Residents, channels: Sequence[str]
     """(n_channel,) cycles that the start of a group takes of each channel, a sub-group's share."""
     cycles = np.zeros(len(channels))
     if STARTS in channels:
-        each = machine.n_cores / machine.group_starts_per_cycle
-        cycles[channels.index(STARTS)] = each / resident.subgroups_per_group
+        group, subgroup = (
+            machine.n_cores / rate if rate else 0.0
+            for rate in (machine.group_starts_per_cycle, machine.subgroup_starts_per_cycle)
+        )
+        cycles[channels.index(STARTS)] = max(group / resident.subgroups_per_group, subgroup)
     return cycles
 
 

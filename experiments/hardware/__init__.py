@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from experiments.hardware.babelstream import babelstream
 from experiments.hardware.common_kernels import common_times, common_traffic
+from experiments.hardware.derivatives import derivative_times
 from experiments.hardware.h100_stencil import h100_points, h100_stencil
 from experiments.hardware.l1_carveouts import l1_carveouts
 from experiments.hardware.l1_strides import l1_strides
@@ -29,6 +30,7 @@ FIGURES: Mapping[str, MakeFigure] = {
     "h100-stencil": h100_stencil,
     "h100-points": h100_points,
     "mi250x-laplacian": mi250x_laplacian,
+    "derivatives": derivative_times,
     "v100-l1": v100_l1,
     "latency": latency,
     "l1-carveouts": l1_carveouts,

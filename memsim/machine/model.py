@@ -36,7 +36,8 @@ class Machine:
     group_start_cycles : from the moment a group's resources are free on a core to the issue of its
         first instruction, plus the time from its last instruction to the release of its resources;
         0 if not measured
-    group_starts_per_cycle : groups that the machine can start in a cycle, on all cores together; 0 if not measured
+    group_starts_per_cycle, subgroup_starts_per_cycle : groups, and sub-groups, that the machine can start in a cycle, on all
+        cores together; 0 if not measured
     launch_us : of a launch, between events before and after it, beside what its groups take; 0 if not measured
     store_wait_cycles : from a group's last store to its end, on machines where a group waits for its
         stores (AMD's do)
@@ -71,6 +72,7 @@ class Machine:
     compiler_target: str = ""
     group_start_cycles: float = 0.0
     group_starts_per_cycle: float = 0.0
+    subgroup_starts_per_cycle: float = 0.0
     launch_us: float = 0.0
     store_wait_cycles: float = 0.0
     dram_idle_during_l1_percent: float = 0.0

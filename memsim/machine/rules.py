@@ -71,6 +71,7 @@ _MAY_BE_ZERO = frozenset(
         "queue_cycles",
         "turnaround_cycles",
         "group_starts_per_cycle",
+        "subgroup_starts_per_cycle",
         "launch_us",
         "model_error_points",
         "time_error_percent",

@@ -15,6 +15,7 @@ _UNITS = (
     ("_bytes_per_cycle", "bytes/cycle"),
     ("tags_per_cycle", "lines/cycle"),
     ("row_activations_per_cycle", "rows/cycle"),
+    ("subgroup_starts_per_cycle", "sub-groups/cycle"),
     ("group_starts_per_cycle", "groups/cycle"),
     ("_look_ups", "look-ups"),
     ("launch_us", "us"),

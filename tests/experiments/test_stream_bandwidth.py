@@ -18,11 +18,12 @@ DERIVED = [name for name in SHIPPED if load_machine(name).dram.sustained_row_hit
 MEASURED = {"a100": "a100_80", "l40s": "l40", "mi250x": "mi210"} | {
     name: name for name in ("mi210", "mi300x", "v100")
 }
-"""Machine -> the one in stream_occupancy.csv with the same memory. The H200 has rates of its own (test_h200_rates.py)."""
+"""Machine -> the one in stream_occupancy.csv with the same memory. The H200 has rates of its own (test_h200_rates.py); an MI250X's
+streams of two arrays do not follow the row hits of their replays (mi250x_derivatives.csv)."""
 
 
 def test_machines_with_a_measured_triad_have_its_row_hits() -> None:
-    assert set(DERIVED) == set(MEASURED)
+    assert set(DERIVED) == set(MEASURED) - {"mi250x"}
 
 
 @pytest.mark.parametrize(

@@ -270,6 +270,29 @@ def test_a_launch_takes_time_beside_its_groups() -> None:
     assert beside.binds != "launch", "it adds to what binds the groups"
 
 
+def test_the_machine_starts_so_many_groups_and_sub_groups_a_cycle() -> None:
+    """2048 groups of 512, 16 sub-groups each: whichever of their rates is slower."""
+    copy = stream.copy(n=1 << 20, block_size=512)
+
+    def floor_cycles(**rates: float) -> float:
+        timing = predicted(copy, V100.replace(**rates)).timing
+        return float(timing.floor_means_s["starts of groups"] * V100.clock_hz)
+
+    n = 1 << 20
+    assert floor_cycles(subgroup_starts_per_cycle=0.25) == pytest.approx(n / 32 / 0.25)
+    assert floor_cycles(group_starts_per_cycle=0.25) == pytest.approx(n / 512 / 0.25)
+    both = {"group_starts_per_cycle": 0.25, "subgroup_starts_per_cycle": 0.25}
+    assert floor_cycles(**both) == pytest.approx(n / 32 / 0.25)
+
+
+def test_fewer_trials_than_snapshots_move_as_many_bytes() -> None:
+    """The start of a launch is traced, but replayed only where it gets a trial."""
+    few, more = (predict(stream.copy(n=1 << 24), V100, trials=n, jobs=1) for n in (2, 8))
+    assert len(few.traces) > 2
+    floors = [one.timing.floor_means_s["DRAM"] for one in (few, more)]
+    assert floors[0] == pytest.approx(floors[1], rel=0.03)
+
+
 @needs_nvidia
 def test_a_triad_takes_as_long_in_any_language() -> None:
     """Its bytes, its instructions but for a few, and what it would take without latency, are the same."""
