@@ -16,6 +16,8 @@ from tracegen.compiled.nvidia.cubin import read_cubin
 from tracegen.machine_code.binding import bind
 from tracegen.machine_code.bound import BoundKernel
 
+pytestmark = pytest.mark.weekly(2)  # each of these tests takes half of its targets each week
+
 NVIDIA = [
     pytest.param(target, marks=needs_nvidia) for target in ("sm_75", "sm_80", "sm_90", "sm_100")
 ]

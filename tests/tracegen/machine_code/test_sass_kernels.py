@@ -13,6 +13,8 @@ from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, NO_SLOT
 from tracegen.machine_code.sass_lower import lower
 
+pytestmark = pytest.mark.weekly(2)  # each of these tests takes half of its targets each week
+
 T = "unsigned t = threadIdx.x;"
 KERNELS = {
     "lanes": """
