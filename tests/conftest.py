@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -14,6 +15,9 @@ from memsim.commands.cli import main
 from memsim.progress import COMPILING
 from tests.support.command_line import Ended, RunMemsim
 from tests.support.weeks import of_other_weeks
+
+# Seldom: looking for garbage took a twentieth of the tests' time.
+gc.set_threshold(50_000, 20, 50)
 
 # A worker process of pytest-xdist inherits the width of the controller's terminal, which would
 # set the width of every table.

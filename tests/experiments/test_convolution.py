@@ -12,7 +12,7 @@ from experiments.data_files import rows
 from experiments.hardware.tuned_kernels import CONVOLUTION
 from experiments.hardware.tuning_runs import ranking
 from experiments.kernels.convolution import convolution
-from tests.support.cuda_kernels import needs_clang, run
+from tests.support.cuda_kernels import is_right_and_a_wrong_one_is_seen, needs_clang
 
 
 @pytest.mark.weekly(2)
@@ -28,12 +28,7 @@ from tests.support.cuda_kernels import needs_clang, run
     ],
 )
 def test_it_computes_the_correlation(parameters: dict[str, int]) -> None:
-    workload = convolution(**{"image_size": 64, **parameters})
-    written = run(workload)
-    assert workload.check is not None
-    workload.check(written)
-    with pytest.raises(AssertionError):
-        workload.check({"result": written["result"] + 1})
+    is_right_and_a_wrong_one_is_seen(convolution(**{"image_size": 64, **parameters}))
 
 
 def test_a_ranking_is_judged_by_what_was_measured() -> None:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from experiments.data_files import rows
 from experiments.hardware.matmul_steps import TABLES
 from experiments.kernels.matmul_steps import STEPS, product
 from memsim.errors import KernelError
-from tests.support.cuda_kernels import needs_clang, run
+from tests.support.cuda_kernels import is_right_and_a_wrong_one_is_seen, needs_clang
 
 
 @needs_clang
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize(("n", "depth"), [(128, None), (256, 128)])
 def test_each_step_computes_the_product(step: str, n: int, depth: int | None) -> None:
-    workload = product(step, n, depth)
-    written = run(workload)
-    assert workload.check is not None
-    workload.check(written)
-    with pytest.raises(AssertionError):
-        workload.check({"c": written["c"] + np.float32(1)})
+    is_right_and_a_wrong_one_is_seen(product(step, n, depth))
 
 
 def test_the_tables_have_all_steps_in_order() -> None:

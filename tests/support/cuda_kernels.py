@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import pytest
 
 from memsim.machine import load_machine
 from memsim.trace import Trace
@@ -24,6 +25,15 @@ def run(workload: CudaWorkload, machine: str = "a100", **options: Any) -> dict[s
     given = dataclasses.replace(workload, check=left.update)
     checked(given, load_machine(machine), TraceOptions(**options))
     return left
+
+
+def is_right_and_a_wrong_one_is_seen(workload: CudaWorkload) -> None:
+    """By the workload's own check: what the kernel leaves, and what is off by one."""
+    written = run(workload)
+    assert workload.check is not None
+    workload.check(written)
+    with pytest.raises(AssertionError):
+        workload.check({name: values + values.dtype.type(1) for name, values in written.items()})
 
 
 def workload(source: str, *arguments: Any, **others: Any) -> CudaWorkload:
