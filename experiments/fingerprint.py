@@ -115,7 +115,7 @@ def _git(*arguments: str) -> str:
 def compilers(machines: str) -> str:
     """The versions of the programs that compile kernels for these machines; `unknown` where they are missing."""
     try:
-        if machines.startswith("mi"):
+        if machines.startswith(("mi", "rx")):
             return ", ".join(f"{tool} {version}" for tool, version in amd_tools().versions.items())
         versions = {**nvidia_tools().versions, "NVRTC": str(nvrtc_tool())}
     except CompilerMissing:

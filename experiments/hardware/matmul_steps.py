@@ -1,4 +1,4 @@
-"""RTX A6000 and H200: predicted rates of a product of matrices, from the naive kernel to blocks in registers.
+"""RTX A6000, H200 and RX 7900 XTX: predicted rates of a product of matrices, from the naive kernel to blocks in registers.
 
 The kernels do what those do that were measured on the A6000, with the same tiles, but are not the same text; on the
 H200 the very machine code ran that is predicted. A thread's loop is shortened, and the time of all of it
@@ -18,7 +18,7 @@ from experiments.kernels.matmul_steps import product
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 
-TABLES = {"a6000": "a6000_matmul.csv", "h200": "h200_matmul.csv"}
+TABLES = {name: f"{name}_matmul.csv" for name in ("a6000", "h200", "rx7900xtx")}
 """Machine -> its measured rates."""
 SIZE = 4096
 DEPTHS = 256, 768
@@ -58,7 +58,7 @@ def matmul_steps(out: Path, quick: bool) -> Figure:
     done = run("matmul-steps", steps, rate_of, out, quick=quick)
     return figure_of(
         "matmul-steps",
-        "RTX A6000 and H200, product of 4096 x 4096 matrices: rates from the naive kernel to blocks in registers",
+        "RTX A6000, H200 and RX 7900 XTX, product of 4096 x 4096 matrices: rates from the naive kernel to blocks in registers",
         list(TABLES.values()),
         cases_of(done),
         out,

@@ -19,8 +19,10 @@ def test_each_step_computes_the_product(step: str, n: int, depth: int | None) ->
 
 
 def test_the_tables_have_all_steps_in_order() -> None:
-    for table in TABLES.values():
-        assert [row["step"] for row in rows(table)] == list(STEPS)
+    """But for the RX 7900 XTX, of whose ladder two kernels have such tiles."""
+    steps = {name: [row["step"] for row in rows(table)] for name, table in TABLES.items()}
+    assert steps.pop("rx7900xtx") == ["tiled", "blocks"]
+    assert list(steps.values()) == [list(STEPS)] * 2
 
 
 @pytest.mark.parametrize("settings", [{"step": "x"}, {"n": 100}, {"n": 256, "depth": 512}])
