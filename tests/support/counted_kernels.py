@@ -5,21 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import loopy as lp
-import numpy as np
 
 from tests.support.loopy_kernels import groups_of, make
 from tracegen.workloads.workload import Workload
-
-
-def real(names: str, shape: Any, dtype: Any = np.float32) -> Any:
-    return lp.GlobalArg(names, dtype, shape=shape)
-
-
-def result(name: str, shape: Any, dtype: Any = np.float32) -> Any:
-    return lp.GlobalArg(name, dtype, shape=shape, is_input=False, is_output=True)
-
-
-SIZE = lp.ValueArg("n", np.int32)
 
 
 def triangle(tags: bool = False) -> Any:
@@ -27,7 +15,7 @@ def triangle(tags: bool = False) -> Any:
     kernel = make(
         "{[i, j]: 0 <= i < n and 0 <= j <= i}",
         "y[i] = sum(j, x[j])",
-        [real("x", "n"), result("y", "n"), SIZE],
+        "x: f4[n]; y: f4[n] out; n: i4",
         name="triangle",
     )
     return groups_of(kernel, 32) if tags else kernel
@@ -39,7 +27,7 @@ def rising(group: int = 32) -> Any:
     kernel = make(
         "{[i, j]: 0 <= i < n and i <= j < n}",
         "y[i] = sum(j, x[j])",
-        [real("x", "n"), result("y", "n"), SIZE],
+        "x: f4[n]; y: f4[n] out; n: i4",
         name="rising",
     )
     return groups_of(kernel, group)
@@ -50,7 +38,7 @@ def paper_matmul() -> Any:
     kernel = make(
         "{[i, j, k]: 0 <= i, j, k < n}",
         "c[i, j] = sum(k, a$aLD[i, k] * b$bLD[k, j])",
-        [real("a, b", "n, n"), result("c", "n, n"), SIZE],
+        "a, b: f4[n, n]; c: f4[n, n] out; n: i4",
         name="paper_matmul",
         assumptions="n >= 1 and n mod 16 = 0",
     )
@@ -72,7 +60,7 @@ def branches(tile: int = 32) -> Any:
     kernel = make(
         "{[i]: 0 <= i < n}",
         "y[i] = x[i] if i < m else 0.5 * (x[i] + z[i])",
-        [real("x, z", "n"), result("y", "n"), SIZE, lp.ValueArg("m", np.int32)],
+        "x, z: f4[n]; y: f4[n] out; n: i4; m: i4",
         name="branches",
     )
     return groups_of(kernel, tile)
@@ -86,12 +74,7 @@ def guarded() -> Any:
         y[i] = 2 * x[i] {id=all}
         y[i] = y[i] + z[i] {id=some, dep=all, if=i >= m}
         """,
-        [
-            real("x, z", "n"),
-            lp.GlobalArg("y", np.float32, shape="n", is_input=False, is_output=True),
-            SIZE,
-            lp.ValueArg("m", np.int32),
-        ],
+        "x, z: f4[n]; y: f4[n] out; n: i4; m: i4",
         name="guarded",
     )
     return groups_of(kernel, 32)
@@ -105,7 +88,7 @@ def called(n: int) -> Any:
     kernel = make(
         f"{{[i, k]: 0 <= i < {n} and 0 <= k < 4}}",
         "[k]: b[i, k] = twice([k]: a[i, k])",
-        [real("a, b", (n, 4))],
+        f"a, b: f4[{n}, 4]",
         name="called",
     )
     kernel = groups_of(kernel, 64)
@@ -122,7 +105,7 @@ def ops() -> Any:
         r[i] = -a[i] / b[i] + exp(c[i]) * 2
         s[i] = (a[i] + b[i]) * (c[i] + d[i])
         """,
-        [real("a, b, c, d", "n"), *(result(name, "n") for name in "pqrs"), SIZE],
+        "a, b, c, d: f4[n]; p, q, r, s: f4[n] out; n: i4",
         name="ops",
     )
     return groups_of(kernel, 32)
@@ -133,7 +116,7 @@ def flat() -> Any:
     kernel = make(
         "{[i, j]: 0 <= i, j < n}",
         "y[n*i + j] = x[n*j + i]",
-        [real("x", "n*n"), result("y", "n*n"), SIZE],
+        "x: f4[n*n]; y: f4[n*n] out; n: i4",
         name="flat",
     )
     kernel = lp.split_iname(kernel, "i", 4, inner_tag="l.1", outer_tag="g.1")
@@ -145,7 +128,7 @@ def halved() -> Any:
     kernel = make(
         "{[i]: 0 <= i < n}",
         "y[i] = x[i // 2] * x[i % 4]",
-        [real("x", "n + 4"), result("y", "n"), SIZE],
+        "x: f4[n + 4]; y: f4[n] out; n: i4",
         name="halved",
     )
     return groups_of(kernel, 32)

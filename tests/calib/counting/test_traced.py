@@ -110,7 +110,7 @@ def test_measured_control_flow_counts_operations_too(context: Any) -> None:
 
 
 def test_control_flow_without_accesses_is_refused(context: Any) -> None:
-    kernel = counted_kernels.make(
+    kernel = kernels.make(
         ["{[i]: 0 <= i < n}", "[rows] -> {[j]: 0 <= j < rows}"],
         """
         for i
@@ -118,14 +118,10 @@ def test_control_flow_without_accesses_is_refused(context: Any) -> None:
             y[i] = sum(j, 1.0f * j)
         end
         """,
-        [
-            counted_kernels.lp.GlobalArg("r", counted_kernels.np.int32, shape="n"),
-            counted_kernels.result("y", "n"),
-            counted_kernels.SIZE,
-        ],
+        "r: i4[n]; y: f4[n] out; n: i4",
         name="silent",
     )
-    kernel = counted_kernels.lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0")
+    kernel = kernels.groups_of(kernel, 32)
     with pytest.raises(KernelError, match="no separate global access shows how often j runs"):
         calib.measure_control_flow(counted_kernels.with_sizes(kernel, n=32), context=context)
 

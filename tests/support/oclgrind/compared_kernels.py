@@ -52,7 +52,6 @@ def nested_divergent() -> Workload:
         "scale": rng.random(first_child[-1]),
         "weight": rng.random(7),
     }
-
     return Workload(groups_of(kernel, 16), arguments)
 
 
@@ -76,7 +75,6 @@ def predicated() -> Workload:
     n = 45
     flag = rng.integers(-1, 3, n).astype(np.int32)
     a, b, c = (rng.random(shape, np.float32) for shape in (n, n, (n, 3)))
-
     zeros = np.zeros(n, np.float32)
     return Workload(
         groups_of(kernel, 16),
@@ -99,7 +97,6 @@ def two_launches() -> Workload:
     )
     kernel = groups_of(groups_of(kernel, 16), 16, "j")
     a = np.random.default_rng(5).random(41)
-
     return Workload(kernel, {"a": a})
 
 
@@ -121,7 +118,6 @@ def repeated_reads() -> Workload:
     rng = np.random.default_rng(6)
     n = 37
     a, b, ind = rng.random(n), rng.random(n), rng.integers(0, n, n).astype(np.int32)
-
     return Workload(groups_of(kernel, 16), {"a": a, "b": b, "ind": ind})
 
 
@@ -137,7 +133,6 @@ def update_in_place() -> Workload:
     rng = np.random.default_rng(7)
     n = 35
     a, b, out = (rng.random(shape, np.float32) for shape in (n, (4, n), (n, 4)))
-
     return Workload(groups_of(kernel, 16), {"a": a, "b": b, "out": out})
 
 
@@ -154,7 +149,6 @@ def sub_word() -> Workload:
     n = 39
     small = rng.integers(0, 256, n).astype(np.uint8)
     words = rng.integers(-3000, 3000, n).astype(np.int16)
-
     return Workload(groups_of(kernel, 16), {"bytes": small, "words": words})
 
 
@@ -171,7 +165,6 @@ def vectors() -> Workload:
     kernel = lp.tag_array_axes(kernel, "a, b", "N0,vec")
     kernel = lp.tag_inames(groups_of(kernel, 16), {"v": "vec"})
     a = np.random.default_rng(9).random((24, 4), np.float32)
-
     return Workload(kernel, {"a": a})
 
 
@@ -186,7 +179,6 @@ def branches() -> Workload:
     )
     rng = np.random.default_rng(10)
     a, b, c = (rng.random(44) for _ in range(3))
-
     return Workload(groups_of(kernel, 16), {"a": a, "b": b, "c": c})
 
 
@@ -222,7 +214,6 @@ def global_temporary() -> Workload:
     kernel = lp.set_temporary_address_space(kernel, "middle", "global")
     kernel = groups_of(groups_of(kernel, 16), 16, "j")
     a = np.random.default_rng(12).random(64)
-
     return Workload(kernel, {"a": a})
 
 
@@ -237,7 +228,6 @@ def triangle() -> Workload:
     )
     rng = np.random.default_rng(13)
     a, x = rng.random((36, 36)), rng.random(36)
-
     return Workload(groups_of(kernel, 16), {"a": a, "x": x})
 
 
@@ -252,7 +242,6 @@ def complex_numbers() -> Workload:
     )
     rng = np.random.default_rng(14)
     a, b = (rng.random(38) + 1j * rng.random(38) for _ in range(2))
-
     return Workload(groups_of(kernel, 16), {"a": a, "b": b})
 
 
@@ -288,7 +277,6 @@ def invariant_in_open_loop() -> Workload:
         assumptions="n >= 1",
     )
     x = np.random.default_rng(16).random(35)
-
     return Workload(groups_of(kernel, 16), {"x": x})
 
 
@@ -308,7 +296,6 @@ def stored_twice() -> Workload:
     )
     rng = np.random.default_rng(17)
     a, b = rng.random(33), rng.random(33)
-
     return Workload(groups_of(kernel, 16), {"a": a, "b": b})
 
 
