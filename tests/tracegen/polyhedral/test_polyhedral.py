@@ -458,7 +458,8 @@ def test_command(tmp_path: Path, run_memsim: RunMemsim) -> None:
     assert "guess" in guessed.err
 
 
-def test_lanes_that_rely_on_lockstep_are_a_race_here() -> None:
+@pytest.mark.parametrize("tracer", ["polyhedral", "instrumented"])
+def test_lanes_that_rely_on_lockstep_are_a_race_here(tracer: str) -> None:
     """Loopy is told to leave out the barrier; the same kernel with one is no race."""
     for sync, races in ((",nosync=w@local", 1), ("", 0)):
         kernel = lp.make_kernel(
@@ -472,7 +473,7 @@ def test_lanes_that_rely_on_lockstep_are_a_race_here() -> None:
             lang_version=(2018, 2),
         )
         made = Workload(lp.tag_inames(kernel, "i:l.0"), {"x": np.ones(32, np.float32)})
-        trace = tracegen.trace(made, tracer="polyhedral")
+        trace = tracegen.trace(made, tracer=tracer)
         said = trace.provenance.get("compiler", {}).get("stand_ins", [])
         assert len(said) == races
         assert all(one.startswith("t passes from lane to lane") for one in said)
