@@ -18,6 +18,7 @@ from experiments.hardware.profiled_stencil import v100_profile
 from experiments.hardware.star13_volumes import v100_points
 from experiments.hardware.stencil_volumes import v100_stencil
 from experiments.hardware.tensor_steps import tensor_steps
+from experiments.hardware.textbook import textbook
 from experiments.hardware.tuned_kernels import tuned_convolution, tuned_dedispersion
 from experiments.hardware.tuned_stencils import tuned_stencils
 from experiments.reproduction import MakeFigure
@@ -41,6 +42,7 @@ FIGURES: Mapping[str, MakeFigure] = {
     "babelstream": babelstream,
     "matmul-steps": matmul_steps,
     "tensor-steps": tensor_steps,
+    "textbook": textbook,
     "common-kernels": common_times,
     "common-traffic": common_traffic,
 }
