@@ -34,7 +34,7 @@ def time_of(row: Mapping[str, str]) -> Done:
         [
             Case(
                 f"{row['step']} {row['settings']}",
-                f"{machine.name} time",
+                f"{row['machine'].partition('@')[0]} time",
                 "ms",
                 reference=float(row["ms"]),
                 ours=1e3 * seconds,
