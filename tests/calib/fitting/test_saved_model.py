@@ -92,6 +92,12 @@ def test_an_undetermined_parameter_round_trips(tmp_path: Path) -> None:
         (lambda d: d["model"].update(expression="p_a *"), "expected a value at the end"),
         (lambda d: d["model"].update(expression="p_other * f_x"), "damaged"),
         (lambda d: d["fit"]["parameters"].update(p_ld="many"), "damaged"),
+        (
+            lambda d: d["fit"].update(
+                parameters={f"{k}_": v for k, v in d["fit"]["parameters"].items()}
+            ),
+            "not those of its expression",
+        ),
         (lambda d: d["fit"].update(covariance=[[1.0]]), "damaged"),
         (lambda d: d["data"]["values"][MODEL.output].__setitem__(2, -1.0), "must be positive"),
         (lambda d: d.pop("data"), "damaged"),
