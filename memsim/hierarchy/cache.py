@@ -186,6 +186,7 @@ class Stage(NamedTuple):
     queue : requests to the next level are appended
     rng : (1,) uint64, the stream of the replacement policy and of early completions
     store_bytes : (8,) uint32 scratch, byte masks of the partial granules of the store being served
+    nontemporal : (n_row,) uint8, 1 for sites whose stores go first, or (0,) where there is no such site
     """
 
     geometry: Geometry
@@ -196,6 +197,7 @@ class Stage(NamedTuple):
     rng: U64
     n_site: int
     store_bytes: U32
+    nontemporal: U8
 
 
 @inner
@@ -771,6 +773,9 @@ def write(stage, instance, line, mask, full, site, counted, now, window, core):
     entry = entry_of(geometry, instance, line)
     slot, set_ = slot_of(cache, line, entry), set_of(geometry.n_sets, cache.lines, instance, entry)
     present = np.int64(0)
+    goes_first = geometry.replacement == LRU_LOADS
+    if len(stage.nontemporal) > 0:
+        goes_first |= stage.nontemporal[nth(site)] != 0
     if slot >= 0:
         if geometry.completes is not None:
             complete_early(stage, slot, need, counted, core)
@@ -782,7 +787,7 @@ def write(stage, instance, line, mask, full, site, counted, now, window, core):
             write_back(stage, slot, counted)
             drop(geometry, cache, slot, set_)
             slot, present = np.int64(-1), np.int64(0)
-        elif present and geometry.replacement != LRU_LOADS:
+        elif present and not goes_first:
             touch(geometry, cache, slot, set_)
     missing = need & ~present
     if not geometry.write_back:
@@ -796,9 +801,11 @@ def write(stage, instance, line, mask, full, site, counted, now, window, core):
     if slot < 0:
         forget_past(cache, entry, set_)
         slot = allocate(stage, instance, line, set_, counted, now - window)
-        if geometry.replacement == LRU_LOADS:
-            cache.sets[nth(2 * set_)] = slot  # the least recent one
-    elif not present and geometry.replacement != LRU_LOADS:
+        if goes_first and geometry.replacement <= FIFO:
+            next_victim = np.int64(cache.sets[nth(2 * set_)])
+            if geometry.replacement == LRU_LOADS or cache.slots[nth(next_victim + LINE)] >= 0:
+                cache.sets[nth(2 * set_)] = slot  # the least recent one
+    elif not present and not goes_first:
         touch(geometry, cache, slot, set_)
     if len(cache.traces) > 0:
         # If a sector that is missing is there already, later loads of the rest of it hit: it stays open.

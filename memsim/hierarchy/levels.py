@@ -32,6 +32,7 @@ _ALLOCATE = {
     "update_memory_and_fetch": cache.UPDATE_AND_FETCH,
 }
 
+NO_SITES = np.zeros(0, np.uint8)
 NO_PAST = np.zeros((2, 0), np.uint8)
 """No groups run before the traced ones; see memsim.hierarchy.cache.Cache."""
 
@@ -89,6 +90,7 @@ class LevelPlan:
         counts: npt.NDArray[np.int64],
         queue: Queue,
         rng: npt.NDArray[np.uint64],
+        nontemporal: npt.NDArray[np.uint8] = NO_SITES,
     ) -> Stage:
         """The level as the hot loops take it; counts : (2 * n_site, N_COUNTS)."""
         return Stage(
@@ -100,6 +102,7 @@ class LevelPlan:
             rng=rng,
             n_site=len(counts) // 2,
             store_bytes=np.zeros(8, np.uint32),
+            nontemporal=nontemporal,
         )
 
     def rehashed(self, state: Cache) -> Cache:

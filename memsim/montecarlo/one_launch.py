@@ -32,7 +32,7 @@ from memsim.hierarchy.cache import (
 from memsim.machine.file import load_machine, machine_to_json
 from memsim.machine.model import Machine
 from memsim.montecarlo.besides import Besides, miss_kinds_of
-from memsim.montecarlo.first_reads import first_reads
+from memsim.montecarlo.first_reads import first_loads, first_reads
 from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.past import has_past, repeated_bytes
@@ -102,7 +102,7 @@ def replay(
     stays = options.warm and repeated_bytes(traces[0]) <= _last_bytes(machine)
     is_inside = not (traces[0].whole or places.has_start or stays)
     is_inside = is_inside and traces[0].warming is None
-    first = first_reads(traces[0], _n_uncounted(plans[0])) if is_inside else {}
+    loads = first_loads(traces[0], *_counted(plans[0])) if is_inside else {}
     besides = Besides(traces[0], machine, plans[0], occupancy, options, places)
 
     def gathered(made: Results) -> Replay:
@@ -125,7 +125,8 @@ def replay(
             },
             interrupted=made.interrupted,
         )
-        about["first_reads_json"] = json.dumps(first)
+        first = made.trials[:: len(plans)]
+        about["first_reads_json"] = json.dumps(first_reads(loads, _read_bytes(traces[0], first)))
         about["pages_json"] = json.dumps(besides.shares_of_pages(made))
         return Replay(dataset(traces, plans, made.trials, miss_kinds_of(made), about))
 
@@ -145,12 +146,22 @@ def _last_bytes(machine: Machine) -> int:
     return machine.levels[-1].size_bytes if machine.levels else 0
 
 
-def _n_uncounted(plan: Plan) -> int:
-    """The first groups of a snapshot, which are not counted; of groups in progress, half in the mean."""
-    n_first = int(np.flatnonzero(plan.counted())[0])
-    if n_first or not plan.ordering.deviation or plan.ordering.counts_start:
-        return n_first
-    return min(plan.wave, len(plan.work.turns)) // 2
+def _counted(plan: Plan) -> tuple[int, int]:
+    """A snapshot's first groups, which are not counted, and those that are; of groups in progress, half in the mean."""
+    counted = np.flatnonzero(plan.counted())
+    first, end = int(counted[0]), int(counted[-1]) + 1
+    if not first and plan.ordering.deviation and not plan.ordering.counts_start:
+        first = min(plan.wave, len(plan.work.turns)) // 2
+    return first, end - first
+
+
+def _read_bytes(trace: Trace, results: Sequence[TrialResult]) -> dict[str, float]:
+    """Array -> bytes that the counted groups read from DRAM, the mean of some trials."""
+    read = np.mean([one.counts[-1:, :, READ_GRANULES].sum(axis=0) for one in results], axis=0)
+    found = dict.fromkeys((site.array for site in trace.sites), 0.0)
+    for site, granules in zip(trace.sites, read, strict=True):
+        found[site.array] += GRANULE_BYTES * float(granules)
+    return found
 
 
 def _plans(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from memsim.errors import ReplayError
 from memsim.hierarchy import cache
 from memsim.hierarchy.core_stage import Requests
-from memsim.hierarchy.levels import NO_PAST, LevelPlan, passing_level, plan_level, sets_of
+from memsim.hierarchy.levels import NO_PAST, NO_SITES, LevelPlan, passing_level, plan_level, sets_of
 from memsim.hierarchy.requests import (
     CHUNK_GRANULES,
     DenseMap,
@@ -98,6 +98,7 @@ class Plan:
     past : (n, 2, n_chunk) uint8, see memsim.montecarlo.past; of all levels, or of each where n > 1
     warming : (n_subgroup,) int64, see memsim.trace.Trace; (0,) where groups are traced whole
     n_sites : rows of the counts
+    nontemporal : (n_sites + 1,) uint8, see memsim.hierarchy.cache.Stage; (0,) where no site is
     """
 
     requests: Requests
@@ -111,6 +112,7 @@ class Plan:
     weight: npt.NDArray[np.int32]
     past: npt.NDArray[np.uint8]
     warming: npt.NDArray[np.int64] = field(default_factory=lambda: NO_WARMING)
+    nontemporal: npt.NDArray[np.uint8] = field(default_factory=lambda: NO_SITES)
 
     @property
     def wave(self) -> int:
@@ -240,8 +242,14 @@ def make_plan(
         weight=_weights(trace, options.weights),
         past=past,
         warming=NO_WARMING if trace.warming is None else trace.warming,
+        nontemporal=_nontemporal(trace),
     )
     return plan, occupancy
+
+
+def _nontemporal(trace: Trace) -> npt.NDArray[np.uint8]:
+    found = np.array([*(site.nontemporal for site in trace.sites), False], np.uint8)
+    return found if found.any() else NO_SITES
 
 
 def _check_fit(trace: Trace, machine: Machine) -> None:

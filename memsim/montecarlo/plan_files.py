@@ -82,6 +82,7 @@ def load_plans(folder: Path) -> tuple[Plan, ...]:
                 weight=own["weight"],
                 past=own["past"],
                 warming=own["warming"],
+                nontemporal=own["nontemporal"],
             )
         )
     return tuple(plans)
@@ -95,6 +96,7 @@ def _columns(plan: Plan) -> dict[str, npt.NDArray[Any]]:
         "weight": plan.weight,
         "past": plan.past,
         "warming": plan.warming,
+        "nontemporal": plan.nontemporal,
     }
 
 

@@ -28,13 +28,16 @@ SLICES_OF_WAVE = 4
 """Slices of time in which a shared level serves the cores, while as many groups begin as the machine
 holds. With 16, the V100 stencil's volumes do not change, and the MI250X Laplacian's by 3 points at most."""
 PLACES_APART, MOST_VARIATION = 10, 0.125
-"""Standard deviation of when a place counts as free: the time in which ten groups begin, but at most an
-eighth of a group's own time. Fitted to two GPUs: without it a group is often on the core of the group one
-wave before it, and 16x1x64 and 16x2x32 groups of the V100 stencil reuse rows in L1 that they do not reuse
-on hardware. Their L2 loads are 28 and 29 % too low with 0 places, 0 and 4 % with 5, +2 and -2 % off with 10.
+"""Standard deviation of when a place counts as free: the time in which ten groups begin, but of a group of one turn
+at most an eighth of its time, and of n turns, which wait independently of each other, an eighth of it divided by sqrt(n).
+
+The ten places were fitted to two GPUs: without them a group is often on the core of the group one wave before it,
+and 16x1x64 and 16x2x32 groups of the V100 stencil reuse rows in L1 that they do not reuse on hardware.
+Their L2 loads are 28 and 29 % too low with 0 places, 0 and 4 % with 5, +2 and -2 % off with 10.
 On the MI250X, with 440 to 880 places, volumes of the Laplacian change by about 3 points or less from 0 to 10
 places; with a tenth of the time instead, kernel 3 with m=4 and m=8 and kernel 4 with m=16 are 7, 15 and 12 %
-too high, with ten places 1, 6 and 9 %."""
+too high, with ten places 1, 6 and 9 %. With ten places for groups of 273 turns that march through 64 planes, neighbours
+are five planes apart and share little in L2: DRAM reads are twice as many as with a turn's eighth."""
 
 
 class Work(NamedTuple):
@@ -123,7 +126,7 @@ def schedule(
             fraction = over[:n_initial]
         start, end = np.zeros(n_groups), work.cycles.copy()
         end[:n_initial] *= 1 - fraction if inside else 1.0
-        variation = min(PLACES_APART / n_places, MOST_VARIATION)
+        variation = np.minimum(PLACES_APART / n_places, MOST_VARIATION / np.sqrt(work.turns))
         late = variation * generator.standard_normal(n_groups) * work.cycles
         core = np.empty(n_groups, np.int64)
         core[:n_initial] = places[:n_initial]

@@ -223,7 +223,7 @@ def run_launch(
     counts = np.zeros((len(levels), 2 * n_rows, N_COUNTS), np.int64)
 
     streams = _streams(core_seed, plan.machine.n_cores)
-    stage = levels[0].stage(caches[0], counts[0], queues[0], streams)
+    stage = levels[0].stage(caches[0], counts[0], queues[0], streams, plan.nontemporal)
     queued, turns, began = core_stage(plan, stage, streams, drawn)
     ends = slice_ends(drawn, plan.resident, began, queued.warm, queued.last)
     missed = _missed_translations(plan, levels[0], queued, offsets)
@@ -231,7 +231,7 @@ def run_launch(
     n_replayed = len(levels) if depth is None else depth
     for k in range(1, n_replayed):
         draws, victims = np.split(_streams(level_seeds[k], 2), 2)
-        stage = levels[k].stage(caches[k], counts[k], queues[k], victims)
+        stage = levels[k].stage(caches[k], counts[k], queues[k], victims, plan.nontemporal)
         queued = _shared_stage(plan, levels, k, stage, queued, draws, longest, ends)
         ends = queued.last[None]
     sample = dram.NO_SAMPLE

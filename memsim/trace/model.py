@@ -51,6 +51,7 @@ class AccessSite:
     depends_on : names of the sites whose loaded values determine this one's index
     bypasses_l1 : True for a load that the first level neither serves nor keeps (CUDA's volatile and
         `.STRONG.GPU` loads)
+    nontemporal : True for a store whose lines a cache replaces first (AMD's `nt` and `slc`, NVIDIA's `.EF`)
     floating : True for an atomic operation on floating-point numbers, as far as machine code tells it
     scalar : True for a load that a scalar unit performs once for the sub-group (AMD's `s_load`); it does
         not occupy the pipe of the lanes' loads
@@ -64,6 +65,7 @@ class AccessSite:
     source: SourceLocation = field(default_factory=SourceLocation)
     depends_on: tuple[str, ...] = ()
     bypasses_l1: bool = False
+    nontemporal: bool = False
     floating: bool = False
     scalar: bool = False
 
@@ -362,6 +364,8 @@ def _check_sites(trace: Trace) -> None:
             )
         if site.bypasses_l1 and site.direction != "load":
             raise TraceError(f"site {site.name} is not a load: bypasses_l1 must be false")
+        if site.nontemporal and site.direction != "store":
+            raise TraceError(f"site {site.name} is not a store: nontemporal must be false")
         if site.scalar and site.direction != "load":
             raise TraceError(f"site {site.name} is not a load: scalar must be false")
         if not 0 <= site.itemsize_bytes <= _MOST_BYTES:

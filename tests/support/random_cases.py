@@ -62,10 +62,15 @@ def traces(draw: st.DrawFn, subgroup_size: int) -> Trace:
     lanes = [bits for g in groups for s in g for a in s for bits in a[4]]
     local = draw(st.sampled_from([0, 0, 32, 4096]))
     n_earlier = 0 if whole else draw(st.sampled_from([0, 3]))
+    streaming = draw(st.sampled_from([True, False, False]))
     bypassing = draw(st.sampled_from([True, False, False]))
     return trace.replace(
         sites=tuple(
-            dataclasses.replace(site, bypasses_l1=bypassing and site.direction == "load" and k == 0)
+            dataclasses.replace(
+                site,
+                bypasses_l1=bypassing and site.direction == "load" and k == 0,
+                nontemporal=streaming and k == 1,
+            )
             for k, site in enumerate(trace.sites)
         ),
         lane_groups=np.array(lanes, np.uint8),

@@ -119,6 +119,7 @@ class Sites:
                     source=self._source(instruction, known, is_private),
                     depends_on=() if is_private else self._feeds(members, labels),
                     bypasses_l1=direction == "load" and bool(x & o.BYPASS_L1),
+                    nontemporal=direction == "store" and bool(x & o.NONTEMPORAL),
                     floating=direction == "atomic" and bool(x & o.FLOATING),
                     scalar=direction == "load" and bool(x & o.ONE_LANE),
                 )

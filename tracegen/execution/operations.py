@@ -140,6 +140,8 @@ SCALE = 14
 ONE_LANE = 1 << 16
 """A scalar load: done once for the sub-group, the first lane's address; its result goes to all lanes, whatever the guard."""
 BYPASS_L1 = 1 << 17
+NONTEMPORAL = 1 << 29
+"""Of stores: caches replace their lines first."""
 SKIPPED = 1 << 18
 """Set by slicing: the access is recorded, but its value is neither read nor written."""
 SPILL = 1 << 19

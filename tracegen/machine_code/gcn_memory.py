@@ -41,6 +41,8 @@ def _modifiers(wave: Wave, space: int, n_bytes: int) -> int:
         x |= o.SIGN_EXTEND
     if "d16" in opcode:
         x |= o.HIGH_HALF if "_hi" in opcode else o.KEEP_HALF
+    if {"slc", "nt"} & wave.parsed.modifiers.keys() or "NT" in wave.parsed.modifiers.get("th", ""):
+        x |= o.NONTEMPORAL * ("store" in opcode)
     if {"glc", "sc0", "sc1", "slc", "dlc", "scope"} & wave.parsed.modifiers.keys():
         x |= o.BYPASS_L1 * (space in (o.GLOBAL, o.GENERIC) and "load" in opcode)
     if wave.generation < 10 and space != o.LOCAL:

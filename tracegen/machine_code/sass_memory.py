@@ -84,6 +84,8 @@ def _modifiers(e: Emitter, s: Sass, size: int) -> int:
         x |= o.SIGN_EXTEND
     if s.has("STRONG", "BYPASS", "MMIO") and s.has("GPU", "SYS", "BYPASS"):
         x |= o.BYPASS_L1
+    if s.has("EF"):
+        x |= o.NONTEMPORAL
     return x | (o.SPILL if memory is not None and memory.spill else 0)
 
 

@@ -462,6 +462,20 @@ def test_one_site_that_passes_by() -> None:
     assert list(result.counts[1, 1]) == [1, 1, 0, 0, *[0] * (N_COUNTS - 4)]
 
 
+@pytest.mark.parametrize(("nontemporal", "hits"), [(True, 3), (False, 0)])
+def test_nontemporal_stores_leave_what_was_loaded(nontemporal: bool, hits: int) -> None:
+    """Three lines are loaded into a set of four ways, then five stored, and the three loaded again: lines of such stores
+    replace each other, four of five; plain ones replace the three."""
+    again = [(0, [k]) for k in range(3)]
+    trace = make_trace([[[*again, *((1, [k]) for k in range(8, 13)), *again]]], ["load", "store"])
+    sites = (trace.sites[0], dataclasses.replace(trace.sites[1], nontemporal=nontemporal))
+    kept = {"write_policy": "write_back", "write_allocate": "lazy_fetch_on_read"}
+    on = machine(level("L1", ways=1, write_allocate="none"), level("L2", ways=4, **kept))
+    result = replayed(trace.replace(sites=sites), on)
+    assert result.counts[1, 0, [HITS, PENDING]].sum() == hits
+    assert result.dram_write_bytes == 4 * 32
+
+
 def test_halves_of_a_subgroup_are_coalesced_apart() -> None:
     """The C1060: 32 words of one line are two transactions of 64 bytes, and a granule that both
     half-warps access is read twice."""

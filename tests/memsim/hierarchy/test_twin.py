@@ -54,8 +54,17 @@ def fast_memory(work: Workspace) -> list[Request]:
             for g in range(granules_per_line)
             if asked == "load" and full[i] >> g & 1
         )
+        goes_first = asked == "store" and plan.nontemporal[site[i] :][:1].any()
         out.append(
-            Request(tuple(granules), asked, int(site[i]), bool(counted[i]), written, unsure=unsure)
+            Request(
+                tuple(granules),
+                asked,
+                int(site[i]),
+                bool(counted[i]),
+                written,
+                goes_first=bool(goes_first),
+                unsure=unsure,
+            )
         )
     assert at == queue.used[1]
     return out

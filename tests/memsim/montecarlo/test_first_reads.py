@@ -9,7 +9,7 @@ import pytest
 
 import memsim
 from memsim.errors import SnapshotWarning
-from memsim.montecarlo.first_reads import first_reads
+from memsim.montecarlo.first_reads import FirstLoads, first_loads, first_reads
 from memsim.trace.model import AccessSite, ArrayExtent, Trace
 from tests.support.traces import make_trace
 
@@ -37,27 +37,59 @@ def table_and_stream(first: int, n: int, **fields: object) -> Trace:
     )
 
 
+HITS = {"table": 0.0, "stream": 0.0}
+"""Bytes read from DRAM, where every later load of a granule is found in a cache."""
+
+
+def beyond(trace: Trace, uncounted: int, read: dict[str, float] = HITS) -> dict[str, int]:
+    return first_reads(first_loads(trace, uncounted, trace.n_groups - uncounted), read)
+
+
 def test_a_table_is_read_before_the_snapshot_and_a_stream_is_not() -> None:
     earlier = {"earlier": np.array([[0, TABLE], [100, 116]]), "earlier_groups": 16}
-    assert first_reads(table_and_stream(16, 8, **earlier), 0) == {"table": 32 * TABLE}
-    assert first_reads(table_and_stream(16, 8, **earlier), 4) == {"table": 32 * TABLE}
+    assert beyond(table_and_stream(16, 8, **earlier), 0) == {"table": 32 * TABLE}
+    assert beyond(table_and_stream(16, 8, **earlier), 4) == {"table": 32 * TABLE}
 
 
 def test_groups_that_warm_the_caches_are_earlier_ones() -> None:
-    assert first_reads(table_and_stream(0, 8), 4) == {"table": 32 * TABLE}
-    assert first_reads(table_and_stream(0, 8), 0) == {}, "the counted groups have read it"
+    assert beyond(table_and_stream(0, 8), 4) == {"table": 32 * TABLE}
+    assert beyond(table_and_stream(0, 8), 0) == {}, "the counted groups have read it"
+    first = first_loads(table_and_stream(0, 8), 4, 3)
+    assert first == {"table": FirstLoads(32 * TABLE, 0, 3 * 32 * TABLE)}
 
 
 def test_half_of_a_table_that_the_counted_groups_read() -> None:
     """4 sectors by 16 earlier groups, 4 by 8 counted ones: 8 - 4 / 8 * 24 is not more than their own."""
     earlier = {"earlier": np.array([[0, 4], [100, 116]]), "earlier_groups": 16}
-    assert first_reads(table_and_stream(16, 8, **earlier), 0) == {}
+    assert beyond(table_and_stream(16, 8, **earlier), 0) == {}
+
+
+def test_what_is_read_again_is_in_the_scaled_counts_already() -> None:
+    """Four counted groups load the table: 4 x 256 bytes, of which DRAM delivers none, half, or all."""
+    trace = table_and_stream(0, 8)
+    for part, left in ((0, 256), (0.5, 128), (1, 0)):
+        found = beyond(trace, 4, HITS | {"table": part * 4 * 256})
+        assert found == ({"table": left} if left else {})
+
+
+def test_groups_that_request_more_count_more() -> None:
+    """The first four groups load sectors 0 to 7 and eight of their own; the others 0 to 3 and four of their own, as many of the
+    launch's first loads as they are of its requests: 8 + 4 x 12 - 16 x 3 = 8 sectors are omitted, not 8 + 4 x 12 - 4 x 8."""
+    groups = [
+        [[(0, [k]) for k in range(n)] + [(0, [16 + 8 * g + k]) for k in range(n)]]
+        for g, n in enumerate([8] * 4 + [4] * 4)
+    ]
+    trace = make_trace(groups, ("load",), whole=False)
+    array = ArrayExtent(name="table", base_bytes=0, size_bytes=32 * 128)
+    site = AccessSite(name="table", array="table", direction="load", itemsize_bytes=4)
+    found = first_loads(trace.replace(sites=(site,), arrays=(array,)), 4, 4)
+    assert found == {"table": FirstLoads(32 * (8 + 32 + 16 - 16 * 3), 32 * 16, 32 * 32)}
 
 
 def test_what_is_written_too_is_left_out() -> None:
     trace = table_and_stream(0, 8)
     sites = (dataclasses.replace(trace.sites[0], direction="store"), trace.sites[1])
-    assert first_reads(trace.replace(sites=sites), 4) == {}
+    assert beyond(trace.replace(sites=sites), 4) == {}
 
 
 @pytest.mark.parametrize("warm", [False, True])

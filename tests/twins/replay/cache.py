@@ -47,6 +47,7 @@ class Request:
     written : the bytes of each granule that a store writes (bit b: byte b)
     counted : False in the warm-up
     bypasses : a load that the first level neither serves nor keeps
+    goes_first : a store whose lines are replaced first
     unsure : granules that would not be asked for if open misses of the level above were hits
     """
 
@@ -56,6 +57,7 @@ class Request:
     counted: bool
     written: Mapping[int, int] = field(default_factory=dict)
     bypasses: bool = False
+    goes_first: bool = False
     unsure: frozenset[int] = frozenset()
 
 
@@ -150,6 +152,7 @@ class ReferenceCache:
                 counted=request.counted,
                 written={g: request.written[g] for g in of_line} if request.written else {},
                 bypasses=request.bypasses,
+                goes_first=request.goes_first,
                 unsure=request.unsure & frozenset(of_line),
             )
             if self.level.n_partitions > 1:
@@ -274,6 +277,8 @@ class ReferenceCache:
         self._complete_all_fills()
         self.stream, self.address = stream, address
         for set_ in self.sets.values():
+            for line in set_.lines:
+                line.goes_first = False
             if isinstance(set_, SlotSet):
                 set_.stream = stream
 
@@ -461,7 +466,7 @@ class ReferenceCache:
                 self._set_of(number, instance).drop(line)
                 line, present = None, set()
             else:
-                self._set_of(number, instance).stored(line, is_new=False)
+                self._set_of(number, instance).stored(line, part.goes_first, is_new=False)
         missing = need - present
         # Without allocation, a store with any absent sector is sent down whole.
         if not keeps or (missing and level.write_allocate == "none"):
@@ -471,13 +476,13 @@ class ReferenceCache:
         if line is None:
             self._forget_past(number, instance)
             line = self._allocate(part, number, instance, now - window)
-            self._set_of(number, instance).stored(line, is_new=True)
+            self._set_of(number, instance).stored(line, part.goes_first, is_new=True)
         elif not present:
-            self._set_of(number, instance).stored(line, is_new=False)
+            self._set_of(number, instance).stored(line, part.goes_first, is_new=False)
         covered = {g for g in part.granules if part.written[g] == ALL_BYTES}
         doubtful = self.doubtful.setdefault((number, instance), set())
         doubtful -= need - widened(need - covered, self.sector)
-        line.writer = part.site
+        line.writer, line.goes_first = part.site, part.goes_first
         line.stored |= need
         if missing:
             self._count_open(part, number, instance, missing, set(), line.valid)
@@ -503,7 +508,7 @@ class ReferenceCache:
         if self.level.write_policy == "write_back":
             line = self._load(part, number, instance, now, window)
             assert line is not None
-            line.writer = part.site
+            line.writer, line.goes_first = part.site, False
             self._make_dirty(part, number, instance, line, need)
             line.stored |= need
             return
@@ -587,7 +592,12 @@ class ReferenceCache:
         granules = widened([sector * self.sector for sector in sectors], self.sector)
         whole = tuple(sorted(granules))
         read = Request(whole, "load", line.writer, part.counted)
-        written = dataclasses.replace(read, kind="store", written=dict.fromkeys(whole, ALL_BYTES))
+        written = dataclasses.replace(
+            read,
+            kind="store",
+            written=dict.fromkeys(whole, ALL_BYTES),
+            goes_first=line.goes_first,
+        )
         self._count(read, READ_GRANULES, len(whole))
         self._count(written, WRITE_GRANULES, len(whole))
         self.below += [read, written]
@@ -609,6 +619,8 @@ class ReferenceCache:
         written = {g: line.partial.get(g, ALL_BYTES) for g in sorted(line.dirty)}
         written = {g: bytes_ for g, bytes_ in written.items() if bytes_}
         if written:
-            evicted = Request(tuple(written), "store", line.writer, part.counted, written)
+            evicted = Request(
+                tuple(written), "store", line.writer, part.counted, written, False, line.goes_first
+            )
             self._count(evicted, WRITE_GRANULES, len(widened(written, self.sector)))
             self.below.append(evicted)

@@ -19,7 +19,7 @@ class Line:
         (lazy_fetch_on_read). Such a sector is present, but cannot serve a load
     partial_writer : sector -> the last core that wrote it in part
     requested_at : granule -> the turn of its request from below; absent if a store made it valid
-    writer : the site of the last store
+    writer : the site of the last store;  goes_first : see tests.twins.replay.cache.Request, of that store
     """
 
     number: int
@@ -30,6 +30,7 @@ class Line:
     partial_writer: dict[int, int] = field(default_factory=dict)
     requested_at: dict[int, int] = field(default_factory=dict)
     writer: int = 0
+    goes_first: bool = False
 
     def is_awaited(self, oldest: int) -> bool:
         """Whether data of it were requested after turn `oldest`, and so are on their way."""
@@ -53,9 +54,12 @@ class RecencySet:
             self.lines.remove(line)
             self.lines.append(line)
 
-    def stored(self, line: Line, *, is_new: bool) -> None:
-        """A store has put data into a line."""
-        if not is_new:
+    def stored(self, line: Line, goes_first: bool, *, is_new: bool) -> None:
+        """A store has put data into a line. One that goes first is the next victim where no way is left."""
+        if is_new and goes_first and len(self.lines) == self.ways:
+            self.lines.remove(line)
+            self.lines.insert(0, line)
+        elif not is_new and not goes_first:
             self.used(line)
 
     def victim(self, oldest: int) -> Line:
@@ -88,7 +92,7 @@ class LoadsSet(RecencySet):
     def __init__(self, ways: int) -> None:
         super().__init__(ways, moves_on_use=True)
 
-    def stored(self, line: Line, *, is_new: bool) -> None:
+    def stored(self, line: Line, goes_first: bool, *, is_new: bool) -> None:
         if is_new:
             self.lines.remove(line)
             self.lines.insert(0, line)
@@ -124,8 +128,8 @@ class SlotSet:
     def used(self, line: Line) -> None:
         """Random replacement does not depend on uses."""
 
-    def stored(self, line: Line, *, is_new: bool) -> None:
-        if not is_new:
+    def stored(self, line: Line, goes_first: bool, *, is_new: bool) -> None:
+        if not is_new and not goes_first:
             self.used(line)
 
     def admit(self, line: Line, oldest: int) -> Line | None:

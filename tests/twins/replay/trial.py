@@ -33,10 +33,8 @@ from tests.twins.replay.sub_cores import SubCores
 BASE_STEP_GRANULES = 8  # random bases are multiples of 256 bytes ...
 BASE_STEPS = 4096  # ... within 1 MiB
 LANES_OF_A_BIT = 8  # of Trace.lane_groups
-PLACES_APART, MOST_VARIATION = (
-    10,
-    0.125,
-)  # of when a place counts as free, in places and of its time
+PLACES_APART = 10  # of when a place counts as free, in places ...
+MOST_VARIATION = 0.125  # ... and of its time, for a group of one turn
 SLICES_OF_WAVE = 4  # slices of time while the groups of a wave begin
 SAMPLED_TURNS = 64  # upper bound of the turns of each resident group during a shared level's miss
 
@@ -362,11 +360,14 @@ def access_of(trace: Trace, machine: Machine, p: int, first_row: int) -> Access:
     is_barrier = site == BARRIER_SITE
     kind: Direction = "load" if is_barrier else trace.sites[site].direction
     bypasses = not is_barrier and trace.sites[site].bypasses_l1
+    goes_first = not is_barrier and trace.sites[site].nontemporal
     requests = []
     for lane in range(0, trace.subgroup_size, machine.coalesce_lanes):
         for bytes_of in bytes_of_lines(trace, machine, p, lane):
             written = bytes_of if kind == "store" else {}
-            request = Request(tuple(bytes_of), kind, first_row + site, True, written, bypasses)
+            request = Request(
+                tuple(bytes_of), kind, first_row + site, True, written, bypasses, goes_first
+            )
             requests.append(request)
     return Access(
         first_row + site, kind, is_barrier, bool(trace.starts_sequence[p]), tuple(requests)
@@ -433,8 +434,7 @@ def dispatched(
         for die in range(dies):
             places[die::dies] = generator.permutation(places[die::dies]).tolist()
     times: dict[int, Times] = {}
-    variation = min(PLACES_APART / len(places), MOST_VARIATION)
-    late = variation * generator.standard_normal(len(groups))
+    drawn = generator.standard_normal(len(groups))
     # Of each die: when a group counts as over, its number, its end and its core.
     running: list[list[tuple[float, int, float, int]]] = [[] for _ in range(dies)]
     for k, group in enumerate(groups):
@@ -451,7 +451,9 @@ def dispatched(
         else:
             _, _, begin, core = heapq.heappop(running[k % dies])
         end = begin + lasts
-        heapq.heappush(running[k % dies], (end + late[k] * cycles, k, end, core))
+        variation = min(PLACES_APART / len(places), MOST_VARIATION / math.sqrt(turns))
+        counts = end + variation * drawn[k] * cycles
+        heapq.heappush(running[k % dies], (counts, k, end, core))
         times[group.number] = Times(begin, end)
         cores[core].append(group)
     return cores, times
