@@ -12,6 +12,7 @@ from experiments.hardware.l1_carveouts import l1_carveouts
 from experiments.hardware.l1_strides import l1_strides
 from experiments.hardware.l1_sweep import v100_l1
 from experiments.hardware.laplacian_fetch import mi250x_laplacian
+from experiments.hardware.marching_groups import mi250x_marching
 from experiments.hardware.matmul_steps import matmul_steps
 from experiments.hardware.pointer_chase import latency
 from experiments.hardware.profiled_stencil import v100_profile
@@ -32,6 +33,7 @@ FIGURES: Mapping[str, MakeFigure] = {
     "h100-points": h100_points,
     "mi250x-laplacian": mi250x_laplacian,
     "derivatives": derivative_times,
+    "mi250x-marching": mi250x_marching,
     "v100-l1": v100_l1,
     "latency": latency,
     "l1-carveouts": l1_carveouts,

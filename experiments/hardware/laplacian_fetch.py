@@ -3,7 +3,6 @@ kernel."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,14 +43,15 @@ class Variant:
 
     def workload(self, planes: int = 0) -> OpenCLWorkload:
         """The variant without values; planes : that are allocated, 0 for all"""
-        return laplacian(self.kernel, self.n, self.rows, *self.group, nz=planes, filled=False)
-
-    def on(self, machine: Machine) -> Machine:
-        """The machine; nontemporal stores do not allocate in its last cache."""
-        if not self.nontemporal:
-            return machine
-        last = dataclasses.replace(machine.levels[-1], write_allocate="none")
-        return machine.replace(levels=(*machine.levels[:-1], last))
+        return laplacian(
+            self.kernel,
+            self.n,
+            self.rows,
+            *self.group,
+            nz=planes,
+            filled=False,
+            nontemporal=self.nontemporal,
+        )
 
 
 def mi250x_laplacian(out: Path, quick: bool) -> Figure:
@@ -108,7 +108,6 @@ def _variant(row: Mapping[str, str]) -> Variant:
 
 def _fetches(variant: Variant, machine: Machine, seeds: int) -> tuple[list[float], float]:
     """Fetched volume in multiples of n^3 x 8 bytes, of one snapshot for each seed; mean miss ratio of L2's loads."""
-    machine = variant.on(machine)
     workload = variant.workload(min(variant.n, PLANES))
     traces = tracegen.trace_snapshots(workload, machine, snapshots=seeds)
     interior = (1 - 2 / variant.n) ** 3

@@ -8,6 +8,11 @@
 #ifndef FIRST_Y
 #define FIRST_Y 0
 #endif
+#ifdef NONTEMPORAL
+#define STORE(place, value) __builtin_nontemporal_store(value, &place)
+#else
+#define STORE(place, value) place = value
+#endif
 
 __kernel void laplacian(
     __global double *f, __global const double *u, const int nx, const int ny, const int nz,
@@ -27,8 +32,9 @@ __kernel void laplacian(
   const ulong at = i + nx * j + plane * k;
 
 #if ORDER == 0
-  f[at] = u[at] * centre + (u[at - 1] + u[at + 1]) * along_x
+  const double sum = u[at] * centre + (u[at - 1] + u[at + 1]) * along_x
         + (u[at - nx] + u[at + nx]) * along_y + (u[at - plane] + u[at + plane]) * along_z;
+  STORE(f[at], sum);
 #else
   double sum[TILE];
   double own;
@@ -70,6 +76,6 @@ __kernel void laplacian(
 
   for (int n = 0; n < TILE; ++n)
     if (j + n > 0 && j + n < ny - 1)
-      f[at + n * nx] = sum[n];
+      STORE(f[at + n * nx], sum[n]);
 #endif
 }

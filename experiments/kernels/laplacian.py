@@ -31,12 +31,14 @@ def laplacian(
     block_z: int = 1,
     nz: int = 0,
     filled: bool = True,
+    nontemporal: bool = False,
 ) -> OpenCLWorkload:
     """A variant on n x n x nz points.
 
     kernel : 1 to 7, as the notes number them;  rows : points of a work-item, their tiling factor
     nz : 0 for n; a snapshot needs only the planes around it
     filled : False leaves the arrays zero, for a trace of a large grid
+    nontemporal : stores, with the extension of clang
     """
     nz = nz or n
     require_positive(n=n, nz=nz, rows=rows)
@@ -89,6 +91,7 @@ def laplacian(
         },
         global_size=tuple(grid[axis] * block[axis] for axis in range(3)),
         local_size=block,
-        build_options=[f"-D{name}={value}" for name, value in defines.items()],
+        build_options=[f"-D{name}={value}" for name, value in defines.items()]
+        + ["-DNONTEMPORAL"] * nontemporal,
         check=check,
     )

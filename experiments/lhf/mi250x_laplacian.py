@@ -28,7 +28,7 @@ TRIALS = 3
 
 def predicted(variant: Variant) -> Timing:
     """Predicted time of one launch. Its basic blocks are the bulk sequences of its loads."""
-    machine = variant.on(load_machine("mi250x"))
+    machine = load_machine("mi250x")
     workload = variant.workload()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SnapshotWarning)

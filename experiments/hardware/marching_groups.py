@@ -1,0 +1,67 @@
+"""MI250X (one die), derivatives of float fields by groups that march along z: DRAM bytes, by how many planes a group passes.
+
+The model and the machine file may be chosen on CHOOSING alone: all other lengths, and the kernel that is fused over the three axes, are
+independent of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import tracegen
+from experiments.cases import Done, cases_of, run
+from experiments.data_files import rows
+from experiments.hardware.comparison import figure_of
+from experiments.kernels import marching
+from experiments.reproduction import Case, Figure
+from memsim.montecarlo import ReplayOptions
+from tracegen import CudaWorkload
+
+TABLE = "mi250x_marching.csv"
+CHOOSING = (1, 4, 16, 48, 112, 288)
+"""Windows of march_z."""
+WINDOWS = {
+    "march_z": (*CHOOSING, 2, 8, 32, 64, 160, 224, 512),
+    "march_xyz": (1, 4, 16, 64, 160, 288, 512),
+}
+"""Those that are compared, of twice as many."""
+BUDGET_S = 10.0
+KERNELS = {"march_z": marching.march_z, "march_xyz": marching.march_xyz}
+
+
+def mi250x_marching(out: Path, quick: bool) -> Figure:
+    """Bytes of all windows, or of a sample."""
+    table = {
+        f"{row['kernel']} {row['window']}": row
+        for row in rows(TABLE)
+        if int(row["window"]) in WINDOWS[row["kernel"]]
+    }
+    return figure_of(
+        "mi250x-marching",
+        "MI250X (one die), derivatives by groups that march along z: bytes read from and written to memory",
+        [TABLE],
+        cases_of(run("mi250x-marching", table, bytes_of, out, quick=quick)),
+        out,
+        "MI250X, marching groups: DRAM, MB",
+        apart=True,
+    )
+
+
+def bytes_of(row: Mapping[str, str]) -> Done:
+    """What one window reads and writes together, a row of the table; as `memsim profile --budget 10`."""
+    kernel, window = row["kernel"], int(row["window"])
+    workload: CudaWorkload = KERNELS[kernel](window=window)
+    options = ReplayOptions(miss_kinds=False, jobs=1, budget=BUDGET_S)
+    replay = tracegen.profile(workload, "mi250x", options)
+    moved = replay.launch.moved
+    chosen = kernel == "march_z" and window in CHOOSING
+    case = Case(
+        f"{kernel} {window}",
+        f"{kernel}_chosen" if chosen else kernel,
+        "MB",
+        reference=float(row["read_mb"]) + float(row["write_mb"]),
+        ours=(moved.read_bytes["DRAM"].mean + moved.write_bytes["DRAM"].mean) / 1e6,
+        ci95=moved.read_bytes["DRAM"].half_width / 1e6,
+    )
+    return Done([case])
