@@ -174,3 +174,13 @@ def test_columns_in_files_are_those_in_memory() -> None:
     for name in ("site", "waits", "granule", "byte_mask", "granule_offset", "lane_groups", "work"):
         np.testing.assert_array_equal(getattr(in_files, name), getattr(in_memory, name))
     assert isinstance(in_files.granule.base.base, np.memmap)
+
+
+@needs_nvidia
+def test_streaming_stores_are_nontemporal() -> None:
+    source = """__global__ void k(float *x, float *y) {
+        __stcs(x + threadIdx.x, 1.0f);
+        y[threadIdx.x] = 2.0f; }"""
+    x, y = np.zeros(32, np.float32), np.zeros(32, np.float32)
+    sites = tracegen.trace(cuda(source, block=32, x=x, y=y), "v100").sites
+    assert [(site.array, site.nontemporal) for site in sites] == [("x", True), ("y", False)]
