@@ -30,6 +30,7 @@ _OF_FIGURE = {
     "h100-times": "h100",
     "v100-times": "v100",
     "mi250x-times": "mi250x",
+    "derivatives": "mi250x",
 }
 _N_BODY = {"V100": "v100", "A100": "a100", "RTX 4090": "rtx4090", "L40S": "l40s", "H200": "h200"}
 TENSORS = "tensor-steps"
@@ -42,6 +43,7 @@ _FIGURES = (
     "convolution",
     "dedispersion",
     "tuned-stencils",
+    "textbook",
 )
 
 Ratios = Mapping[str, Mapping[str, npt.NDArray[np.float64]]]

@@ -13,7 +13,12 @@ from calib.prediction.basic_blocks import Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace, blocks_from_windows
 from calib.prediction.costs import DRAM, AccessCosts, access_costs, costs_of_traces, pipe_half_width
 from calib.prediction.inputs import Inputs, paper_inputs, simulated_inputs
-from calib.prediction.options import Mode, PredictOptions
+from calib.prediction.options import (
+    TENSOR_ERROR_PERCENT,
+    TIME_ERROR_PERCENT,
+    Mode,
+    PredictOptions,
+)
 from calib.prediction.residency import residents
 from calib.prediction.time_model import Timing, time_of
 from calib.prediction.what_if import Changes, parse, without_barriers
@@ -27,12 +32,6 @@ from memsim.trace import Trace, launch_work
 if TYPE_CHECKING:
     from tracegen import AnyWorkload
 
-TIME_ERROR_PERCENT = 28.0
-"""The error of a predicted time on machines with which none was compared: within it lie nine of ten of the times
-of the machines that were, each machine counting alike (experiments/data/time_errors.csv)."""
-TENSOR_ERROR_PERCENT = 58.0
-"""The least error of a time with tensor cores: within it lie nine of ten of 19 measured times of products on two machines, each
-counting alike. Most were longer than predicted."""
 ASSUMED_SHARE = 0.1
 """A note names an assumed number that accounts for more than this fraction of the time."""
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from calib.prediction.prediction import TENSOR_ERROR_PERCENT, TIME_ERROR_PERCENT
+from calib.prediction.options import TENSOR_ERROR_PERCENT, TIME_ERROR_PERCENT
 from experiments.time_errors import (
     SHARE,
     compared,
