@@ -30,7 +30,7 @@ from tests.support.command_line import RunMemsim
 ROWS = read()
 ON_GPUS = [row for row in ROWS if row["machine"]]
 MOST_CHANGES = 10
-OVERDUE = {"v100-profile", "convolution", "dedispersion"}
+OVERDUE = {"v100-profile", "dedispersion"}
 """Figures that take 10 minutes to an hour of two cores, and are older than MOST_CHANGES or nearly so; to be run again."""
 
 
