@@ -131,6 +131,8 @@ def panels(path: Path, *given: Panel, size: tuple[float, float] = (6, 4.4)) -> s
                 ha="right", xytext=(0, 2), textcoords="offset points",
             )  # fmt: skip
         for letter in panel.log:
+            if not any(value > 0 for line in panel.lines for value in getattr(line, letter)):
+                continue  # matplotlib draws no logarithm of nothing
             axes.set(**{f"{letter}scale": "log"})
             plain_ticks(getattr(axes, f"{letter}axis"))
         if not panel.log.count("y"):
