@@ -344,21 +344,3 @@ def draw_coverage(path: Path, shares: Mapping[str, Mapping[str, float]]) -> str:
     axes.set(xlabel="intervals that contain the mean of 1024 trials, %", xlim=(85, 100))
     axes.legend(frameon=False, fontsize=8, loc="lower left")
     return write_picture(path, picture, 150).name
-
-
-@dataclass(frozen=True, kw_only=True)
-class Segment:
-    """A part of a stacked bar: one static load.
-
-    once : latency of one execution, relative to the slowest load of the scalar kernel
-    per_row : latency of all executions for a row, relative to all loads of the scalar kernel
-    is_edge : True in the prologue or epilogue
-    """
-
-    array: str
-    once: float
-    per_row: float
-    is_edge: bool
-
-
-ARRAY_COLOURS = {"row_start": "#999999", "indices": "#E69F00", "values": "#0072B2", "x": "#009E73"}
