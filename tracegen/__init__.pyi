@@ -8,5 +8,6 @@ from .workloads.cuda import CudaWorkload as CudaWorkload
 from .workloads.load import AnyWorkload as AnyWorkload
 from .workloads.load import load_kernel as load_kernel
 from .workloads.opencl import OpenCLWorkload as OpenCLWorkload
+from .workloads.tensor_map import tensor_map as tensor_map
 from .workloads.triton import TritonWorkload as TritonWorkload
 from .workloads.workload import Workload as Workload

@@ -100,7 +100,7 @@ def described(group: twin.Group) -> list[tuple[Any, ...]]:
             else "private"
             if event.space == o.PRIVATE
             else granules(event),
-            len(event.addresses),
+            min(2 * len(granules(event)), 32) if event.space == o.BULK else len(event.addresses),
             event.waits,
         )
         for event in events

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import KernelError
-from tests.twins import operations, reals
+from tests.twins import bulk, operations, reals
 from tests.twins.operations import DO, Lanes, Step, as_bits, operation, signed
 from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, NO_SLOT, Code
@@ -454,6 +454,8 @@ def accessed(s: Step, kind: str) -> Iterator[tuple[int, Bytes]]:
 
 @operation("LOAD")
 def load(s: Step) -> None:
+    if s.x & 7 == o.BULK:
+        return bulk.copy(s, "load")
     for lane, data in list(accessed(s, "load")):
         who = s.everyone if s.x & o.ONE_LANE else np.arange(s.lanes) == lane
         put_loaded(s, data, who)
@@ -484,6 +486,8 @@ def load_constant(s: Step) -> None:
 
 @operation("STORE")
 def store(s: Step) -> None:
+    if s.x & 7 == o.BULK:
+        return bulk.copy(s, "store")
     for lane, data in accessed(s, "store"):
         rows = max(1, len(data) // 4)
         value = s.warp.rows[s.fields.c : s.fields.c + rows, lane].tobytes()
@@ -494,6 +498,8 @@ def store(s: Step) -> None:
 @operation("ATOMIC")
 def atomic(s: Step) -> None:
     """Lanes in turn, the lowest first."""
+    if s.x & 7 == o.BULK:
+        return bulk.copy(s, "atomic")
     kind = s.x >> o.ATOMIC_OPERATION & 15
     olds = {}
     for lane, data in accessed(s, "atomic"):
@@ -564,6 +570,7 @@ def changed_floats(kind: int, old: int, given: int, size: int, x: int) -> int:
         form = operations.half_format(x)
     functions: dict[int, Callable[..., reals.Real]] = {
         o.ATOMIC_ADD: reals.plus, o.ATOMIC_MIN_S: reals.smaller, o.ATOMIC_MAX_S: reals.larger,
+        o.ATOMIC_MIN_U: reals.smaller, o.ATOMIC_MAX_U: reals.larger,
     }  # fmt: skip
     new = 0
     for at in range(0, 8 * size, form.bits):

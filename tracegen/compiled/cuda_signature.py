@@ -66,8 +66,6 @@ _HEAP = re.compile(r"\bcall[^;]*?[\s,(](malloc|free)\b")
 _LINE = re.compile(r"^\s*\.loc\s+\d+ (\d+)", re.MULTILINE)
 _NOT_RUN = {"%envreg": "grid-wide synchronisation", "%reserved_smem": "a tile of more than a warp"}
 """Special registers of PTX, and what they are for; cooperative groups need them."""
-_BULK = "cp.async.bulk"
-"""Copies of many bytes by one thread."""
 _VARIABLE = re.compile(
     r'^@"?([\w.$]+)"? = (?!extern)[^\n]*?addrspace\([14]\)[^\n]*? (?:global|constant) (\S+)',
     re.MULTILINE,
@@ -152,8 +150,6 @@ def _translated(program: CudaProgram, target: str, folder: Path) -> dict[str, An
         made = translated(program, target, folder)
         own = re.search(_ENTRY.format(re.escape(made.symbol)), made.ptx, re.MULTILINE | re.DOTALL)
         heap = _HEAP.search(own[0]) if own else None
-        if own and _BULK in own[0]:
-            raise CompileError(f"{program.file}: bulk copies (cp.async.bulk) are not run here")
         for register, what in _NOT_RUN.items():
             if own and register in own[0]:
                 raise KernelError(f"{program.file}: {what} cannot be traced")

@@ -71,7 +71,7 @@ def kinds_of(code: MachineCode) -> tuple[str, ...]:
 
 def _more(instruction: Instruction) -> dict[str, float]:
     """What an instruction counts beside its own kind."""
-    if instruction.opcode.startswith("LDGSTS"):
+    if instruction.opcode.startswith(("LDGSTS", "UTMALDG", "UBLKCP.S.G")):
         return {COPIES: 1.0}
     if instruction.pipe == "fma" and instruction.opcode.startswith(("IMAD", "IMUL", "IDP")):
         return {INTEGER_FMA: 1.0}

@@ -54,13 +54,13 @@ def atomic(listed, subgroup, at, active, host, x, size):
             operand |= peek32(here + table[at, _C] + row_bytes) << 32
             wanted |= peek32(here + table[at, _E] + row_bytes) << 32
             old = peek64(where)
-            poke64(where, _updated(what, old, operand, wanted, x, 8))
+            poke64(where, updated(what, old, operand, wanted, x, 8))
         elif size == 2:
             old = peek16(where)
-            poke16(where, _updated(what, old, operand & 0xFFFF, wanted & 0xFFFF, x, 2))
+            poke16(where, updated(what, old, operand & 0xFFFF, wanted & 0xFFFF, x, 2))
         else:
             old = peek32(where)
-            poke32(where, _updated(what, old, operand, wanted, x, 4))
+            poke32(where, updated(what, old, operand, wanted, x, 4))
         if not x & _NO_RESULT:
             poke32(here + table[at, _D], old)
             if size == 8:
@@ -68,7 +68,7 @@ def atomic(listed, subgroup, at, active, host, x, size):
 
 
 @inner
-def _updated(what, old, operand, wanted, x, size):
+def updated(what, old, operand, wanted, x, size):
     """What an atomic operation leaves in memory; see ATOMIC_OPERATION."""
     if what == o_EXCHANGE:
         return operand

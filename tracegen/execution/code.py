@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from tracegen.execution.operations import (
     ALWAYS,
+    BULK,
     FIRST_MASK,
     FIRST_ROW,
+    GENERIC,
     GLOBAL,
     NEVER,
     OPERATIONS,
@@ -233,7 +235,7 @@ class Assembler:
             MicroOperation(operation.number, guard, d, e, a, b, c, m, n, x, y, z)
         )
         space = x & 7
-        recorded = operation.number in _ACCESSES and space in (GLOBAL, PRIVATE, 4)
+        recorded = operation.number in _ACCESSES and space in (GLOBAL, PRIVATE, GENERIC, BULK)
         if recorded or operation.number in _GATHERING:
             self._open = False
 

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import compiled
-from tracegen.execution.groups import GRANULES_AN_ACCESS
 from tracegen.execution.state import N_STAGED, Counter, Recording, Size, Stage, State
 
 FIRST_ACCESSES, FIRST_GRANULES, FIRST_ROWS = 1 << 20, 1 << 22, 1 << 12
@@ -100,12 +99,12 @@ def grown(state: State, memory_bytes: int) -> State:
     staged, granules = int(counters[Counter.STAGED]), int(counters[Counter.STAGED_GRANULES])
     done, done_granules = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
     more = int(counters[Counter.GROUP_GRANULES]) + 4
-    ends = 2 * (int(state.sizes[Size.BATCH]) + 2)
+    ends = 2 * int(state.sizes[Size.ENDS])
     stage = _longer(
         state.stage,
         memory_bytes,
         order=(staged, staged + ends),
-        granule=(granules, granules + ends * GRANULES_AN_ACCESS),
+        granule=(granules, granules + 2 * int(state.sizes[Size.ROOM])),
     )
     out = _longer(
         state.out,

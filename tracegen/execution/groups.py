@@ -30,18 +30,16 @@ from tracegen.execution.words import peek64, poke64
 
 _NEVER = 1 << 31
 _ALL = np.int64(-1)
-GRANULES_AN_ACCESS = 64 * 5
-"""More than any access has: 64 lanes of 16 bytes, or words of private memory."""
 
 
 @inner
 def has_room(state):
     """Whether accesses of a batch, and the ends of its sub-groups behind them, can be recorded."""
     counters, out, stage = state.counters, state.out, state.stage
-    ends = state.sizes[Size.BATCH] + 2
+    ends = state.sizes[Size.ENDS]
     return (
         counters[Counter.STAGED] + 2 * ends < len(stage.order)
-        and counters[Counter.STAGED_GRANULES] + ends * GRANULES_AN_ACCESS <= len(stage.granule)
+        and counters[Counter.STAGED_GRANULES] + state.sizes[Size.ROOM] <= len(stage.granule)
         and counters[Counter.N_ROW] + 2 * ends < len(out.row_end)
         and counters[Counter.N_ROW_ENTRY] + 2 * ends * len(state.segment_count)
         < len(out.row_segment)

@@ -13,6 +13,7 @@ import numpy as np
 from memsim.compile import hot, inner
 from tracegen.execution import slow
 from tracegen.execution.barriers import ONLY_RECORDED, arrive, record_known, rest
+from tracegen.execution.bulk import bulk
 from tracegen.execution.choosing import choose_batch, leave
 from tracegen.execution.granules import staged
 from tracegen.execution.groups import find_batch, has_room
@@ -20,6 +21,7 @@ from tracegen.execution.integer_lanes import CARRYING, MASKED, SIMPLE_LOGIC
 from tracegen.execution.memory import ATOMIC, LOAD, STORE, access
 from tracegen.execution.moved import note_bounds
 from tracegen.execution.operations import (
+    BULK,
     NEVER,
     OPERATIONS,
     ROUNDING,
@@ -447,16 +449,19 @@ def run_groups(listed):
                     state.masks[subgroup], row[GUARD]
                 )
                 end = repeated(listed, pc - 1, kind, k, k + 1 if windowed else n)
-                if end == k:
+                if row[X] & 7 == BULK:
+                    fault = bulk(listed, subgroup, pc - 1, kind, here)
+                    end = k + 1
+                elif end == k:
                     fault = access(listed, subgroup, pc - 1, kind, here)
-                    if fault:
-                        counters[Counter.FAULT], counters[Counter.FAULT_SUBGROUP] = fault, subgroup
-                        break
-                    if counters[Counter.STAGED] > before:
+                    if fault == 0 and counters[Counter.STAGED] > before:
                         work = row_of_work(listed, state, subgroup, state.facts[np.int64(row[M])])
                         for one in range(before, counters[Counter.STAGED]):
                             poke64(staged(state, one) + 8 * Staged.WORK, work)
                     end = k + 1
+                if fault:
+                    counters[Counter.FAULT], counters[Counter.FAULT_SUBGROUP] = fault, subgroup
+                    break
                 if windowed:
                     count(state, subgroup, row, here)
                 k = end

@@ -102,19 +102,19 @@ def _is_run(state, active, first, step):
 
 
 @inner
-def _fail(state, kind, lane, address):
+def fail(state, kind, lane, address):
     state.counters[_LANE] = lane
     state.counters[_ADDRESS] = address
     return kind
 
 
 @inner
-def _beyond(state, place, region, lane, address):
+def beyond(state, place, region, lane, address):
     """An access out of bounds. region : that it begins in, -1 for none"""
     if state.stays[place]:
         region = np.int64(state.hints[place])
     state.counters[_ARRAY] = region + 1
-    return _fail(state, OUT_OF_BOUNDS, lane, address)
+    return fail(state, OUT_OF_BOUNDS, lane, address)
 
 
 @inner
@@ -144,9 +144,9 @@ def _global(listed, subgroup, at, kind, active):
     scratch, row = state.scratch, state.table[np.uint64(at)]
     x, place, lane = np.int64(row[_X]), np.int64(row[_PLACE]), lowest(active)
     size, first = x >> o.BYTES & 63, scratch[lane]
-    grain, region = _grain(state, size), _region(state, place, first)
+    grain, region = _grain(state, size), region_of(state, place, first)
     if region < 0:
-        return _beyond(state, place, -1, lane, first)
+        return beyond(state, place, -1, lane, first)
     least, most, bits = _bounds(state, active, first)
     one_region = (
         bits & grain - 1 == 0
@@ -187,7 +187,7 @@ def _global(listed, subgroup, at, kind, active):
     while left != 0:
         one = lowest(left)
         left &= left - 1
-        scratch[one] += state.region_host[_region(state, place, scratch[one])] - host
+        scratch[one] += state.region_host[region_of(state, place, scratch[one])] - host
     transfer(listed, subgroup, at, kind, active, host, np.int64(4))
     return np.int64(0)
 
@@ -205,18 +205,18 @@ def _check(listed, at, active, region):
         left &= left - 1
         where = state.scratch[one]
         if where & _grain(state, size) - 1:
-            return _fail(state, MISALIGNED, one, where)
+            return fail(state, MISALIGNED, one, where)
         if where < low or where > high:
-            other = _region(state, place, where)
+            other = region_of(state, place, where)
             if other < 0 or where + size > state.region_end[other]:
                 begun = region if where < high + size and where >= low else np.int64(-1)
-                return _beyond(state, place, begun, one, where)
+                return beyond(state, place, begun, one, where)
             state.region_use[other] |= np.uint8(3)  # not told apart: values are needed
     return np.int64(0)
 
 
 @inner
-def _region(state, place, address):
+def region_of(state, place, address):
     """The number of the array that contains a byte, -1 for none."""
     hint = state.hints[place]
     if state.region_base[hint] <= address < state.region_end[hint]:
@@ -252,9 +252,9 @@ def _local(listed, at, active):
             left &= left - 1
             where = scratch[one]
             if where < 0 or where + size > n_bytes:
-                return _fail(state, OUT_OF_LOCAL, one, where)
+                return fail(state, OUT_OF_LOCAL, one, where)
             if where & grain - 1:
-                return _fail(state, MISALIGNED, one, where)
+                return fail(state, MISALIGNED, one, where)
     is_run = _is_run(state, active, first - lane * size, np.int64(size))
     form = np.int64(1 if is_run else 2 if least == most == 0 else 0)
     passes, wide = _passes(state, active, size, form, np.int64(row[_X]) & o.IN_TURN != 0)
@@ -298,9 +298,9 @@ def _private(listed, subgroup, at, kind, active, size):
         left &= left - 1
         where = scratch[one]
         if where < 0 or where + size > 4 * words:
-            return _fail(state, OUT_OF_PRIVATE, one, where)
+            return fail(state, OUT_OF_PRIVATE, one, where)
         if where & min(size, 4) - 1:
-            return _fail(state, MISALIGNED, one, where)
+            return fail(state, MISALIGNED, one, where)
     if state.subgroups[subgroup, Warp.RECORDS]:
         record_private(state, subgroup, at, kind, active, size)
     left = active

@@ -120,8 +120,16 @@ VOTE_ANY, VOTE_ALL, VOTE_EQUAL = range(3)
 ) = range(8)
 
 # Memory: x.
-GLOBAL, LOCAL, PRIVATE, CONSTANT, GENERIC = range(5)
-"""The space, in the lowest three bits, named as OpenCL names it: LOCAL is shared by a group."""
+GLOBAL, LOCAL, PRIVATE, CONSTANT, GENERIC, BULK = range(6)
+"""The space, in the lowest three bits, named as OpenCL names it: LOCAL is shared by a group.
+
+BULK: the first participating lane starts a copy between global and local memory (NVIDIA's TMA), done at once: LOAD into
+local memory, STORE and ATOMIC to global memory. Rank y & 7 is 0 for bytes that follow each other: row a (64 bits) is where they
+lie in global memory, row b how many there are. Else a is the address of a tensor map (see tracegen.execution.tensor_maps) and b
+the first of y & 7 rows with coordinates. Row c is an address in local memory; with PREFETCH in y nothing is copied. A LOAD
+writes to row d how many bytes it has brought; row e is the address of the barrier in memory that code waits at for it. What is
+accessed is recorded in equal parts for the living sub-groups of the group, as the unit that copies is the core's, no sub-group's."""
+PREFETCH = 8
 BYTES = 3
 """Bit position of the bytes that a lane accesses: 1, 2, 4, 8, 12, 16, 32 (six bits)."""
 SIGN_EXTEND = 1 << 9

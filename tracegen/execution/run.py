@@ -15,10 +15,12 @@ import numpy.typing as npt
 from memsim.trace import ArrayExtent
 from tracegen.execution.affine import Movement, movement
 from tracegen.execution.bases import bases
+from tracegen.execution.bulk import MOST_GRANULES
 from tracegen.execution.code import Code
 from tracegen.execution.columns import OF_ACCESSES, OF_GRANULES, grown, recording, staging
 from tracegen.execution.interpreter import prepared_number, run_groups
 from tracegen.execution.operations import (
+    BULK,
     FLOATING,
     LOCAL,
     NO_RESULT,
@@ -52,6 +54,8 @@ from tracegen.execution.state import (
 BATCH = 8
 """Sub-groups that run together, so that an operation is decoded once for them; the rows of more do not stay in the first cache."""
 MEMORY_BYTES = 1 << 30
+GRANULES_AN_ACCESS = 64 * 5
+"""More than any access of lanes has: 64 lanes of 16 bytes, or words of private memory."""
 FEW_GROUPS, MOST_REFERENCES = 8, 64
 """Groups that are executed before it is asked whether others may be copied, and most that others are copied from: kernels do
 something else at the edges of their grid, and where rows of an array do not begin with a granule."""
@@ -367,7 +371,10 @@ class Execution:
         padded = [np.concatenate([bank, np.zeros(64, np.uint8)]) for bank in banks]
         self.kept += padded
         regions = launch.regions
-        sizes = np.zeros(16, np.int64)
+        each, ends = GRANULES_AN_ACCESS, self.together + 2
+        if np.any(code.table[is_access, 9] & 7 == BULK):
+            each, ends = MOST_GRANULES, ends + self.together * n
+        sizes = np.zeros(len(Size), np.int64)
         for name, value in {
             Size.LANES: lanes,
             Size.ROW_BYTES: row_bytes,
@@ -379,6 +386,8 @@ class Execution:
             Size.BATCH: self.together,
             Size.LAST_LANES: self.n_items - (n - 1) * code.width,
             Size.UNIFORM: bool(code.masks),
+            Size.ENDS: ends,
+            Size.ROOM: (self.together + 2) * each,
         }.items():
             sizes[name] = value
         targets = np.full(max(code.places, default=0) // 16 + 1, -1, np.int32)
@@ -520,6 +529,8 @@ class Execution:
             operation = names[source[0]]
             row[0] = prepared_number(MicroOperation(*source), operation)
             used = {*operation.rows_read, *operation.rows_written} | _address_rows(operation.name)
+            if operation.number in _ACCESSES and row[column["x"]] & 7 == BULK:
+                used = set(_BYTE_FIELDS)
             for name in _BYTE_FIELDS:
                 if name in used:
                     row[column[name]] *= row_bytes

@@ -209,6 +209,12 @@ def widths(name: str, row: MicroOperation) -> tuple[dict[str, int], dict[str, in
         written["d"] = _words(row)
     if name not in _ACCESSES:
         return written, read, {}
+    if row.x & 7 == o.BULK:
+        return (
+            ({"d": 1} if name == "LOAD" else {}),
+            {"a": 2, "b": row.y & 7 or 1, "c": 1, "e": 1},
+            {},
+        )
     if row.x & 7 in (o.LOCAL, o.PRIVATE):
         read = {"a": 1, "b": 1}
     else:
@@ -255,12 +261,15 @@ def _needed(
         wanted = use.writes & (working if use.works_alone else working | others) != 0
         reads = use.reads
         if use.space >= 0:
-            stores = use.name != "LOAD" and (
-                use.space in needed_spaces or (use.space == o.GENERIC and bool(needed_spaces))
+            is_bulk = use.space == o.BULK
+            to, source = (o.LOCAL, o.GLOBAL) if use.name == "LOAD" else (o.GLOBAL, o.LOCAL)
+            stores = (use.name != "LOAD" or is_bulk) and (
+                (to if is_bulk else use.space) in needed_spaces
+                or (use.space == o.GENERIC and bool(needed_spaces))
             )
             needed[k] = needed[k] or wanted or stores
-            if wanted:
-                loaded.add(use.space)
+            if wanted or (stores and is_bulk):
+                loaded.add(source if is_bulk else use.space)
             reads |= use.values if needed[k] else 0
             if not needed[k] and use.name not in stay:
                 reads = 0

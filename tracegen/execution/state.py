@@ -354,6 +354,9 @@ class Size(IntEnum):
     """Whether progress is barriers."""
     MOVES = 15
     """Whether groups may be copied."""
+    ENDS = 16
+    """Accesses, and rows of work, for which there must be room before an access of a batch, and granules."""
+    ROOM = 17
     ONLY_NOTES = 8
     """Whether it is noted of those groups which others they are like, instead of what they access."""
 

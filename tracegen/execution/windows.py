@@ -38,7 +38,9 @@ def has_passed(state, n):
 def count(state, subgroup, row, here):
     """Counts an access of code with windows, if not to local memory."""
     x = np.int64(row[_X])
-    is_local = x & 7 == o.LOCAL or (x & 7 == o.GENERIC and state.counters[Counter.IS_LOCAL])
+    is_local = x & 7 in (o.LOCAL, o.BULK) or (
+        x & 7 == o.GENERIC and state.counters[Counter.IS_LOCAL]
+    )
     if not is_local and (here != 0 or x & o.ONE_LANE):
         state.out.runs[row[_M]] += 1
         if not state.sizes[Size.BY_BARRIERS]:
@@ -49,7 +51,7 @@ def count(state, subgroup, row, here):
 def go_by(state, row, kind, n):
     """Passes over a load whose values nobody needs, outside of all windows; whether it was one. One by a generic address is
     looked at: if it accesses local memory, it is no step."""
-    if kind != _LOAD or not row[_X] & o.SKIPPED or row[_X] & 7 == o.GENERIC:
+    if kind != _LOAD or not row[_X] & o.SKIPPED or row[_X] & 7 >= o.GENERIC:
         return False
     for k in range(n):
         if state.subgroups[state.who[k], Warp.RECORDS]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memsim.errors import KernelError
+from memsim.trace import ArrayExtent
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.nvidia.cubin import INITIAL, Cubin, Relocation, Variable, read_cubin
 from tracegen.compiled.nvidia.nvidia_ptx import number
@@ -50,10 +51,14 @@ class _Layout:
     local_window: int
     stack: int
     dynamic_shared: int
+    parameters: int
+    """The generic address of the parameters, from Hopper on."""
 
 
-_UP_TO_HOPPER = _Layout(0x0, 0xC, 0x18, 0x20, 0x28, 0x2C)
-_FROM_BLACKWELL = _Layout(0x360, 0x370, 0x2F0, 0x2F8, 0x37C, 0x20C)
+_UP_TO_HOPPER = _Layout(0x0, 0xC, 0x18, 0x20, 0x28, 0x2C, 0x198)
+_FROM_BLACKWELL = _Layout(0x360, 0x370, 0x2F0, 0x2F8, 0x37C, 0x20C, 0x348)
+PARAMETERS_AT = 1 << 16
+"""Where the constant bank with the parameters begins for code that takes an address of one, as of a tensor map."""
 
 
 class NvidiaCode:
@@ -92,6 +97,10 @@ class NvidiaCode:
         constants: Mapping[str, Bytes],
     ) -> Machine:
         """What the driver prepares. names : symbol of a variable -> its array;  constants : symbol -> value"""
+        if self.cubin.cluster != (1, 1, 1):
+            raise KernelError(
+                f"kernel {self.code.kernel} runs in clusters of {' x '.join(map(str, self.cubin.cluster))} blocks, which cannot be traced"
+            )
         self._relocate_variables(memory, names)
         static = self.cubin.static_local_bytes
         places, local = local_places(values, static, dynamic_bytes, self.cubin.local_alignment)
@@ -122,7 +131,26 @@ class NvidiaCode:
                 if bank <= 3:
                     whole[bank * BANK_BYTES :][: len(data)] = data
             banks[0] = whole
-        return Machine(banks=banks, pointers=told, local_bytes=local, private_bytes=private)
+        layout = self._layout
+        hidden: tuple[tuple[ArrayExtent, Bytes], ...] = ()
+        if f"c[0x0][{layout.parameters:#x}]" in self.code.listing:
+            _write(banks[0], layout.parameters, 8, PARAMETERS_AT + first)
+            extent = ArrayExtent(
+                name="parameters", base_bytes=PARAMETERS_AT, size_bytes=len(banks[0])
+            )
+            hidden = ((extent, banks[0]),)
+        return Machine(
+            banks=banks,
+            hidden=hidden,
+            pointers=told,
+            local_bytes=local,
+            private_bytes=private,
+        )
+
+    @property
+    def _layout(self) -> _Layout:
+        # A target that nvdisasm does not read is shown in the code of the next one that it reads.
+        return _FROM_BLACKWELL if number(self.code.target) >= BLACKWELL else _UP_TO_HOPPER
 
     def _constant_arguments(self, values: Sequence[Value], places: list[int], bank: Bytes) -> Bytes:
         """Constant bank 3 with the arguments that lie there; their pointers are put into `places`."""
@@ -156,9 +184,7 @@ class NvidiaCode:
             (cubin.parameter_base + at + n for at, n in cubin.parameters), default=_LEAST_BANK
         )
         bank = np.zeros(max(size, _LEAST_BANK), np.uint8)
-        # A target that nvdisasm does not read is shown in the code of the next one that it reads.
-        is_new = number(self.code.target) >= BLACKWELL
-        layout = _FROM_BLACKWELL if is_new else _UP_TO_HOPPER
+        layout = self._layout
         for at, extents in ((layout.grid, shape[0]), (layout.block, shape[1])):
             bank[at : at + 12].view(np.uint32)[:] = (*extents, 1, 1)[:3]
         for at, size, word in (

@@ -78,7 +78,9 @@ class Emitter:
 
     sizes : register file -> how many registers the code uses
     guard : of the instruction, as a source mask
-    asserts : whether the function that a failed assertion calls is the only one outside the code
+    outside : what a call of a function outside the code is: 1 a failed assertion, 2 a copy to another block of a cluster, which no block here
+        makes, 0 anything else
+    yields : whether who comes to a barrier in memory lets the others go on first, so that copies are recorded where they are started
     follows : what the instruction that follows in the block begins with, less `NOP`; empty at its end
     chosen : the row whose bits choose the lanes of the next reduction; 0 where all are meant
     """
@@ -92,7 +94,8 @@ class Emitter:
     scratch: dict[int, int] = field(default_factory=dict)
     copy_slots: frozenset[int] = frozenset()
     """The scoreboards of groups of copies to local memory."""
-    asserts: bool = False
+    outside: int = 0
+    yields: bool = False
     follows: str = ""
     chosen: int = 0
 

@@ -11,7 +11,8 @@ from msgspec import structs
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.execution.code import NO_SLOT, Assembler, Code
 from tracegen.execution.operations import ALWAYS
-from tracegen.machine_code import sass_halves, sass_matrices, sass_warp  # noqa: F401
+from tracegen.machine_code import sass_bulk, sass_halves, sass_matrices, sass_warp  # noqa: F401
+from tracegen.machine_code.sass_bulk import LOADS
 from tracegen.machine_code.sass_emit import HANDLERS, Emitter, UnknownInstruction
 from tracegen.machine_code.sass_memory import COPIES, compares_phase, reads_phase
 from tracegen.machine_code.sass_text import Sass, read
@@ -42,7 +43,8 @@ def lower(code: MachineCode, lanes: int = 32, note: Note | None = None) -> Code:
         assembler,
         _sizes(instructions),
         copy_slots=copies | counted,
-        asserts=outside == {"__assertfail"},
+        outside=_outside(outside),
+        yields=any(sass.base in LOADS for sass in read_ones),
     )
     number = 0
     for block in code.blocks:
@@ -69,6 +71,12 @@ def lower(code: MachineCode, lanes: int = 32, note: Note | None = None) -> Code:
                 assembler.emit("COPIES_END", guard=ALWAYS)
             number += 1
     return assembler.finish()
+
+
+def _outside(functions: set[str]) -> int:
+    """See Emitter.outside."""
+    others = {name for name in functions if not name.startswith("__cuda_syscall_cp_async_bulk")}
+    return 0 if others - {"__assertfail"} else 2 if functions != others else len(others)
 
 
 def _sass(instruction: Instruction) -> Sass:
@@ -119,10 +127,14 @@ def _slots(
     named = [one.slot for one in instructions if one.slot != NO_SLOT and _is_recorded(one)]
     pairs = zip(instructions, read_ones, strict=True)
     copies = frozenset(one.slot for one, sass in pairs if sass.base == "LDGDEPBAR")
+    of_bulk = any(sass.base == "UTMACMDFLUSH" for sass in read_ones)  # its waits are for stores
     counted = frozenset(
         int(sass.operands[0].text[2:])
         for sass in read_ones
-        if sass.base == "DEPBAR" and len(sass.operands) > 1 and sass.operands[1].number > 0
+        if sass.base == "DEPBAR"
+        and len(sass.operands) > 1
+        and sass.operands[1].number > 0
+        and not of_bulk
     )
     return sum(1 << slot for slot in set(named)), copies, counted - copies
 

@@ -289,7 +289,7 @@ def _of_barrier(e: Emitter, s: Sass, address: Operand) -> dict[str, int]:
     return {"a": row, "x": o.LOCAL | o.ADDRESS_32 | 8 << o.BYTES}
 
 
-def _come(e: Emitter, fields: dict[str, int], kind: int, words: tuple[int, int], d: int) -> None:
+def come(e: Emitter, fields: dict[str, int], kind: int, words: tuple[int, int], d: int) -> None:
     x = kind << o.ATOMIC_OPERATION | (o.NO_RESULT if d == TRASH_ROW else 0)
     pair = e.temporary(2)
     for k, word in enumerate(words):
@@ -310,10 +310,10 @@ def _copies_arrive(e: Emitter, s: Sass) -> None:
     e.emit("COPIES_END", a=fields["a"], x=1)
     one, less = e.constant(1), e.constant(-1)
     if s.has("TRANSCNT"):
-        _come(e, fields, o.ATOMIC_ARRIVE_HOPPER, (ZERO_ROW, less), TRASH_ROW)
+        come(e, fields, o.ATOMIC_ARRIVE_HOPPER, (ZERO_ROW, less), TRASH_ROW)
     else:
         kind = o.ATOMIC_ARRIVE_HOPPER if s.has("ARVCNT") else o.ATOMIC_ARRIVE
-        _come(e, fields, kind, (one, ZERO_ROW), TRASH_ROW)
+        come(e, fields, kind, (one, ZERO_ROW), TRASH_ROW)
 
 
 @lowers(
@@ -339,7 +339,8 @@ def _barrier_in_memory(e: Emitter, s: Sass) -> None:
         e.emit("ADD3", d=less, a=given, x=o.NEGATE_A)
         words = {"0": ZERO_ROW, "1": e.constant(1), "R": given, "X": less}
         kind = o.ATOMIC_DROP_HOPPER if s.has("OPTOUT") else o.ATOMIC_ARRIVE_HOPPER
-        return _come(e, fields, kind, (words[how[1]], words[how[3]]), e.result(d))
+        come(e, fields, kind, (words[how[1]], words[how[3]]), e.result(d))
+        return e.emit("REST", guard=ALWAYS) if e.yields and how[3] == "0" else None
     word, changed, done = e.temporary(2), e.temporary(), e.temporary_mask()
     for tried in range(2):
         e.emit("LOAD", d=word, **fields)

@@ -176,12 +176,24 @@ def _special(e: Emitter, s: Sass) -> None:
 
 # --- what has no effect here ------------------------------------------------------------------------
 @lowers(
-    "NOP YIELD MEMBAR ERRBAR CCTL CCTLL CCTLT FENCE ENDCOLLECTIVE PREEXIT ACQBULK PMTRIG UCGABAR_ARV WARPGROUP UNOP CGAERRBAR",
-    "WARP ALL GPU SYS CTA SC E IVALL IVALLP PF1 PF2 PF1.5 IV RS RSLB WB U C D I IVTH VIEW ASYNC S T G DEPBAR ARRIVE MMIO VC "
+    "NOP YIELD MEMBAR ERRBAR CCTL CCTLL CCTLT FENCE ENDCOLLECTIVE PREEXIT ACQBULK PMTRIG UCGABAR_ARV WARPGROUP UNOP CGAERRBAR "
+    "UTMACMDFLUSH UTMACCTL",
+    "WARP ALL GPU SYS CTA SC E IVALL IVALLP PF PF1 PF2 PF1.5 IV RS RSLB WB U C D I IVTH VIEW ASYNC S T G DEPBAR ARRIVE MMIO VC "
     "SYNCS ALLGPU LE",
 )
 def _nothing(e: Emitter, s: Sass) -> None:
-    """Waits, fences and hints: lanes and sub-groups see each other's stores at once."""
+    """Waits, fences and hints: lanes and sub-groups see each other's stores at once. `WARPGROUP.DEPBAR` waits for a product of four
+    sub-groups, so none of these goes on and has what the others read overwritten."""
+    if e.yields and s.base == "WARPGROUP" and s.has("DEPBAR"):
+        e.emit("REST")
+
+
+@lowers("USETMAXREG", "ALLOC DEALLOC TRY_ALLOC CTAPOOL")
+def _registers(e: Emitter, s: Sass) -> None:
+    """There are always enough registers."""
+    for one in s.operands:
+        if one.is_predicate:
+            e.move_mask(e.result_mask(one), ALWAYS)
 
 
 @lowers("NANOSLEEP", "WARP SYNCS")
@@ -319,8 +331,8 @@ def _call(e: Emitter, s: Sass) -> None:
     """The address to return to is in registers already."""
     if e.instruction.targets:
         e.emit("BRANCH", label=f"{e.instruction.targets[0]:x}")
-    elif s.has("ABS") and e.asserts:
-        e.emit("TRAP", y=1)
+    elif s.has("ABS") and e.outside:
+        e.emit("TRAP", y=e.outside)
     elif s.has("ABS"):  # another function outside the kernel's code, as that of malloc
         raise UnknownInstruction
     else:

@@ -207,7 +207,7 @@ def test_notes_on_what_is_approximate() -> None:
     )
     assert notes == (
         "Instructions of unknown opcode: 2 (FOO, QUUX).",
-        "Copies of whole tiles are not counted as accesses: UBLKCP.",
+        "Copies of whole tiles are recorded in equal parts for the group's sub-groups: UBLKCP.",
         "Asynchronous copies (LDGSTS) count as loads from global memory.",
         "Functions that are called through pointers are left out.",
     )

@@ -59,6 +59,17 @@ def matmul(
     )
 
 
+def described(m: int = 128, n: int = 192, k: int = 256) -> tracegen.TritonWorkload:
+    rng = np.random.default_rng(4)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (n, k)))
+    return tracegen.TritonWorkload(
+        arguments=[a, b, np.zeros((m, n), np.float16), m, n, k],
+        settings={"P": 4, "BM": 64, "BN": 64, "BK": 64},
+        grid=(4,),
+        check=_close(c_ptr=a.astype(np.float64) @ b.astype(np.float64).T),
+    )
+
+
 def philox(seed: int, counters: np.ndarray, rounds: int = 10) -> np.ndarray:
     """The first word of Philox4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011)."""
     zero = np.zeros_like(counters, np.uint64)

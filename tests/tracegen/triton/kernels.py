@@ -69,6 +69,23 @@ def matmul(
     tl.store(c_ptrs, sums.to(c_ptr.dtype.element_ty), mask=mask)
 
 
+@triton.jit
+def described(
+    a_ptr, b_ptr, c_ptr, M, N, K, P: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """A product by P persistent programs, whose tiles tensor descriptors describe."""
+    a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BM, BK])
+    b = tl.make_tensor_descriptor(b_ptr, [N, K], [K, 1], [BN, BK])
+    c = tl.make_tensor_descriptor(c_ptr, [M, N], [N, 1], [BM, BN])
+    across = tl.cdiv(N, BN)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(M, BM) * across, P, flatten=True):
+        row, column = tile // across * BM, tile % across * BN
+        sums = tl.zeros((BM, BN), tl.float32)
+        for k in tl.range(0, K, BK, num_stages=3):
+            sums = tl.dot(a.load([row, k]), b.load([column, k]).T, sums)
+        c.store([row, column], sums.to(tl.float16))
+
+
 @triton.heuristics({"EVEN": lambda arguments: arguments["n"] % arguments["BLOCK"] == 0})
 @triton.jit
 def dropout(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr, EVEN: tl.constexpr):

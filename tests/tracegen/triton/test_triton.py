@@ -22,7 +22,7 @@ pytest.importorskip("triton")
 HERE = Path(__file__).parent
 KERNELS = [
     "add", "softmax", "matmul", "dropout", "layer_norm", "attention", "gather", "histogram",
-    "transpose", "running_sum",
+    "transpose", "running_sum", "described",
 ]  # fmt: skip
 
 
@@ -73,6 +73,20 @@ def test_asynchronous_copies_have_their_lines_and_bytes():
     loads = [site for site in trace.sites if site.direction == "load"]
     assert all("tl.load(" in lines[site.source.user_line - 1] for site in loads)
     assert [site.name for site in loads] == ["tl.load(a_ptrs)", "tl.load(b_ptrs)"]
+
+
+def test_tiles_that_descriptors_describe_are_read_once_for_each_product():
+    m, n, k = 128, 192, 256
+    trace = tracegen.trace(_load("described", m=m, n=n, k=k), "h100")
+    granules = Counter()
+    for site, count in zip(
+        trace.site.tolist(), np.diff(trace.granule_offset).tolist(), strict=True
+    ):
+        granules[trace.sites[site].array, trace.sites[site].direction] += count
+    assert granules["a_ptr", "load"] * 32 == m * k * 2 * (n // 64)
+    assert granules["b_ptr", "load"] * 32 == n * k * 2 * (m // 64)
+    assert granules["c_ptr", "store"] * 32 == m * n * 2
+    assert all(site.bypasses_l1 for site in trace.sites if site.direction == "load")
 
 
 def test_tensor_cores_do_the_products_and_copies_are_counted():

@@ -35,6 +35,8 @@ from tracegen.tools.toolchain import (
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"^.*Used (\d+) registers(.*)$", re.MULTILINE)
 _STACK = re.compile(r"(\d+) bytes cumulative stack size")
+_OF_ONE = re.compile(r"^\.target (sm_\d+a)", re.MULTILINE)
+"""What PTX says that is for one architecture alone."""
 _LOCAL = re.compile(r"(\d+) bytes smem")
 
 
@@ -176,8 +178,9 @@ def _assemble(request: Request, tools: NvidiaTools, ptx: str, folder: Path) -> s
         text = _SHAPES.sub("", text)
     (folder / "kernel.ptx").write_text(text, encoding="utf-8")
     limit = request.registers_limit or request.default_registers_limit
+    own = _OF_ONE.search(ptx) if request.target[-1].isdigit() else None
     command = [
-        *(str(tools.ptxas.path), f"-arch={request.target}", "-v", "-lineinfo"),
+        *(str(tools.ptxas.path), f"-arch={own[1] if own else request.target}", "-v", "-lineinfo"),
         *("-e", request.kernel, "kernel.ptx", "-o", "kernel.cubin"),
         *([f"-maxrregcount={limit}"] if limit is not None else []),
     ]

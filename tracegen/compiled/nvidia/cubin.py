@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from memsim.errors import KernelError
 
-PARAMETERS, PARAMETER, MOST_THREADS, STACK, REGISTERS = 0x0A, 0x17, 0x05, 0x12, 0x2F
-"""EIATTR_PARAM_CBANK, EIATTR_KPARAM_INFO, EIATTR_MAX_THREADS, EIATTR_MIN_STACK_SIZE, EIATTR_REGCOUNT."""
+PARAMETERS, PARAMETER, MOST_THREADS, STACK, REGISTERS, CLUSTER = 0x0A, 0x17, 0x05, 0x12, 0x2F, 0x3D
+"""EIATTR_PARAM_CBANK, EIATTR_KPARAM_INFO, EIATTR_MAX_THREADS, EIATTR_MIN_STACK_SIZE, EIATTR_REGCOUNT, EIATTR_CTA_PER_CLUSTER."""
 DYNAMIC_ALIGNMENT = 16
 GLOBAL, INITIAL = ".nv.global", ".nv.global.init"
 _OBJECT, _NO_CONTENT, _WITH_ADDEND = 1, 8, 4
@@ -59,6 +59,7 @@ class Cubin:
     sections, variables : by name
     most_threads : of a block by `__launch_bounds__`, None without it
     stack_bytes : of a thread with the functions that it calls, recursive ones left out;  registers : of a thread
+    cluster : blocks of a cluster by `__cluster_dims__`
     """
 
     kernel: str
@@ -70,6 +71,7 @@ class Cubin:
     most_threads: int | None
     stack_bytes: int
     registers: int
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
     @property
     def static_local_bytes(self) -> int:
@@ -139,7 +141,7 @@ def read_cubin(data: bytes, kernel: str) -> Cubin:
     sections, order, heads = _sections(data)
     symbols = list(_symbols(sections, order))
     attributes = list(_attributes(sections[f".nv.info.{kernel}"].content))
-    base, parameters, most = 0, {}, None
+    base, parameters, most, cluster = 0, {}, None, (1, 1, 1)
     for kind, body in attributes:
         if kind == PARAMETERS:
             base = struct.unpack_from("<IHH", body)[1]
@@ -149,6 +151,8 @@ def read_cubin(data: bytes, kernel: str) -> Cubin:
         elif kind == MOST_THREADS:
             x, y, z = struct.unpack_from("<III", body)
             most = x * y * z
+        elif kind == CLUSTER:
+            cluster = struct.unpack_from("<III", body)
     own = {STACK: 0, REGISTERS: 0}
     for kind, body in _attributes(sections[".nv.info"].content):
         if kind in own and symbols[struct.unpack_from("<I", body)[0]].name == kernel:
@@ -163,6 +167,7 @@ def read_cubin(data: bytes, kernel: str) -> Cubin:
         most_threads=most,
         stack_bytes=own[STACK],
         registers=own[REGISTERS],
+        cluster=cluster,
     )
 
 

@@ -51,6 +51,7 @@ _LIBRARY = re.compile(
 """What of the C++ library kernels use, which libcu++ has; NVRTC takes seconds to read it."""
 _PLACES = {"algorithm": "cuda/std/detail/libcxx/include/algorithm"}
 _TABLE = re.compile(r"^\.[^\n]*\bmemsim_parameters\[[^\n]*?= \{([^}]*)\};", re.MULTILINE)
+_OF_ONE = re.compile(r"\b(?:wgmma|setmaxnreg|tcgen05|tensormap[._]replace)")
 _without_declaration = functools.partial(host_code.without, in_functions=False)
 _OF_TABLE = re.compile(
     r"^\.[^\n]*\w*memsim_(?:parameters|type|plain|describe)[^\n]*\n", re.MULTILINE
@@ -134,13 +135,24 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
     places = (folder / includes.EMPTY, *cuda_headers(), _OWN)
     command = [
         *library_command("nvrtc", nvrtc_tool().path),
-        *(main, main, program.kernel, "kernel.ptx", f"--gpu-architecture=compute_{target[3:]}"),
+        *(
+            main,
+            main,
+            program.kernel,
+            "kernel.ptx",
+            f"--gpu-architecture=compute_{target[3:]}{_own(program)}",
+        ),
         *(f"--pre-include={_OWN / 'first.h'}", "-default-device", "-lineinfo", "-w"),
         *("-D_print(...)=0", options.standard, *options.arithmetic),
         *includes.options(folder, options.given),
         *(f"-I{place}" for place in places),
     ]
     return run(command, folder, LONGEST_SECONDS)
+
+
+def _own(program: CudaProgram) -> str:
+    """`a` where the program has what only one architecture runs, from Hopper on."""
+    return "a" if any(map(_OF_ONE.search, program.texts.values())) else ""
 
 
 def _with_header(program: CudaProgram, errors: Sequence[_Error]) -> CudaProgram | None:

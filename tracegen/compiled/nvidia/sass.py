@@ -269,7 +269,7 @@ def _notes(
         count = sum(used[base] for base in unknown)
         yield f"Instructions of unknown opcode: {count} ({', '.join(unknown)})."
     if bulk := sorted(set(used) & BULK_COPIES):
-        yield f"Copies of whole tiles are not counted as accesses: {', '.join(bulk)}."
+        yield f"Copies of whole tiles are recorded in equal parts for the group's sub-groups: {', '.join(bulk)}."
     if used["LDGSTS"]:
         yield "Asynchronous copies (LDGSTS) count as loads from global memory."
     yield from call_notes(reader.lines)

@@ -61,7 +61,7 @@ PIPE_OF: dict[str, Pipe] = {
 BULK_COPIES = words(
     """UBLKCP UBLKPF UBLKRED UTMACCTL UTMALDG UTMAPF UTMAREDG UTMASTG UTCCP UMEMSETS UREDGR USTGR"""
 )
-"""One lane starts a copy of a whole tile, in the background. The tracers see no such copy."""
+"""One lane starts a copy of a whole tile, in the background."""
 
 NO_RESULT = words("""ST STG STS STL STSM STTM STT STAS RED REDG REDAS LDGSTS CCTL CCTLL CCTLT SUST SURED
     BAR ARRIVES UTCBAR UCGABAR_ARV UCGABAR_WAIT R2B BSSY BSYNC BREAK SETCTAID SETLMEMBASE PMTRIG
