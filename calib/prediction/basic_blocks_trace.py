@@ -38,8 +38,9 @@ SUBGROUPS = 256
 """Sub-groups whose programs are examined, evenly spread over the trace."""
 GROUPS = 8
 """Groups whose sub-groups are compared, evenly spread over the trace."""
-LONGEST_PATH = 128
-"""Most blocks of a sub-group that is simulated along its own path."""
+LONGEST_PATH, LONGEST_PIPELINE = 128, 2048
+"""Most blocks of a sub-group that is simulated along its own path; in software pipelines, where some sub-groups copy and others
+compute, one path cannot stand for all."""
 LONGEST_PERIOD = 64
 """Most blocks in one iteration of a loop that folding recognises."""
 
@@ -94,7 +95,9 @@ def blocks_from_trace(
         alike.setdefault(shape, []).append(shaped)
     shape, _ = programs.most_common(1)[0]
     same = alike[shape]
-    paths = _paths(_shared_steps(trace, steps_of), blocks) if trace.warming is None else []
+    longest = LONGEST_PIPELINE if _is_pipelined(trace) else LONGEST_PATH
+    shared = _shared_steps(trace, steps_of) if trace.warming is None else ()
+    paths = _paths(shared, blocks, longest)
 
     def mean_block(numbers: Sequence[int], weights: Sequence[float]) -> int:
         if len(set(numbers)) == 1:
@@ -185,14 +188,20 @@ def _shared_steps(
     return shared if 2 * times > len(some) else ()
 
 
-def _paths(steps: Sequence[tuple[Step, ...]], blocks: Sequence[Block]) -> list[list[int]]:
+def _is_pipelined(trace: Trace) -> bool:
+    return any(PIPELINED.fullmatch(kind) for kind in trace.work_kinds)
+
+
+def _paths(
+    steps: Sequence[tuple[Step, ...]], blocks: Sequence[Block], longest: int
+) -> list[list[int]]:
     """The blocks that a group's sub-groups run, if they differ, and are few, with equally many barriers; else none."""
     if len(set(steps)) < 2:
         return []
-    listed = [Program(blocks=tuple(blocks), steps=path).unrolled(LONGEST_PATH) for path in steps]
+    listed = [Program(blocks=tuple(blocks), steps=path).unrolled(longest) for path in steps]
     paths = [order for order, _ in listed]
     barriers = {sum(blocks[step].barrier for step in path) for path in paths}
-    short = not any(cut for _, cut in listed) and max(map(len, paths)) <= LONGEST_PATH
+    short = not any(cut for _, cut in listed) and max(map(len, paths)) <= longest
     return paths if short and len(barriers) == 1 else []
 
 
@@ -239,7 +248,7 @@ def _blocks_of(
     work: list[int] = []
     uses: list[Counter[str]] = []  # of loaded values, in this block and those after it
     first = k = 0  # index of the block's first access within the sub-group, and of the present one
-    pipelined = any(PIPELINED.fullmatch(kind) for kind in trace.work_kinds)
+    pipelined = _is_pipelined(trace)
     settled = -1  # what has been waited for
     ends: list[int] = []  # index behind each block's last access
     sizes = {site.name: float(site.itemsize_bytes) for site in trace.sites}

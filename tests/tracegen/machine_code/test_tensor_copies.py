@@ -154,6 +154,19 @@ def test_a_product_of_matrices_whose_tiles_are_copied_ahead() -> None:
     assert max(block.lag for block in blocks_from_trace(trace).blocks) >= 1
 
 
+def test_warps_that_copy_and_warps_that_multiply_have_paths_of_their_own() -> None:
+    """Products of 130 tiles, by four of five warps: what one of the four does must not be counted five times."""
+    k = 130 * 64
+    program = blocks_from_trace(tracegen.trace(matrices(64, 8, k), "h100"))
+    assert len(program.paths) == 5
+    done = sum(
+        program.blocks[step].operations.get("issued_wgmma_bf16_f32", 0)
+        for path in program.paths
+        for step in path
+    )
+    assert done == pytest.approx(64 * 8 * k / 32)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
