@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from memsim.latency import load_hit_ratio, machine_of
@@ -49,21 +50,54 @@ def with_open_hits(dataset: xr.Dataset, hits: Hits = "likely") -> xr.Dataset:
     """
     if not is_open(dataset):
         return dataset
-    dataset = _with_dirty_past(dataset, hits)
-    if hits == "none" and "doubtful" in dataset:
-        dataset = _without_doubtful_hits(dataset)
-    dataset = dataset.drop_vars("doubtful", errors="ignore")
-    if "open" not in dataset:
-        return dataset
-    dims = ("trial", "level", "site")
+    # Arrays, not DataArrays: these align their coordinates in each operation, which took ten times as long.
+    counts = {name: _counts(dataset, name) for name in _COUNTS if name in dataset}
+    counts |= {
+        name: _counts(dataset, name, by_site=False)
+        for name in ("unfilled_bytes",)
+        if name in dataset
+    }
+    counts["dram_read_bytes"] = dataset["dram_read_bytes"].values.astype(np.float64)
+    changed: set[str] = set()
+    if "dirtied_bytes" in counts:
+        changed |= _add_dirty_past(counts, dataset, hits)
+    if hits == "none" and "doubtful" in counts:
+        changed |= _remove_doubtful_hits(counts, dataset)
+    if "open" in counts:
+        changed |= _fill_open(counts, hits)
+    kept = dataset.drop_vars(["doubtful", *_DIRTY_PAST], errors="ignore")
+    return kept.assign({name: (_dims(counts[name]), counts[name]) for name in sorted(changed)})
+
+
+_COUNTS = (
+    *("accesses", "hits", "pending", "open", "likely", "doubtful", "read_bytes"),
+    *("dirtied_bytes", "dirty_bytes", "open_dirtied_bytes", "likely_dirtied_bytes"),
+)
+_DIRTY_PAST = ("open_dirtied_bytes", "likely_dirtied_bytes")
+_DIMS = ("trial", "level", "site")
+_Counts = dict[str, npt.NDArray[np.float64]]
+"""Variable -> (trial, level, site); `unfilled_bytes` (trial, level); `dram_read_bytes` (trial,)."""
+
+
+def _dims(values: npt.NDArray[np.float64]) -> tuple[str, ...]:
+    return _DIMS[: values.ndim]
+
+
+def _counts(dataset: xr.Dataset, name: str, *, by_site: bool = True) -> npt.NDArray[np.float64]:
+    dims = _DIMS if by_site else _DIMS[:2]
+    return np.array(dataset.variables[name].transpose(*dims).values, np.float64)
+
+
+def _fill_open(counts: _Counts, hits: Hits) -> set[str]:
+    """Makes some of the open misses hits; returns what changes."""
     names = ("accesses", "hits", "pending", "open", "read_bytes")
-    counts = {name: dataset[name].transpose(*dims).values.astype(np.float64) for name in names}
     found = counts["open"] * (hits == "every")
-    if hits == "likely" and "likely" in dataset:
-        found = dataset["likely"].transpose(*dims).values / 2
+    if hits == "likely" and "likely" in counts:
+        found = counts["likely"] / 2
     before = counts["read_bytes"][:, -1].sum(axis=1)
-    left = np.ones((dataset.sizes["trial"], dataset.sizes["site"]))
-    for k in range(dataset.sizes["level"]):
+    n_trial, n_level, n_site = found.shape
+    left = np.ones((n_trial, n_site))
+    for k in range(n_level):
         accesses, served, pending, unsure, read_bytes = (counts[name][:, k] for name in names)
         misses = accesses - served - pending
         kept = 1 - found[:, k] / np.where(misses > 0, misses, 1)
@@ -73,69 +107,58 @@ def with_open_hits(dataset: xr.Dataset, hits: Hits = "likely") -> xr.Dataset:
         for column in (accesses, served, pending, read_bytes):
             column *= left
         left = left * kept
-    changed = dataset.assign({name: (dims, values) for name, values in counts.items()})
     after = counts["read_bytes"][:, -1].sum(axis=1)
-    read = dataset["dram_read_bytes"].values * np.where(
-        before > 0, after / np.maximum(before, 1), 1.0
-    )
-    return changed.assign(dram_read_bytes=("trial", read))
+    counts["dram_read_bytes"] *= np.where(before > 0, after / np.maximum(before, 1), 1.0)
+    return {*names, "dram_read_bytes"}
 
 
-def _without_doubtful_hits(dataset: xr.Dataset) -> xr.Dataset:
-    """A result in which doubtful hits miss, in their level and in all below it."""
+def _remove_doubtful_hits(counts: _Counts, dataset: xr.Dataset) -> set[str]:
+    """Makes doubtful hits misses, in their level and in all below it; returns what changes."""
     levels = {level.name: level for level in machine_of(dataset).levels}
-    names = ("accesses", "hits", "pending", "read_bytes")
-    counts = {name: dataset[name].astype(float) for name in names}
-    missed_bytes = 0.0 * dataset["doubtful"].sum("level")
-    for name in (str(name) for name in dataset["level"].values):
-        level, here = levels[name], {"level": name}
-        doubtful = dataset["doubtful"].sel(here).astype(float)
+    missed_bytes = np.zeros_like(counts["doubtful"][:, 0])
+    for k, name in enumerate(str(name) for name in dataset["level"].values):
+        level, doubtful = levels[name], counts["doubtful"][:, k]
         asked = missed_bytes / level.sector_bytes
-        counts["accesses"].loc[here] += asked
-        of_pending = np.minimum(doubtful, counts["pending"].sel(here))
-        counts["pending"].loc[here] -= of_pending
-        counts["hits"].loc[here] -= doubtful - of_pending
+        counts["accesses"][:, k] += asked
+        of_pending = np.minimum(doubtful, counts["pending"][:, k])
+        counts["pending"][:, k] -= of_pending
+        counts["hits"][:, k] -= doubtful - of_pending
         missed_bytes = (asked + doubtful) * level.fill_bytes
-        counts["read_bytes"].loc[here] += missed_bytes
-    read_bytes = dataset["dram_read_bytes"] + missed_bytes.sum("site")
-    return dataset.assign({**counts, "dram_read_bytes": read_bytes})
+        counts["read_bytes"][:, k] += missed_bytes
+    counts["dram_read_bytes"] += missed_bytes.sum(axis=1)
+    return {"accesses", "hits", "pending", "read_bytes", "dram_read_bytes"}
 
 
-def _with_dirty_past(dataset: xr.Dataset, hits: Hits) -> xr.Dataset:
-    """A result in which earlier groups left as much dirty as fits to those hits: what stores make dirty
-    anew, and what is dirty at the end.
+def _add_dirty_past(counts: _Counts, dataset: xr.Dataset, hits: Hits) -> set[str]:
+    """Has earlier groups leave as much dirty as fits to those hits, and changes what stores make dirty anew, and what
+    is dirty at the end; returns what changes.
 
     Slots that were not filled hold something else at the end of the launch. It is as dirty as what the
     others hold; the bounds are that nothing of it is dirty, or everything. Windows do not say what the last groups leave: all of what
     they leave dirty may have been written by the end of the launch.
     """
-    if "dirtied_bytes" not in dataset:
-        return dataset
-    dirtied, dirty = dataset["dirtied_bytes"].astype(float), dataset["dirty_bytes"].astype(float)
-    if "open_dirtied_bytes" in dataset:
+    if "open_dirtied_bytes" in counts:
         part = {"none": 0.0, "likely": 0.5, "every": 1.0}[hits]
         name = "open_dirtied_bytes" if hits == "every" else "likely_dirtied_bytes"
-        dirtied = dirtied - part * dataset[name]
-        dataset = dataset.drop_vars(["open_dirtied_bytes", "likely_dirtied_bytes"])
-    unfilled, total = dataset["unfilled_bytes"].astype(float), dirty.sum("site")
-    filled = (_capacities(dataset) - unfilled).clip(min=1.0)
+        counts["dirtied_bytes"] -= part * counts[name]
+    unfilled, total = counts["unfilled_bytes"], counts["dirty_bytes"].sum(axis=2)
+    filled = np.maximum(_capacities(dataset) - unfilled, 1.0)
     more = {"none": 0.0 * unfilled, "likely": total * unfilled / filled, "every": unfilled}[hits]
-    dirty = dirty * (1 + more / total.where(total > 0, 1.0))
+    counts["dirty_bytes"] *= (1 + more / np.where(total > 0, total, 1.0))[..., None]
     if hits == "none" and _options(dataset).get("in_windows") is True:
-        dirty = 0.0 * dirty
-    return dataset.assign(
-        dirtied_bytes=dirtied, dirty_bytes=dirty, unfilled_bytes=dataset["unfilled_bytes"] * 0
-    )
+        counts["dirty_bytes"][:] = 0.0
+    counts["unfilled_bytes"] = np.zeros(unfilled.shape)
+    return {"dirtied_bytes", "dirty_bytes", "unfilled_bytes"}
 
 
-def _capacities(dataset: xr.Dataset) -> xr.DataArray:
+def _capacities(dataset: xr.Dataset) -> npt.NDArray[np.float64]:
     """(level,) bytes of all instances of each level."""
     machine = machine_of(dataset)
     sizes = [
         level.size_bytes * -(-machine.n_cores // max(level.cores_per_instance, 1))
         for level in machine.levels
     ]
-    return xr.DataArray(np.array(sizes, np.float64), dims="level")
+    return np.array(sizes, np.float64)
 
 
 def pages_of(dataset: xr.Dataset) -> dict[str, float]:

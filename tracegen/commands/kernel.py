@@ -5,6 +5,7 @@ Nothing heavy is imported here: the help of `memsim` loads this module.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,7 +162,7 @@ def trace_sized(
         return trace
 
     _import_shared()
-    _import_compilers()  # once for all kernels that are traced from here
+    _import_compilers(machine.compiler_target)  # once for all kernels that are traced from here
     return in_own_process(work, limits, kernel.spec, _import_replay)
 
 
@@ -222,11 +223,20 @@ def _import_shared() -> None:
     _ = memsim.compile.hot, memsim.trace.Trace
 
 
-def _import_compilers() -> None:
-    """Imports, before the fork, what traces CUDA C++ and reads machine code: all without OpenCL."""
+@functools.cache
+def _import_compilers(target: str | None) -> None:
+    """Imports, before the fork, what compiles CUDA C++ for a target, reads machine code and runs it, all without OpenCL, and
+    finds the compilers: every fork would do it again, in half a second of a core."""
+    import tracegen.execution.prepare
+    import tracegen.machine_code.binding_cuda
+    import tracegen.machine_code.sass_lower
     import tracegen.tracer
+    from tracegen.tools.toolchain import cuda_headers, versions_for
 
-    _ = tracegen.tracer
+    _ = tracegen.machine_code, tracegen.tracer
+    versions_for(target or "sm_75")
+    cuda_headers()
+    tracegen.execution.prepare.prepare()
 
 
 def _import_replay() -> None:

@@ -48,7 +48,7 @@ class ExecutedRun(LaunchTraces):
         self.bound, self.code, self.stated_registers = bound, code, registers_per_item
         self.n_subgroup = -(-math.prod(bound.group_shape) // code.width)
         self.executions = [self._execution(sliced(code))]
-        self.sites = Sites(bound, code, self.executions[0].places)
+        self.sites = Sites(bound, self.execution.code, self.execution.places)
         check_size(bound)
         super().__init__(bound, options, machine)
 

@@ -33,7 +33,7 @@ Place = tuple[int, int]
 class Sites:
     """Sites as they are met: instructions of one place in the text that access one array in one direction share one.
 
-    places : instruction of each access of the code
+    code : what addresses depend on;  places : instruction of each access of the code
     """
 
     def __init__(self, bound: BoundKernel, code: Code, places: list[int]) -> None:

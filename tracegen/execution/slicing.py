@@ -86,7 +86,7 @@ def sliced(code: Code, *, global_values: bool = False, accesses: bool = True) ->
     accesses : False leaves out accesses, too, and waits for them: what is left decides where lanes go. Stores and atomic
         operations stay where a needed load may read global memory, so that the interpreter notes what both access
     """
-    uses = list(uses_of(code))
+    uses = uses_of(code)
     needed_spaces: set[int] = {o.GLOBAL} if global_values else set()
     roots, stay = (_ROOTS, _ACCESSES) if accesses else (_ROOTS - _WAITS, frozenset())
     while True:
@@ -102,7 +102,15 @@ def sliced(code: Code, *, global_values: bool = False, accesses: bool = True) ->
     return _without(code, uses, needed, stay)
 
 
-def uses_of(code: Code) -> Iterator[_Use]:
+def uses_of(code: Code) -> list[_Use]:
+    """What each micro-operation reads and writes; it is kept with the code, for four analyses ask for it."""
+    kept: dict[str, list[_Use]] = code.__dict__
+    if "_uses" not in kept:
+        kept["_uses"] = list(_uses(code))
+    return kept["_uses"]
+
+
+def _uses(code: Code) -> Iterator[_Use]:
     block = OPERATIONS["BLOCK"].number
     starts = {at: to for at, to in code.places.items() if code.table[to, 0] == block}
     # Calls end basic blocks, so lanes return to the beginning of one, whose address the caller has as a constant.
@@ -315,7 +323,7 @@ def address_loads(code: Code) -> list[frozenset[int]]:
 
     Which lanes work, as guards and AMD's exec say, is no part of an address, and lanes that work read what such lanes wrote.
     """
-    uses = list(uses_of(code))
+    uses = uses_of(code)
     executing = next(iter(code.masks), -1)
     guards = [int(guard) >> 1 for guard in code.table[:, 1]]
     lanes = [1 << code.n_rows + guard | 1 << code.n_rows + max(executing, 0) for guard in guards]

@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from memsim.errors import KernelError
@@ -339,11 +340,15 @@ def _installed(name: str, *patterns: str) -> Iterator[Path]:
     """The files of a tool that match: of NVIDIA's wheels, then of CUDA_HOME."""
     for distribution in _DISTRIBUTIONS[name]:
         try:
-            files = importlib.metadata.files(distribution) or ()
+            wheel = importlib.metadata.distribution(distribution)
         except importlib.metadata.PackageNotFoundError:
             continue
-        paths = (Path(str(file.locate())) for file in files)
-        yield from (path for path in paths if any(map(path.match, patterns)))
+        # A wheel may list thousands of files: paths are made of those that match.
+        files = (row.split(",")[0] for row in (wheel.read_text("RECORD") or "").splitlines())
+        ends = [f"*/{pattern}" for pattern in patterns]
+        found = (file for file in files if any(fnmatchcase(file, end) for end in ends))
+        paths = (Path(str(wheel.locate_file(file))) for file in found)
+        yield from (path for path in paths if path.exists())
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
             for pattern in patterns:

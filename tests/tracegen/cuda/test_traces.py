@@ -178,7 +178,7 @@ def test_cuda_is_traced_without_loopy_and_opencl() -> None:
     script = (
         "import sys, numpy as np, tracegen, tracegen.commands.kernel as kernel\n"
         "from tracegen import CudaWorkload\n"
-        "kernel._import_compilers()\n"
+        "kernel._import_compilers(None)\n"
         "text = '__global__ void f(float *x) { x[threadIdx.x] = 1; }'\n"
         "workload = CudaWorkload(source=text, arguments={'x': np.zeros(32, np.float32)}, grid=1, block=32)\n"
         "assert tracegen.trace(workload).n_granule == 4\n"

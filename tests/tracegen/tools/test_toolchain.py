@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import tomllib
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 
@@ -26,7 +26,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def none(name: str) -> NoReturn:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(importlib.metadata, "files", none)
+    monkeypatch.setattr(importlib.metadata, "distribution", none)
     monkeypatch.setattr(toolchain, "_DEVICE_LIBRARIES", ())
     for name in ("CUDA_HOME", "CUDA_PATH", "MEMSIM_CLANG", "HIP_DEVICE_LIB_PATH"):
         monkeypatch.delenv(name, raising=False)
@@ -151,18 +151,15 @@ def test_nvidia_tools_of_cuda_home(empty: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_wheels_come_before_cuda_home(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class File(type(Path())):  # type: ignore[misc]
-        def locate(self) -> Path:
-            return Path(self)
-
-    def files(name: str) -> list[Any]:
-        wheel = empty / "wheel"
-        return [File(wheel / "bin" / "ptxas"), File(wheel / "bin" / "nvdisasm")]
-
+    described = empty / "nvidia_cuda_nvcc.dist-info"
+    described.mkdir()
+    names = ("bin/ptxas", "bin/nvdisasm", "bin/ptxas.txt", "missing/bin/ptxas")
+    (described / "RECORD").write_text("".join(f"wheel/{name},sha256=0,1\n" for name in names))
     cuda(empty / "wheel")
     program(empty / "cuda" / "bin" / "ptxas", "11.0.0", "'sm_70'")
     monkeypatch.setenv("CUDA_HOME", str(empty / "cuda"))
-    monkeypatch.setattr(importlib.metadata, "files", files)
+    wheel = importlib.metadata.PathDistribution(described)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: wheel)
     tool = toolchain.find_tool("ptxas")
     assert tool is not None
     assert tool.version == "12.9.86"
