@@ -1,9 +1,11 @@
 """Successive halving on intervals: all configurations are glanced at, the promising ones looked at closely.
 
-Nothing is left behind whose interval overlaps that of the best. A glance has an error of its own, for its
+Nothing is left behind that may be as fast as the best. A glance has an error of its own, for its
 snapshot is short: how much the times of a few configurations, spread from the fastest to the slowest, change
 relative to each other when they are looked at closely, step by step. All intervals of a look are widened by
-what the steps that follow it change. What earlier groups left in the caches is open in all snapshots alike:
+what the steps that follow it change. The promising ones are looked at a few at a time, fastest first, until
+none is left that is as fast as the best one so far, within the errors of both: each look says more of
+these errors. What earlier groups left in the caches is open in all snapshots alike:
 configurations are compared with cold caches, with warm ones, and with what is likely.
 (Jamieson and Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS
 2016, halve by rank; here the intervals decide how many remain.)
@@ -16,15 +18,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 from calib.tuning.outcome import EFFORTS, Outcome
 from calib.tuning.space import Configuration, name_of
 
+Floats = npt.NDArray[np.float64]
 Evaluate = Callable[[Sequence[Configuration], int], Iterator[Outcome]]
 """Configurations and an effort -> an outcome each, in order."""
 SAMPLE = 8
 """Configurations whose times say how good a glance is; half of them are the fastest."""
+BATCH = 6
+"""Promising configurations that are looked at before it is said anew which ones are."""
 CONFIDENCE = 0.95
 
 
@@ -117,11 +123,11 @@ class Search:
         self._look(self._configurations, 0)
         for effort in efforts:
             self._look(self._sample(effort - 1), effort)
-        changes = [self._change(effort - 1) for effort in efforts]
-        self._spread = {k: math.hypot(*changes[k:]) for k in range(len(changes))}
-        self._spread[len(changes)] = changes[-1]
         for effort in efforts:
-            self._look(self._overlapping(effort - 1), effort)
+            self._compare()
+            while promising := self._promising(effort):
+                self._look(promising[:BATCH], effort)
+                self._compare()
         self._complete = True
         return self.found
 
@@ -152,32 +158,52 @@ class Search:
         places = [*range(min(SAMPLE // 2, len(ranked))), *(round(place) for place in spread)]
         return [ranked[place].configuration for place in dict.fromkeys(places)]
 
+    def _compare(self) -> None:
+        """What each effort leaves open, by all looks so far."""
+        changes = [self._change(effort) for effort in range(len(EFFORTS) - 1)]
+        self._spread = {k: math.hypot(*changes[k:]) for k in range(len(changes))}
+        self._spread[len(changes)] = changes[-1]
+
+    def _changes(self, effort: int) -> Floats:
+        """(n, 3) logarithms of how times with an effort change with the next one: as is likely, with cold and with warm
+        caches."""
+        return np.array(
+            [
+                np.log(looks[effort + 1].times_s) - np.log(looks[effort].times_s)
+                for looks in self._looks.values()
+                if effort in looks
+                and effort + 1 in looks
+                and not looks[effort].failure
+                and not looks[effort + 1].failure
+            ]
+        ).reshape(-1, 3)
+
     def _change(self, effort: int) -> float:
         """How much times with an effort and the next one differ in logarithm, beside a common factor: the
         half-width of the interval in which the change of another configuration lies."""
-        changes = [
-            math.log(looks[effort + 1].time_s / looks[effort].time_s)
-            for looks in self._looks.values()
-            if effort in looks
-            and effort + 1 in looks
-            and not looks[effort].failure
-            and not looks[effort + 1].failure
-        ]
+        changes = self._changes(effort)[:, 0]
         n = len(changes)
         if n < 2:
             return 0.0
         factor = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * math.sqrt(1 + 1 / n)
         return factor * float(np.std(changes, ddof=1))
 
-    def _overlapping(self, effort: int) -> list[Configuration]:
-        """The configurations whose interval overlaps that of the fastest."""
-        ranked, spread = self._ranked(effort), self._spread[effort]
-        if not ranked:
+    def _promising(self, effort: int) -> list[Configuration]:
+        """The configurations that were not looked at with an effort, but may be as fast as the fastest of those that
+        were, fastest first: by their last look, with the factor by which others have changed."""
+        looked = self._ranked(effort)
+        if not looked:
             return []
-        best = ranked[0]
-        wide = widened(best, spread)
+        factors = np.exp(self._changes(effort - 1).mean(axis=0))
+        best = np.min([one.times_s for one in looked], axis=0)
+        of_best = math.log(widened(looked[0], self._spread[effort]))
         return [
             one.configuration
-            for one in ranked
-            if may_be_as_fast(one, best, widened(one, spread), wide)
+            for one in self._ranked(effort - 1)
+            if effort not in self._looks[name_of(one.configuration)]
+            and (
+                np.array(one.times_s) * factors
+                <= best
+                * math.exp(math.hypot(of_best, math.log(widened(one, self._spread[effort - 1]))))
+            ).any()
         ]
