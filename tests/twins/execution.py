@@ -383,10 +383,11 @@ def mark(s: Step) -> int:
 
 @operation("WAIT_COPIES")
 def wait_copies(s: Step) -> None:
-    pairs = zip(s.warp.copies, s.warp.marks, strict=True)
-    of_it = [copies for copies, its in pairs if not s.x or its == mark(s)]
-    if len(of_it) > s.y:
-        s.warp.settle(of_it[-1 - s.y])
+    for warp in s.warp.group.warps if s.x & 2 else [s.warp]:
+        pairs = zip(warp.copies, warp.marks, strict=True)
+        of_it = [copies for copies, its in pairs if not s.x or its == mark(s)]
+        if len(of_it) > s.y:
+            warp.settle(of_it[-1 - s.y])
 
 
 @operation("REST")

@@ -237,7 +237,11 @@ def _wait(state, subgroup, row, op):
         if op == COPIES_END:
             end_copies(state, subgroup, mark)
         else:
-            wait_copies(state, subgroup, np.int64(row[Y]), mark)
+            first, last = subgroup, subgroup + 1
+            if row[X] & 2:
+                first, last = np.int64(0), state.sizes[Size.N_SUBGROUP]
+            for one in range(first, last):
+                wait_copies(state, one, np.int64(row[Y]), mark)
 
 
 @hot

@@ -309,7 +309,8 @@ WAIT_COUNT      <-                  | waits until at most y loads (x 0) or scala
 TRAP            <-                  | ends the run with an error: y 0 a trap, 1 an assertion, 2 an instruction that is not known
 COPIES_END      <- a                | NVIDIA's LDGDEPBAR: the accesses with slot 6 since the last one form a group of copies; with x, of the
                                     |   barrier in memory whose address the first participating lane has in a
-WAIT_COPIES     <- a                | waits until at most the y latest groups of copies are outstanding; with x, for the latest one of that barrier
+WAIT_COPIES     <- a                | waits until at most the y latest groups of copies are outstanding; with x, for the latest one of that barrier,
+                                    |   of this sub-group or, with bit 1, of each: what is copied in parts comes as a whole
 REST            <-                  | participating lanes go on when the other sub-groups of the group have gone as far as they can
 UNKNOWN         d D:e <-            | the result of an instruction that is not known: as TRAP with y 2 where it is executed
 """

@@ -299,7 +299,7 @@ def come(e: Emitter, fields: dict[str, int], kind: int, words: tuple[int, int], 
 
 def _pass(e: Emitter, address: int, expected: int, mask: int) -> None:
     """Lanes have seen the phase change."""
-    e.emit("WAIT_COPIES", a=address, x=1)
+    e.emit("WAIT_COPIES", a=address, x=3 if e.yields else 1)
     e.emit("BARRIER", guard=mask, d=TRASH_ROW, e=TRASH_MASK, a=expected, x=8)
 
 

@@ -143,14 +143,15 @@ def test_a_product_of_matrices_whose_tiles_are_copied_ahead() -> None:
     found = sectors(trace)
     assert found["load", "a.address"] == m * k * 2 // 32 * (n // 8)
     assert found["load", "b.address"] == n * k * 2 // 32 * (m // 64)
-    end = int(trace.subgroup_offset[1])
-    is_load = np.array([site.direction == "load" for site in trace.sites] + [False])[
-        trace.site[:end]
-    ]
-    assert is_load.sum() == 2 * k // 64
-    # Before the copies of tile t are started, those of tile t - 2 have come, and those of tile t - 1 have not been waited for.
-    first, waits = int(np.flatnonzero(is_load)[0]), trace.waits[:end][is_load]
-    assert waits[::2].tolist() == [-1, -1, *(first + 2 * t + 1 for t in range(k // 64 - 2))]
+    # Before the copies of tile t are started, those of tile t - 2 have come, and those of tile t - 1 have not been waited for:
+    # of the warps that multiply and of the one that copies.
+    kinds = np.array([site.direction == "load" for site in trace.sites] + [False])
+    for subgroup in range(5):
+        begin, end = trace.subgroup_offset[subgroup : subgroup + 2]
+        is_load = kinds[trace.site[begin:end]]
+        assert is_load.sum() == 2 * k // 64
+        first, waits = int(np.flatnonzero(is_load)[0]), trace.waits[begin:end][is_load]
+        assert waits[::2].tolist() == [-1, -1, *(first + 2 * t + 1 for t in range(k // 64 - 2))]
     assert max(block.lag for block in blocks_from_trace(trace).blocks) >= 1
 
 
