@@ -89,6 +89,14 @@ def copy(s: Step, kind: str) -> None:
             elif address is not None:
                 new = inside if kind == "store" else added(s, number, outside, inside)
                 outside[:] = new
+    if kind == "load" and moves and s.warp.settled > s.warp.in_step:
+        for warp in group.warps:
+            warp.events.append(
+                twin.Event(
+                    warp.number, twin.instruction(s), "barrier", o.LOCAL, {}, 0, warp.settled
+                )
+            )
+            warp.in_step = warp.settled
     share(s, kind, size, elements)
     if kind == "load":
         s.put(n_bytes, who=np.arange(s.lanes) == lane)

@@ -93,7 +93,7 @@ class Warp:
         self.loads: list[int] = []
         self.copies: list[int] = []
         self.marks: list[int] = []
-        self.scalar_load = self.settled = -1
+        self.scalar_load = self.settled = self.in_step = -1
 
     def mask(self, source: int) -> Any:
         """A source mask: 2 * number, plus 1 where it is negated."""
@@ -341,6 +341,8 @@ def record(s: Step, kind: str, space: int, addresses: dict[int, int], size: int)
     warp.events.append(
         Event(warp.number, instruction(s), kind, space, addresses, size, warp.settled)
     )
+    if kind == "barrier":
+        warp.in_step = warp.settled
     slot = s.fields.z >> INSTRUCTION_BITS & 7
     if slot != NO_SLOT and addresses:
         warp.last[slot] = number

@@ -58,6 +58,11 @@ def sentence(bound: BoundKernel, code: Code, fault: Fault) -> KernelError:
         return KernelError(f"{place}: kernel {bound.name}: instruction {text!r} is not known")
     if fault.kind == s.NO_PLACE:
         return KernelError(f"{place}: {item} jumps to {fault.address:#x}, where no instruction is")
+    if fault.kind == s.WRONG_MAP:
+        text = instructions[fault.instruction].text
+        return KernelError(
+            f"{place}: the tensor map of {text!r} has another number of axes, or a layout, a filling or elements that are not modelled ({item})"
+        )
     return KernelError(f"{place}: {_access(bound, code, fault)} ({item})")
 
 

@@ -134,3 +134,4 @@ def record_barrier(listed, subgroup):
     n, end = state.counters[Counter.STAGED], state.counters[Counter.STAGED_GRANULES]
     stage(state, subgroup, BARRIER_ACCESS, np.int64(0), end, end, np.int64(0))
     poke64(staged(state, n) + 8 * Staged.WORK, close_path(listed, subgroup))
+    state.subgroups[subgroup, Warp.IN_STEP] = state.subgroups[subgroup, Warp.SETTLED]

@@ -12,6 +12,7 @@ from memsim.compile import hot, inner
 from tracegen.execution import operations as o
 from tracegen.execution import tensor_maps as t
 from tracegen.execution.atomics import updated
+from tracegen.execution.barriers import record_barrier
 from tracegen.execution.granules import stage, staged
 from tracegen.execution.memory import beyond, fail, region_of
 from tracegen.execution.paths import close_path
@@ -20,6 +21,7 @@ from tracegen.execution.state import (
     MISALIGNED,
     OUT_OF_LOCAL,
     UNKNOWN,
+    WRONG_MAP,
     Counter,
     Size,
     Staged,
@@ -83,6 +85,8 @@ def bulk(listed, subgroup, at, kind, active):
             return fail(state, MISALIGNED, lane, local)
         if local + n_row * n_bytes > len(state.local):
             return fail(state, OUT_OF_LOCAL, lane, local + n_row * n_bytes - 1)
+    if kind == _LOAD and not y & _PREFETCH:
+        _in_step(listed, subgroup)
     fault = _rows(listed, subgroup, at, kind, lane, local, n_row)
     if fault:
         return fault
@@ -93,6 +97,18 @@ def bulk(listed, subgroup, at, kind, active):
             if _lives(state, one):
                 end_copies(state, one, mark)
     return np.int64(0)
+
+
+@inner
+def _in_step(listed, subgroup):
+    """Records a barrier where earlier copies have been waited for since the last one: who starts further ones has heard from all
+    others that they are done with what those brought, so no sub-group is farther ahead than copies are."""
+    state = opened(listed)
+    warp = state.subgroups[subgroup]
+    if warp[Warp.SETTLED] > warp[Warp.IN_STEP]:
+        for one in range(state.sizes[Size.N_SUBGROUP]):
+            if state.subgroups[one, Warp.RECORDS]:
+                record_barrier(listed, one)
 
 
 @inner
@@ -117,7 +133,7 @@ def _read_map(listed, place, lane, address, rank):
     element = np.int64(t.TYPE_BYTES[form >> t.TYPE & 15])
     plain = (form >> t.INTERLEAVE & 3) == 0 and (form >> t.FILL & 1) == 0 and element != 0
     if not plain or (form >> t.RANK & 7) + 1 != rank:
-        return fail(state, UNKNOWN, lane, address)
+        return fail(state, WRONG_MAP, lane, address)
     tile[_BASE], tile[_ELEMENT] = peek64(where + t.ADDRESS), element
     swizzle = form >> t.SWIZZLE & 3
     tile[_SWIZZLE] = (1 << swizzle) - 1

@@ -68,7 +68,8 @@ def begin_group(listed):
         own = (np.int64(1) << sizes[Size.LAST_LANES]) - 1 if last else whole
         live = whole if sizes[Size.UNIFORM] else own
         warp[Warp.ACTIVE] = warp[Warp.LIVE] = live
-        warp[Warp.SETTLED], warp[Warp.LIMIT] = -1, _NEVER
+        warp[Warp.SETTLED] = warp[Warp.IN_STEP] = -1
+        warp[Warp.LIMIT] = _NEVER
         begin, end = state.out.windows[counters[Counter.POSITION]]
         warp[Warp.RECORDS] = sizes[Size.RECORD] if begin <= 0 else 0
         warp[Warp.EDGE] = end if begin <= 0 else begin

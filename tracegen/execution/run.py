@@ -373,7 +373,7 @@ class Execution:
         regions = launch.regions
         each, ends = GRANULES_AN_ACCESS, self.together + 2
         if np.any(code.table[is_access, 9] & 7 == BULK):
-            each, ends = MOST_GRANULES, ends + self.together * n
+            each, ends = MOST_GRANULES, ends + 2 * self.together * n
         sizes = np.zeros(len(Size), np.int64)
         for name, value in {
             Size.LANES: lanes,

@@ -111,6 +111,8 @@ class Warp(IntEnum):
     """Whether it is recorded."""
     EDGE = 20
     """The progress at which that changes, -1 where it has passed the end of its window."""
+    IN_STEP = 21
+    """What had been waited for, as SETTLED, at the latest barrier."""
 
 
 N_WARP = 24
@@ -201,9 +203,10 @@ N_BARRIERS = 16
 """Why the interpreter returned: all groups have ended; a buffer must grow; STEPS_LEFT have passed; see Counter.FAULT."""
 (
     OUT_OF_BOUNDS, MISALIGNED, OUT_OF_LOCAL, OUT_OF_PRIVATE, TRAPPED, ASSERTED, UNKNOWN, NO_PLACE, STUCK_LANES, STUCK_BARRIER,
-    ENDLESS, NOT_HERE,
-) = range(1, 13)  # fmt: skip
-"""Kinds of faults. NO_PLACE: a jump to an address with no instruction; NOT_HERE: a place that memory does not have."""
+    ENDLESS, NOT_HERE, WRONG_MAP,
+) = range(1, 14)  # fmt: skip
+"""Kinds of faults. NO_PLACE: a jump to an address with no instruction; NOT_HERE: a place that memory does not have;
+WRONG_MAP: a tensor map that does not fit the copy."""
 
 
 class Stage(NamedTuple):

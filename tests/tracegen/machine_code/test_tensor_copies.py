@@ -144,14 +144,16 @@ def test_a_product_of_matrices_whose_tiles_are_copied_ahead() -> None:
     assert found["load", "a.address"] == m * k * 2 // 32 * (n // 8)
     assert found["load", "b.address"] == n * k * 2 // 32 * (m // 64)
     # Before the copies of tile t are started, those of tile t - 2 have come, and those of tile t - 1 have not been waited for:
-    # of the warps that multiply and of the one that copies.
-    kinds = np.array([site.direction == "load" for site in trace.sites] + [False])
+    # of the warps that multiply and of the one that copies. Before each but the first two all are in step.
+    kinds = np.array(["l" if site.direction == "load" else "s" for site in trace.sites] + ["b"])
     for subgroup in range(5):
         begin, end = trace.subgroup_offset[subgroup : subgroup + 2]
-        is_load = kinds[trace.site[begin:end]]
-        assert is_load.sum() == 2 * k // 64
-        first, waits = int(np.flatnonzero(is_load)[0]), trace.waits[begin:end][is_load]
-        assert waits[::2].tolist() == [-1, -1, *(first + 2 * t + 1 for t in range(k // 64 - 2))]
+        found = "".join(kinds[trace.site[begin:end]])
+        assert found.rstrip("s") == "bllll" + "bll" * (k // 64 - 2)
+        # Tile t is accesses 3 t - 1 and 3 t, the first two 1 to 4; the barrier before tile t knows that t - 2 has come.
+        barriers = [k for k in range(int(end - begin)) if found[k : k + 2] == "bl"][1:]
+        ends = [2, 4, *(3 * t + 1 for t in range(2, k // 64))]
+        assert trace.waits[begin:end][barriers].tolist() == ends[: len(barriers)]
     assert max(block.lag for block in blocks_from_trace(trace).blocks) >= 1
 
 
@@ -205,5 +207,8 @@ def test_what_breaks_a_rule_is_named() -> None:
         KernelError, match=r"tensor_copies.cu:\d+: .* out of bounds: .* local memory"
     ):
         tracegen.trace(workload("tile<1024>", arguments, None), "h100")
+    wrong = arguments | {"map": tracegen.tensor_map(np.zeros((4, 40, 64), np.float32), (1, 16, 32))}
+    with pytest.raises(KernelError, match=r"the tensor map of 'UTMALDG.2D .*' has another number"):
+        tracegen.trace(workload("tile<2048>", wrong, None), "h100")
     with pytest.raises(KernelError, match="runs in clusters of 2 x 1 x 1 blocks, which cannot be"):
         tracegen.trace(workload("pairs", {"out": np.zeros(2, np.float32)}, None, grid=2), "h100")
