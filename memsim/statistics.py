@@ -39,9 +39,10 @@ Floats = npt.NDArray[np.float64]
 class Estimate:
     """A quantity over trials: mean +- half_width at 95 % (NaN below two trials), sigma, n_trials.
 
-    The interval is symmetric and not clipped to the quantity's range. Trials in which the quantity is
-    undefined (NaN) do not count in n_trials; the mean is NaN if there are no others.
+    The half-width is that of a symmetric interval; the interval ends where the quantity does. Trials in which the
+    quantity is undefined (NaN) do not count in n_trials; the mean is NaN if there are no others.
 
+    least, most : that the quantity can be
     parts : half-widths by their cause, where there is more than the ordering: `ordering` and `place` are
         independent of each other, so the squares of these two add up; the others add up plainly
     """
@@ -51,14 +52,19 @@ class Estimate:
     sigma: float
     n_trials: int
     parts: Mapping[str, float] = field(default_factory=dict)
+    least: float = -math.inf
+    most: float = math.inf
 
     @property
     def low(self) -> float:
-        return self.mean - self.half_width
+        return self._possible(self.mean - self.half_width)
 
     @property
     def high(self) -> float:
-        return self.mean + self.half_width
+        return self._possible(self.mean + self.half_width)
+
+    def _possible(self, end: float) -> float:
+        return end if math.isnan(end) else min(max(end, self.least), self.most)
 
     @property
     def ci95(self) -> tuple[float, float]:
@@ -80,11 +86,19 @@ class Estimate:
             sigma=self.sigma * abs(factor),
             n_trials=self.n_trials,
             parts={name: half * abs(factor) for name, half in self.parts.items()},
+            least=min(self.least * factor, self.most * factor),
+            most=max(self.least * factor, self.most * factor),
         )
+
+    def between(self, least: float, most: float = math.inf) -> Estimate:
+        """The quantity with what it can be."""
+        return dataclasses.replace(self, least=least, most=most)
 
     def shifted(self, by: float) -> Estimate:
         """The quantity and a known one together."""
-        return dataclasses.replace(self, mean=self.mean + by)
+        return dataclasses.replace(
+            self, mean=self.mean + by, least=self.least + by, most=self.most + by
+        )
 
     def with_part(self, name: str, half_width: float) -> Estimate:
         """The estimate with a wider interval, for another reason why it may be wrong."""

@@ -90,7 +90,7 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     open_part = work.half_width if places.n_samples == 1 else work.error or 0.0
 
     def of_launch(values: npt.ArrayLike, over: Places = places) -> Estimate:
-        found = describe(values, over)
+        found = describe(values, over).between(0.0)
         if open_part and found.is_defined:
             return found.with_part(GROUPS, open_part * found.mean)
         return found

@@ -25,7 +25,7 @@ from memsim.report.numbers import (
     zero_if_unknown,
 )
 from memsim.report.semantics import semantics_of
-from memsim.statistics import Places, describe
+from memsim.statistics import ONE_PLACE, Estimate, Places, describe
 
 MISS_KINDS = ("cold", "capacity", "conflict")
 OCCUPANCY = "occupancy"
@@ -98,10 +98,10 @@ def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
         else (),
         totals=_totals(dataset, level_names, errors),
         dram=DramNumbers(
-            read_bytes=describe(dataset["dram_read_bytes"].values, places),
-            write_bytes=describe(dataset["dram_write_bytes"].values, places),
+            read_bytes=describe(dataset["dram_read_bytes"].values, places).between(0.0),
+            write_bytes=describe(dataset["dram_write_bytes"].values, places).between(0.0),
             latency_cycles=describe(latency.dram_latency_cycles(dataset).values, places),
-            row_hit_ratio=describe(dataset["dram_row_hit_ratio"].values, places),
+            row_hit_ratio=_ratio(dataset["dram_row_hit_ratio"].values, places),
         ),
         launch=launch,
         time=launch_time(attrs, launch, machine),
@@ -219,8 +219,8 @@ def _levels(
                 name=name,
                 accesses=float(means[k]),
                 reach=min(divide(float(means[k]), float(entry)), 1.0) if entry else 0.0,
-                hit_ratio=describe((hits[:, k] + pending[:, k]) / requested, of_ratio),
-                pending_ratio=describe(pending[:, k] / requested, of_ratio),
+                hit_ratio=_ratio((hits[:, k] + pending[:, k]) / requested, of_ratio),
+                pending_ratio=_ratio(pending[:, k] / requested, of_ratio),
                 read_bytes=describe(one["read_bytes"].isel(level=k).values).mean,
                 write_bytes=describe(one["write_bytes"].isel(level=k).values).mean,
                 misses=misses,
@@ -228,6 +228,10 @@ def _levels(
             )
         )
     return tuple(levels)
+
+
+def _ratio(values: npt.ArrayLike, places: Places = ONE_PLACE) -> Estimate:
+    return describe(values, places).between(0.0, 1.0)
 
 
 def _totals(

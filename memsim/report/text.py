@@ -96,14 +96,21 @@ def byte_size(value: float | None) -> str:
 
 
 def byte_estimate(estimate: Estimate) -> str:
-    """`1.3 ± 0.1 GiB`; only `1.3 GiB` where there is no interval, or one that rounds to zero."""
+    """`1.3 ± 0.1 GiB`, or `1.3 (0.0 to 3.1) GiB` where that would be less than nothing; only `1.3 GiB` where there is no
+    interval, or one that rounds to zero."""
     whole = byte_size(estimate.mean)
     if not math.isfinite(estimate.half_width) or whole == UNKNOWN:
         return whole
     number, unit = whole.split(" ")
     decimals = len(number.partition(".")[2])
-    half = estimate.half_width / 1024 ** _BYTE_UNITS.index(unit)
-    return whole if half < 0.5 * 10.0**-decimals else f"{number} ± {half:.{decimals}f} {unit}"
+    half, *ends = (
+        size / 1024 ** _BYTE_UNITS.index(unit) for size in (estimate.half_width, *estimate.ci95)
+    )
+    if half < 0.5 * 10.0**-decimals:
+        return whole
+    if estimate.mean - estimate.half_width < estimate.least:
+        return f"{number} ({ends[0]:.{decimals}f} to {ends[1]:.{decimals}f}) {unit}"
+    return f"{number} ± {half:.{decimals}f} {unit}"
 
 
 def plus_minus(estimate: Estimate, decimals: int = 1, factor: float = 1.0) -> str:

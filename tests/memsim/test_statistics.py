@@ -14,6 +14,8 @@ from scipy import stats
 
 from memsim.errors import ResultError
 from memsim.statistics import (
+    PLACE,
+    Estimate,
     TooFewTrialsError,
     describe,
     estimate,
@@ -78,6 +80,16 @@ def test_one_trial_is_refused_with_its_estimate_attached() -> None:
     assert caught.value.estimate.mean == 0.25
     assert math.isnan(caught.value.estimate.half_width)
     assert not caught.value.estimate.has_interval
+
+
+def test_an_interval_ends_where_the_quantity_does() -> None:
+    few = Estimate(mean=2.0, half_width=3.0, sigma=1.0, n_trials=4)
+    assert few.ci95 == (-1.0, 5.0)
+    assert few.between(0.0).ci95 == (0.0, 5.0)
+    assert few.between(0.0, 4.0).ci95 == (0.0, 4.0)
+    assert few.between(0.0).shifted(1.0).ci95 == (1.0, 6.0), "what is known is not less"
+    assert few.between(0.0, 4.0).scaled(0.5).ci95 == (0.0, 2.0)
+    assert few.between(0.0).with_part(PLACE, 1.0).ci95 == (0.0, 6.0)
 
 
 def test_undefined_trials_are_left_out() -> None:

@@ -43,6 +43,7 @@ def steps(
     budget_s: float = 1e9,
     *,
     whole: bool = False,
+    in_windows: bool = False,
     interrupted: int = 0,
 ) -> Steps:
     """The steps where the k-th replay disagrees by off(k), with so many granules at each place."""
@@ -52,7 +53,10 @@ def steps(
         taken.append((places, options.waves))
         assert options.start
         n = granules_of(places, options.waves or 0)
-        return [make_trace([[[(0, range(n))]]], whole=whole)] * (1 if whole else places)
+        trace = make_trace([[[(0, range(n))]]], whole=whole)
+        if in_windows:
+            trace = trace.replace(warming=np.zeros(1, np.int64), site_weight=np.ones(1))
+        return [trace] * (1 if whole else places)
 
     def replay_all(traces: list[Trace]) -> Any:
         return _Replayed(len(taken), 8, {"interrupted": interrupted})
@@ -78,6 +82,13 @@ def test_places_that_differ_become_more(monkeypatch: pytest.MonkeyPatch) -> None
 def test_open_misses_make_snapshots_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = steps(monkeypatch, lambda k: {PAST: 2.0 if k < 3 else 0.5, PLACE: 0.0})
     assert taken == [(3, 12), (3, 24), (3, 48)]
+
+
+def test_open_misses_do_not_make_windows_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = steps(monkeypatch, lambda k: {PAST: 2.0, PLACE: 0.0}, in_windows=True)
+    assert taken == [(3, 12)]
+    taken = steps(monkeypatch, lambda k: {PAST: 3.0, PLACE: 2.0 / k}, in_windows=True)
+    assert taken == [(3, 12), (6, 12)]
 
 
 def test_the_larger_disagreement_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:

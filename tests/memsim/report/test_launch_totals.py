@@ -130,10 +130,13 @@ def test_lines_for_people() -> None:
 
 def test_bytes_with_their_interval() -> None:
     def shown(mean: float, half_width: float) -> str:
-        return text.byte_estimate(Estimate(mean=mean, half_width=half_width, sigma=0.0, n_trials=5))
+        size = Estimate(mean=mean, half_width=half_width, sigma=0.0, n_trials=5)
+        return text.byte_estimate(size.between(0.0))
 
     assert shown(3 * 2**20, 2**18) == "3.0 ± 0.2 MiB"
     assert shown(3 * 2**20, 2**10) == "3.0 MiB"
+    assert shown(3 * 2**20, 3 * 2**20) == "3.0 ± 3.0 MiB"
+    assert shown(3 * 2**20, 4 * 2**20) == "3.0 (0.0 to 7.0) MiB"
     assert shown(200 * 2**10, np.nan) == "200 KiB"
 
 
