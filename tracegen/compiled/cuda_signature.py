@@ -57,6 +57,10 @@ _TABLE = "-DMEMSIM_DESCRIBED"
 _ERROR = re.compile(
     r"^(?P<file>[^\n:]+):(?P<line>\d+):\d+: (?:fatal )?error: (?P<reason>.*)$", re.MULTILINE
 )
+_OVERLOADED = "address of overloaded"
+_CANDIDATE = re.compile(
+    r"^(?P<file>[^\n:]+):(?P<line>\d+):\d+: note: (?P<reason>candidate function)", re.MULTILINE
+)
 _WORD = re.compile(r"i64 (\d+)")
 _IN_PTX = re.compile(
     r"^(?:\.visible )?\.(?:global|const) (?:\.align \d+ )?\.([bfsu])(\d+) (\w+)(\[?)", re.MULTILINE
@@ -357,7 +361,7 @@ def _variables(ir: str) -> Iterator[tuple[str, list[str]]]:
 def last_name(symbol: str) -> str:
     """The last name in a symbol: `x` of `_ZN2ns1xE` and of `_ZL1x`."""
     found, at = symbol, 2 if symbol.startswith("_Z") else len(symbol)
-    while match := re.compile(r"\D*?(\d+)").match(symbol, at):
+    while at < len(symbol) and (match := re.compile(r"\D*?(\d+)").match(symbol, at)):
         start = match.end()
         at = start + int(match[1])
         found = symbol[start:at]
@@ -365,8 +369,10 @@ def last_name(symbol: str) -> str:
 
 
 def _errors_in(program: CudaProgram, finished: Finished) -> dict[tuple[str, int], str]:
-    """File and line of the program's own files -> the first error there."""
+    """File and line of the program's own files -> the first error there. Functions named like the kernel are errors, too."""
     found = [*_ERROR.finditer(finished.errors)] if finished.status else []
+    if any(m["file"] == LAUNCH and m["reason"].startswith(_OVERLOADED) for m in found):
+        found += _CANDIDATE.finditer(finished.errors)
     paths = {program.file: program.path} | {path: path for path in program.headers}
     return {
         (paths[m["file"]], int(m["line"])): m["reason"]
@@ -416,7 +422,7 @@ def _check(finished: Finished, program: CudaProgram) -> None:
         raise KernelError(f"{program.file}: {reason.strip()}")
     names = candidates(program.text)
     plain = program.kernel.rpartition("::")[2]
-    if match["reason"].startswith("address of overloaded") and plain in names.split(", "):
+    if match["reason"].startswith(_OVERLOADED) and plain in names.split(", "):
         raise KernelError(
             f"{program.file} has several functions {program.kernel}: an overloaded kernel cannot be chosen"
         )

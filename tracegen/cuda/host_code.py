@@ -15,6 +15,7 @@ _MASKED = re.compile(
     r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:[^\n\\]|\\.|\\\n)*",
     re.DOTALL | re.MULTILINE,
 )
+_UNLESS_DIRECTIVE = re.compile(r"(^[ \t]*#(?:[^\n\\]|\\.|\\\n)*|\n)|.", re.MULTILINE)
 _ATTRIBUTES = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)")
 _DEVICE = re.compile(r"\b__(?:device|global|constant|shared|managed)__\b")
 _KERNEL = re.compile(r"\b__global__\b")
@@ -120,7 +121,9 @@ def _offset(text: str, line: int) -> int:
 
 
 def _blank(text: str, start: int, end: int) -> str:
-    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    """The text with blanks in a part, in which directives stay: the part may begin between `#if` and `#endif`."""
+    blank = _UNLESS_DIRECTIVE.sub(lambda match: match[1] or " ", text[start:end])
+    return text[:start] + blank + text[end:]
 
 
 def _masked(text: str) -> str:

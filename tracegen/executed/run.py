@@ -71,7 +71,9 @@ class ExecutedRun(LaunchTraces):
     @property
     def chance(self) -> str:
         stores = self.execution.writes or self.execution.leaves_values
-        if not stores or not waits_for_groups(self.execution.code):
+        met = {self.sites.places[place] for site in self.sites.members for place, _ in site}
+        is_alone = self.launch.n_groups == 1
+        if is_alone or not stores or not waits_for_groups(self.execution.code, met):
             return ""
         name = f"launch {self.launch.index} ({self.launch.name})"
         return f"{name} waits for values that other groups store, which here have ended before"

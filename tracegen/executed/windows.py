@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Protocol
 
 import numpy as np
@@ -101,15 +101,21 @@ def sampled_run(run: Runs) -> windows.Run | None:
     )
 
 
-def waits_for_groups(code: Code) -> bool:
+def waits_for_groups(code: Code, met: Set[int] | None = None) -> bool:
     """Whether what code does depends on a load in a loop that goes past the first level, as of a variable that is volatile. A loop
-    of an atomic operation that is tried again waits for no other group."""
+    of an atomic operation that is tried again waits for no other group.
+
+    met : if given, the instructions that have met an array: others load local memory through generic pointers
+    """
     op, x, y, z = (
         code.table[:, MicroOperation._fields.index(name)] for name in ("op", "x", "y", "z")
     )
     loads = (op == o.OPERATIONS["LOAD"].number) & (x & o.SKIPPED == 0) & (x & o.BYPASS_L1 != 0)
     copies = z >> INSTRUCTION_BITS & 7 == COPIES
-    places = np.flatnonzero(loads & ~copies & ~np.isin(x & 7, (o.LOCAL, o.PRIVATE)))
+    loads &= ~copies & ~np.isin(x & 7, (o.LOCAL, o.PRIVATE))
+    if met is not None:
+        loads &= np.isin(z & (1 << INSTRUCTION_BITS) - 1, list(met))
+    places = np.flatnonzero(loads)
     n_atomic = np.cumsum(op == o.OPERATIONS["ATOMIC"].number)
     back = np.flatnonzero(op == o.OPERATIONS["BRANCH"].number)
     back = back[(y[back] < back) & (n_atomic[y[back]] == n_atomic[back])]

@@ -87,6 +87,17 @@ int main() { cudaMemcpy(host, host, 4, cudaMemcpyDefault); }
     assert [site.source.user_line for site in tracegen.trace(made).sites] == [1]
 
 
+@pytest.mark.parametrize("machine", ["a100", "mi250x"])
+def test_a_function_of_the_host_may_be_called_as_a_kernel(machine: str) -> None:
+    source = """#include <memory>
+#include <vector>
+__global__ void k(int *y) { y[threadIdx.x] = 1; }
+std::vector<int> k(const std::vector<int> &v) { k<<<1, 32>>>(nullptr); return v; }
+int main() { return k(std::vector<int>(3)).size() + *std::make_shared<int>(1); }
+"""
+    assert set(run(workload(source, np.zeros(32, np.int32), kernel="k"), machine)["y"]) == {1}
+
+
 def test_a_kernel_that_is_only_declared() -> None:
     source = "__global__ void k(float *y);\nint main() { k<<<1, 1>>>(0); }\n"
     with pytest.raises(KernelError, match=r"^p.cu declares kernel k, but does not define it$"):
@@ -104,6 +115,7 @@ def test_a_kernel_that_is_only_declared() -> None:
         ("int x = a;\nvoid f() { }\n", 1, None),
         ("void f() { {\n", 1, None),
         ("", 3, None),
+        ("#if A\nint f(a)\n#else\nint g()\n#endif\n{\n}\n", 4, "#if A\n        \n#else\n       \n#endif\n \n \n"),
         ("void f(A a = {}, B b = g({1})) {\n c;\n}\n", 2, "void f(A a = {}, B b = g({1})) {memsim_left_out();\n\n}\n"),
     ],
 )  # fmt: skip

@@ -213,3 +213,24 @@ def test_a_group_that_waits_for_an_earlier_one(machine: str) -> None:
     loads = [trace.sites[k].array for k in trace.site[trace.site >= 0]]
     assert loads.count("flag") == 7 + 8  # seven groups read the one before, and each stores its own
     assert "waits for values that other groups store" in trace.provenance["one_of_many"]
+
+
+@pytest.mark.parametrize("machine", ["a100", "mi250x"])
+@pytest.mark.parametrize("n_groups", [1, 2])
+def test_a_flag_in_shared_memory_waits_for_no_group(machine: str, n_groups: int) -> None:
+    """AMD's code reads it through generic pointers, past the first level; and a group that is alone has no other."""
+    source = """__global__ void k(volatile int *x, int *y) {
+  volatile __shared__ int found;
+  if (threadIdx.x == 0) found = 0;
+  __syncthreads();
+  for (int k = 0; !found; k++) { __syncthreads(); if (threadIdx.x == k) found = k == 5; __syncthreads(); }
+  if (gridDim.x == 1) while (x[threadIdx.x] < 3) x[threadIdx.x]++;
+  y[threadIdx.x] = found;
+}"""
+    arrays = [np.zeros(64, np.int32), np.zeros(64, np.int32)]
+    if n_groups > 1:
+        source = source.replace(
+            "if (gridDim.x == 1) while (x[threadIdx.x] < 3) x[threadIdx.x]++;", ""
+        )
+    trace = tracegen.trace(workload(source, *arrays, grid=n_groups, block=64), machine)
+    assert "one_of_many" not in trace.provenance

@@ -358,6 +358,7 @@ def test_the_last_name_of_a_symbol() -> None:
         "_ZN1n7numbersE": "numbers",
         "_ZL2sc": "sc",
         "_ZN12_GLOBAL__N_13abcE": "abc",
+        "_Z2ab99999999999999999999x": "x",
         "plain": "plain",
     }
     assert {symbol: last_name(symbol) for symbol in names} == names

@@ -128,7 +128,7 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
     main = includes.copy(folder, program.path)
     texts = {path: PRINTF.sub("_print", text) for path, text in program.texts.items()}
     before = "".join(UNKNOWN.format(name) for name in program.unknown)
-    behind = f'#line 1 "{LAUNCH}"\n#include "signature.h"\nMEMSIM_SIGNATURE({program.kernel})\n'
+    behind = f'#line 1 "{LAUNCH}"\nMEMSIM_SIGNATURE({program.kernel})\n'
     texts[program.path] = f'{before}\n#line 1 "{main}"\n{texts[program.path]}\n{behind}'
     includes.write(folder, texts, program.left_out, text_of)
     options = program.options
@@ -142,8 +142,9 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
             "kernel.ptx",
             f"--gpu-architecture=compute_{target[3:]}{_own(program)}",
         ),
-        *(f"--pre-include={_OWN / 'first.h'}", "-default-device", "-lineinfo", "-w"),
-        *("-D_print(...)=0", options.standard, *options.arithmetic),
+        *(f"--pre-include={_OWN / 'first.h'}", "-default-device", "--device-int128"),
+        *("-lineinfo", "-w", "-D_print(...)=0", "-Dregister="),
+        *(options.standard, *options.arithmetic),
         *includes.options(folder, options.given),
         *(f"-I{place}" for place in places),
     ]

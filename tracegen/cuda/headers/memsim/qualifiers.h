@@ -10,7 +10,6 @@
 #define __managed__ __attribute__((device))
 #define __grid_constant__
 #define __forceinline__ __inline__ __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define memsim_(bytes) __attribute__((aligned(bytes))) // see tracegen/cuda/program.py
 #define __builtin_align__(bytes) __attribute__((aligned(bytes)))

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 #endif
 #define _LIBCUDACXX___CUDA_CSTDINT_PRELUDE_H // libcu++ would declare int64_t as long long, which it is not on Linux
+#include "signature.h" // before the program, whose macros may be called as names in it
 extern "C" __device__ void memsim_left_out(); // see tracegen/cuda/host_code.py
 
 typedef signed char int8_t, int_least8_t, int_fast8_t;
@@ -35,10 +36,24 @@ typedef unsigned long uint64_t, uint_least64_t, uint_fast16_t, uint_fast32_t, ui
 #define INT64_MAX 9223372036854775807l
 #define UINT64_MAX 18446744073709551615ul
 #define SIZE_MAX UINT64_MAX
-#define UINT64_C(number) number##ul
-#define INT64_C(number) number##l
-#define UINT32_C(number) number##u
+#define INTMAX_MIN INT64_MIN
+#define INTMAX_MAX INT64_MAX
+#define UINTMAX_MAX UINT64_MAX
+#define INTPTR_MIN INT64_MIN
+#define INTPTR_MAX INT64_MAX
+#define UINTPTR_MAX UINT64_MAX
+#define PTRDIFF_MIN INT64_MIN
+#define PTRDIFF_MAX INT64_MAX
+#define INT8_C(number) number
+#define UINT8_C(number) number
+#define INT16_C(number) number
+#define UINT16_C(number) number
 #define INT32_C(number) number
+#define UINT32_C(number) number##u
+#define INT64_C(number) number##l
+#define UINT64_C(number) number##ul
+#define INTMAX_C(number) number##l
+#define UINTMAX_C(number) number##ul
 
 #define CHAR_BIT 8
 #define CHAR_MIN INT8_MIN

@@ -60,10 +60,10 @@ template <class T> struct memsim_describe<T *__restrict__> : memsim_describe<T *
 
 template <class T> struct memsim_parameters_of;
 template <class... P> struct memsim_parameters_of<void (*)(P...)> {
-  struct list {
+  struct memsim_list {
     memsim_row of[sizeof...(P) + 1];
   };
-  static constexpr list value = {{memsim_describe<P>::value..., {{1}}}}; // the last one ends the table
+  static constexpr memsim_list memsim_value = {{memsim_describe<P>::value..., {{1}}}}; // the last one ends the table
 };
 
 #ifdef __clang__ // NVRTC's caller asks for the symbol
@@ -73,5 +73,5 @@ template <class... P> struct memsim_parameters_of<void (*)(P...)> {
 #endif
 #define MEMSIM_SIGNATURE(...)                                                                        \
   MEMSIM_KERNEL(__VA_ARGS__)                                                                         \
-  extern "C" __device__ __attribute__((used)) memsim_parameters_of<decltype(&__VA_ARGS__)>::list     \
-      memsim_parameters = memsim_parameters_of<decltype(&__VA_ARGS__)>::value;
+  extern "C" __device__ __attribute__((used)) memsim_parameters_of<decltype(&__VA_ARGS__)>::         \
+      memsim_list memsim_parameters = memsim_parameters_of<decltype(&__VA_ARGS__)>::memsim_value;
