@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from memsim.errors import KernelError
 from tracegen.executed.sites import PRIVATE_MEMORY, access_text
@@ -14,8 +15,23 @@ from tracegen.machine_code.bound import BoundKernel
 
 _DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}
 MOST_WAITING = 4
+_REFUSED = {"(?:TEX|TLD4?|TXD|TXQ|TMML|image_)": "a texture", "SU(?:LD|ST|RED|ATOM)": "a surface"}
+"""What unknown instructions begin with, and what is not there to be read."""
 _NULL = 1 << 16
 """Null pointers with an index have addresses up to this."""
+
+
+def not_known(bound: BoundKernel, code: Code, number: int) -> KernelError:
+    """That an instruction cannot be run, with its place, or that of the nearest one before it whose place is known."""
+    instructions = [one for block in bound.code.blocks for one in block.instructions]
+    before = instructions[number::-1]
+    location = next((one.location for one in before if one.location is not None), None)
+    where = f"{bound.place(location.line)}: " if location is not None else ""
+    text = code.unknown.get(number) or instructions[number].text
+    opcode = re.sub(r"^@\S+ ", "", text)
+    what = next((what for start, what in _REFUSED.items() if re.match(start, opcode)), "")
+    reason = f"{what} cannot be traced: {text}" if what else f"instruction {text!r} is not known"
+    return KernelError(f"{where}kernel {bound.name}: {reason}")
 
 
 def sentence(bound: BoundKernel, code: Code, fault: Fault) -> KernelError:
@@ -54,8 +70,7 @@ def sentence(bound: BoundKernel, code: Code, fault: Fault) -> KernelError:
         what = "an assertion failed" if fault.kind == s.ASSERTED else "__trap was called"
         return KernelError(f"{place}: {what} in {item}")
     if fault.kind == s.UNKNOWN:
-        text = code.unknown.get(fault.instruction) or instructions[fault.instruction].text
-        return KernelError(f"{place}: kernel {bound.name}: instruction {text!r} is not known")
+        return not_known(bound, code, fault.instruction)
     if fault.kind == s.NO_PLACE:
         return KernelError(f"{place}: {item} jumps to {fault.address:#x}, where no instruction is")
     if fault.kind == s.WRONG_MAP:

@@ -10,6 +10,7 @@ import numpy as np
 
 from memsim.errors import KernelError
 from memsim.machine import Machine
+from tracegen.executed.faults import not_known
 from tracegen.executed.run import ExecutedRun
 from tracegen.executed.targets import lowered, target_of
 from tracegen.execution.code import Code
@@ -120,9 +121,5 @@ def known(bound: BoundKernel, lanes: int) -> Code:
     """The micro-operations of a kernel. Raises KernelError for an instruction that is not known."""
     code = lowered(bound.code, lanes)
     if code.unknown:
-        number, text = next(iter(sorted(code.unknown.items())))
-        instructions = [one for block in bound.code.blocks for one in block.instructions]
-        location = instructions[number].location
-        where = f"{bound.place(location.line)}: " if location is not None else ""
-        raise KernelError(f"{where}kernel {bound.name}: instruction {text!r} is not known")
+        raise not_known(bound, code, min(code.unknown))
     return code

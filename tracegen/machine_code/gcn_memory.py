@@ -91,6 +91,19 @@ def _vector(wave: Wave, match: re.Match[str]) -> None:
         )
 
 
+def _to_local(wave: Wave, match: re.Match[str]) -> None:
+    """`global_load_lds_dword v[2:3], off offset:4`: to local memory, where m0 and the offset say, lane after lane."""
+    opcode, (address, base) = wave.parsed.opcode, wave.parsed.operands
+    n_bytes, y = access_bytes(opcode), wave.parsed.number("offset")
+    row, place = wave.temporary(n_bytes // 4), wave.temporary()
+    form = o.ADDRESS_32 if base != "off" else o.ADDRESS_64
+    fields = {"a": wave.read(address), "b": wave.read(base), "y": y}
+    wave.emit("LOAD", d=row, x=_modifiers(wave, o.GLOBAL, n_bytes) | form, **fields)
+    lane, step = wave.out.special("lane"), wave.constant(n_bytes)
+    wave.emit("MULTIPLY_ADD", d=place, a=lane, b=step, c=wave.read("m0"))
+    wave.emit("STORE", a=place, c=row, x=o.LOCAL | n_bytes << o.BYTES, y=y)
+
+
 def _described(wave: Wave, operands: list[str]) -> int | None:
     """The number of the first of the registers that describe a buffer in memory; None of those that describe private memory, which
     the driver has filled and the code copies whole."""
@@ -218,6 +231,7 @@ def _shared_atomic(wave: Wave, match: re.Match[str]) -> None:
 
 
 access = by_patterns(
+    (r"global_load_lds_dword(x3|x4)?$", _to_local),
     (r"(global|flat|scratch|buffer)_(load|store|atomic)_(?!lds|format|block|tr)", _vector),
     (r"s_load_(dword|b\d|[iu]\d)", _scalar),
     (

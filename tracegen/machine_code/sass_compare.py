@@ -5,7 +5,15 @@ from __future__ import annotations
 from tracegen.execution import operations as o
 from tracegen.execution.operations import ALWAYS, TRASH_MASK, ZERO_ROW
 from tracegen.machine_code.sass_emit import Emitter, UnknownInstruction, carries, lowers
-from tracegen.machine_code.sass_integers import BOOLEANS, PACKED, RELATIONS, SIZES, add, each_part
+from tracegen.machine_code.sass_integers import (
+    BOOLEANS,
+    PACKED,
+    RELATIONS,
+    SIZES,
+    add,
+    added,
+    each_part,
+)
 from tracegen.machine_code.sass_text import Operand, Sass
 
 
@@ -51,34 +59,63 @@ def combined(
 
 @lowers("IMNMX VIMNMX", f"{SIZES} RELU {' '.join(PACKED)}")
 def _extreme(e: Emitter, s: Sass) -> None:
-    """`VIMNMX p, q, d, a, b, !PT`: p and q, also behind d, tell which one it was, and are not needed."""
+    """`VIMNMX p, q, d, a, b, !PT`: p and q, also behind d, tell whether it was a: of halves p for the low ones."""
     told, d, (a, b, least, *low) = carries(s)
-    if any(not one.is_true for one in told) or any(not one.is_false for one in low):
+    if any(not one.is_false for one in low):
         raise UnknownInstruction
     if s.has(*PACKED):
-        return each_part(
-            e, s, e.result(d), [a, b], lambda rows: extreme(e, s, (rows[0], rows[1]), least)
-        )
+        waiting = list(told)
+
+        def step(rows: list[int]) -> int:
+            if waiting:
+                _tell(e, waiting.pop(0), rows, least)
+            return extreme(e, s, (rows[0], rows[1]), least)
+
+        return each_part(e, s, e.result(d), [a, b], step)
+    if any(not one.is_true for one in told):
+        raise UnknownInstruction
     wide = s.has("64", "U64", "S64")
     rows = (e.wide(a), e.wide(b)) if wide else (e.whole(a), e.whole(b))
     return e.move(e.result(d), extreme(e, s, rows, least), 2 if wide else 1)
 
 
-@lowers("VIMNMX3", "U32 S32 RELU")
+def _tell(e: Emitter, told: Operand, rows: list[int], least: Operand) -> None:
+    if not (least.is_true or least.is_false):
+        raise UnknownInstruction
+    relation = RELATIONS["LE" if least.is_true else "GE"]
+    if not told.is_true:
+        e.emit("COMPARE_S", d=e.result_mask(told), a=rows[0], b=rows[1], x=relation)
+
+
+@lowers("VIMNMX3", f"U32 S32 RELU {' '.join(PACKED)}")
 def _extreme3(e: Emitter, s: Sass) -> None:
     told, d, (a, b, c, least) = carries(s)
     if any(not one.is_true for one in told):
         raise UnknownInstruction
-    first = extreme(e, s, (e.whole(a), e.whole(b)), least)
-    e.move(e.result(d), extreme(e, s, (first, e.whole(c)), least))
+
+    def step(rows: list[int]) -> int:
+        return extreme(e, s, (extreme(e, s, (rows[0], rows[1]), least), rows[2]), least)
+
+    if s.has(*PACKED):
+        return each_part(e, s, e.result(d), [a, b, c], step)
+    return e.move(e.result(d), step([e.whole(one) for one in (a, b, c)]))
 
 
-@lowers("VIADDMNMX", "U32 S32 RELU")
+@lowers("VIADDMNMX", f"U32 S32 RELU {' '.join(PACKED)}")
 def _add_extreme(e: Emitter, s: Sass) -> None:
     d, a, b, c, least = s.operands
+
+    def step(rows: list[int]) -> int:
+        total = added(e, a, b, rows)
+        cut = {"a": total, "b": ZERO_ROW, "c": e.constant(PACKED[kind])}
+        e.emit("BIT_FIELD_S" if kind[0] == "S" else "BIT_FIELD_U", d=total, **cut)
+        return extreme(e, s, (total, rows[2]), least)
+
+    if kind := s.one_of(*PACKED):
+        return each_part(e, s, e.result(d), [a, b, c], step)
     total = e.temporary()
     add(e, [], total, [e.signed(a), e.signed(b)], [])
-    e.move(e.result(d), extreme(e, s, (total, e.whole(c)), least))
+    return e.move(e.result(d), extreme(e, s, (total, e.whole(c)), least))
 
 
 def extreme(e: Emitter, s: Sass, rows: tuple[int, int], least: Operand) -> int:

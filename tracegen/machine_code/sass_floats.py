@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracegen.execution import operations as o
 from tracegen.execution.operations import ZERO_ROW
+from tracegen.machine_code import sass_fp8
 from tracegen.machine_code.sass_compare import packed, saturated
 from tracegen.machine_code.sass_emit import (
     FIELDS,
@@ -176,7 +177,7 @@ _SPECIAL = {
 }  # fmt: skip
 
 
-@lowers("MUFU", f"{' '.join(_SPECIAL)} FTZ F16")
+@lowers("MUFU", f"{' '.join(_SPECIAL)} FTZ F16 BF16")
 def _special(e: Emitter, s: Sass) -> None:
     """The arguments of SIN and COS are turns: `FMUL.RZ R0, R0, 0.15915494` comes before them."""
     d, a = s.operands
@@ -187,12 +188,13 @@ def _special(e: Emitter, s: Sass) -> None:
             row = e.constant(double_words(a.value)[1])
         return e.emit("SPECIAL_HIGH", d=e.result(d), a=row, y=_SPECIAL[which], x=sign)
     x = sign | (o.TURNS if which in ("SIN", "COS") else 0)
-    if not s.has("F16"):
+    kind = _KINDS.get(s.one_of("F16", "BF16"))
+    if kind is None:
         return e.emit("SPECIAL", d=e.result(d), a=row, y=_SPECIAL[which], x=x)
     wide, found = e.temporary(2), e.temporary(2)
-    e.emit("CONVERT", d=wide, a=row, x=o.F16 | o.F32 << 4 | _half_of(a) << o.SOURCE_PART)
+    e.emit("CONVERT", d=wide, a=row, x=kind | o.F32 << 4 | _half_of(a) << o.SOURCE_PART)
     e.emit("SPECIAL", d=found, a=wide, y=_SPECIAL[which], x=x)
-    e.emit("CONVERT", d=wide, a=found, x=o.F32 | o.F16 << 4)
+    e.emit("CONVERT", d=wide, a=found, x=o.F32 | kind << 4)
     return e.emit("BIT_FIELD_U", d=e.result(d), a=wide, b=ZERO_ROW, c=e.constant(16))
 
 
@@ -223,7 +225,21 @@ def _convert(e: Emitter, s: Sass, source: str, to: str, flags: int = 0) -> None:
             e.constant(8 if "8" in to else 16),
         )
         return e.emit(name, d=e.result(d), a=found, b=ZERO_ROW, c=bits)
-    return e.emit("CONVERT", d=e.result(d), a=row, x=x)
+    is_wide = to in ("U64", "S64")
+    if source not in _FLOATS or to in _FLOATS or not (is_wide or source == "F64"):
+        return e.emit("CONVERT", d=e.result(d), a=row, x=x)
+    # Of what is no number these give the highest bit, the others 0 (PTX: cvt).
+    if source != "F64":
+        wide = e.temporary(2)
+        e.emit("CONVERT", d=wide, a=row, x=x & ~0xFF0 | o.F64 << 4)
+        row, x = wide, x & 0xFF0 | o.F64
+    found, nothing, words = e.temporary(2), e.temporary_mask(), 2 if is_wide else 1
+    e.emit("COMPARE_F64", d=nothing, a=row, b=row, x=o.UNORDERED)
+    e.emit("CONVERT", d=found, a=row, x=x)
+    highest = e.constant(*[0, 1 << 31][2 - words :])
+    for k in range(words):
+        e.emit("SELECT", d=found + k, a=highest + k, b=found + k, m=2 * nothing)
+    return e.move(e.result(d), found, words)
 
 
 def _source_row(e: Emitter, a: Operand, source: str) -> int:
@@ -278,9 +294,14 @@ def _whole_number(e: Emitter, s: Sass) -> None:
     _convert(e, s, kind, kind, o.WHOLE_NUMBER)
 
 
-@lowers("F2FP", "F16 BF16 F32 PACK_AB RELU RN RZ FTZ TF32 PACK_B")
+@lowers(
+    "F2FP",
+    "F16 BF16 F32 PACK_AB RELU RN RZ FTZ TF32 PACK_B E4M3 E5M2 SATFINITE PACK_AB_MERGE_C UNPACK_B UNPACK_B_MERGE_C",
+)
 def _pack(e: Emitter, s: Sass) -> None:
     """The halves of a, above, and b. `.TF32`: b rounded to 10 bits of mantissa, ties away from zero."""
+    if s.has(*sass_fp8.FORMATS):
+        return sass_fp8.convert(e, s)
     d, a, b = s.operands
     if s.has("TF32"):
         rounded = e.temporary()
@@ -289,13 +310,19 @@ def _pack(e: Emitter, s: Sass) -> None:
     (x, first), (y, second) = e.number(a, "a"), e.number(b, "b")
     signs = first | second
     if s.has("RELU"):
-        for row, sign, source in ((x, first, "a"), (y, second, "b")):
-            positive = e.temporary()
-            e.emit("MAXIMUM_F32", d=positive, a=row, b=ZERO_ROW, x=o.NEGATE_A if sign else 0)
-            x, y = (positive, y) if source == "a" else (x, positive)
+        x, y = (_not_negative(e, row, sign) for row, sign in ((x, first), (y, second)))
         signs = 0
     flags = signs | (o.BF16 if s.has("BF16") else 0) | (o.ROUND_ZERO if s.has("RZ") else 0)
     return e.emit("PACK_F16", d=e.result(d), a=x, b=y, x=flags)
+
+
+def _not_negative(e: Emitter, row: int, sign: int) -> int:
+    """A row with the larger one of a float and 0, or with no number where it is none."""
+    positive, none = e.temporary(), e.temporary_mask()
+    e.emit("MAXIMUM_F32", d=positive, a=row, b=ZERO_ROW, x=o.NEGATE_A if sign else 0)
+    e.emit("COMPARE_F32", d=none, a=row, b=row, x=o.UNORDERED)
+    e.emit("SELECT", d=positive, a=row, b=positive, m=2 * none)
+    return positive
 
 
 @lowers("F2IP", "U8 S8 F32 NTZ TRUNC FTZ")

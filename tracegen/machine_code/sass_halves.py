@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from tracegen.execution import operations as o
-from tracegen.execution.operations import ZERO_ROW
+from tracegen.execution.operations import ALWAYS, NEVER, ZERO_ROW
 from tracegen.machine_code.sass_emit import (
     FIELDS,
+    FLOAT_SIGNS,
     Emitter,
     UnknownInstruction,
     float_bits,
@@ -20,8 +21,7 @@ from tracegen.machine_code.sass_integers import BOOLEANS, RELATIONS
 from tracegen.machine_code.sass_text import Operand, Sass
 
 _HALF = "F32 BF16_V2 BF16 MMA SAT FTZ RELU NAN"
-_CHOSEN = {"": 0, "H0_H0": 1, "H1_H1": 2, "F32": 3}
-_NEGATE_HIGH = (o.NEGATE_HIGH_A, o.NEGATE_HIGH_B, o.NEGATE_HIGH_C)
+_CHOSEN = {"": 0, "H0_H0": 1, "H1_H1": 2, "F32": 3, "H0_NH1": 0}
 _CHOICES = (o.HALVES_A, o.HALVES_B, o.HALVES_C)
 
 
@@ -65,6 +65,11 @@ def _packed_source(
         narrow = e.temporary(2)
         e.emit("CONVERT", d=narrow, a=row, x=o.F32 | o.F16 << 4 | o.TO_ZERO << 8)
         row, choice = narrow, _CHOSEN["H0_H0"]
+    if chosen == "H0_NH1":  # the low half above, and the high half negated below
+        turned = e.temporary()
+        e.emit("PERMUTE_BYTES", d=turned, a=row, b=ZERO_ROW, c=e.constant(0x1032))
+        e.emit("LOGIC3", d=turned, a=turned, b=e.constant(0x8000), y=0x3C)
+        row = turned
     return row, e.sign(one, FIELDS[index]) | choice << _CHOICES[index]
 
 
@@ -88,9 +93,11 @@ def _halves(e: Emitter, s: Sass) -> None:
     name = {"A": "ADD_F16", "M": "MULTIPLY_F16", "F": "FUSED_F16"}[s.base[1]]
     if not s.has("RELU"):
         return e.emit(name, d=e.result(d), x=x, **fields)
-    row = e.temporary()
+    row, positive = e.temporary(), e.temporary()
     e.emit(name, d=row, x=x, **fields)
-    return e.emit("MAXIMUM_F16", d=e.result(d), a=row, b=ZERO_ROW, x=o.BF16 if brain else 0)
+    e.emit("MAXIMUM_F16", d=positive, a=row, b=ZERO_ROW, x=o.BF16 if brain else 0)
+    _spoil(e, positive, (row, 0), (row, 0), brain)
+    return e.move(e.result(d), positive)
 
 
 def _widened(
@@ -123,33 +130,58 @@ def _extreme_halves(e: Emitter, s: Sass) -> None:
     (x, first), (y, second) = _packed_source(e, a, 0, brain), _packed_source(e, b, 1, brain)
     flags = first | second | (o.BF16 if brain else 0)
     found = e.either(("MINIMUM_F16", "MAXIMUM_F16"), least, a=x, b=y, x=flags)
-    if not s.has("NAN"):
-        return e.move(e.result(d), found)
-    if brain:
-        raise UnknownInstruction
-    for half, field in enumerate("de"):  # where one is not a number, neither is the result
-        none, spoiled = e.temporary_mask(), e.temporary()
-        signs = (first | second) & 0xFF
-        choices = (first >> o.HALVES_A & 3) << 24 | (second >> o.HALVES_B & 3) << 26
-        e.emit("COMPARE_F16", **{field: none}, a=x, b=y, x=o.UNORDERED | signs << 8 | choices)
-        nothing = e.constant(0x7610 if half else 0x3254)
-        e.emit("PERMUTE_BYTES", d=spoiled, a=found, b=e.constant(0x7FFF7FFF), c=nothing)
+    if s.has("NAN"):
+        _spoil(e, found, (x, first), (y, second), brain)
+    e.move(e.result(d), found)
+
+
+Source = tuple[int, int]
+"""A row of halves, and its modifiers as of a source of packed arithmetic."""
+
+
+def _spoil(e: Emitter, found: int, a: Source, b: Source, brain: bool) -> None:
+    """Halves of a row become no number where one of a and b is none."""
+    masks, spoiled = (e.temporary_mask(), e.temporary_mask()), e.temporary()
+    _compare_halves(e, masks, a, b, ALWAYS, o.UNORDERED, brain)
+    for none, nothing in zip(masks, (0x3254, 0x7610), strict=True):
+        fields = {"b": e.constant(0x7FFF7FFF), "c": e.constant(nothing)}
+        e.emit("PERMUTE_BYTES", d=spoiled, a=found, **fields)
         e.emit("SELECT", d=found, a=spoiled, b=found, m=2 * none)
-    return e.move(e.result(d), found)
 
 
 def _compare_halves(
-    e: Emitter, s: Sass, d: int, second: int, a: object, b: object, p: Operand
+    e: Emitter, results: tuple[int, int], a: Source, b: Source, m: int, x: int, brain: bool
+) -> None:
+    """The conditions of the low and of the high halves, each combined with a mask. x : relation and combination"""
+    flags = a[1] | b[1]
+    if not brain:
+        choices = (a[1] >> o.HALVES_A & 3) << 24 | (b[1] >> o.HALVES_B & 3) << 26
+        x |= (flags & 0xFF) << 8 | choices
+        return e.emit("COMPARE_F16", d=results[0], e=results[1], a=a[0], b=b[0], m=m, x=x)
+    if m not in (ALWAYS, NEVER):  # which may be one of the results
+        kept = e.temporary_mask()
+        e.emit("MASK_LOGIC3", d=kept, m=m, x=0xF0)
+        m = 2 * kept
+    for half, result in enumerate(results):
+        rows = []
+        for index, (row, sign) in enumerate((a, b)):
+            part = (half, 0, 1)[sign >> _CHOICES[index] & 3]
+            negate, absolute = FLOAT_SIGNS[FIELDS[index]]
+            y = o.BFLOAT16 | o.F32 << 4 | part << o.SOURCE_PART
+            y |= o.NEGATE_SOURCE * bool(sign & negate) | o.ABSOLUTE_SOURCE * bool(sign & absolute)
+            rows.append(e.temporary(2))
+            e.emit("CONVERT", d=rows[-1], a=row, x=y)
+        e.emit("COMPARE_F32", d=result, a=rows[0], b=rows[1], m=m, x=x)
+    return None
+
+
+def _condition(
+    e: Emitter, s: Sass, results: tuple[int, int], a: object, b: object, p: Operand
 ) -> None:
     brain = s.has("BF16_V2", "BF16")
-    rows, x = [], RELATIONS[s.one_of(*RELATIONS)] | BOOLEANS[s.one_of(*BOOLEANS) or "AND"]
-    for index, one in enumerate((a, b)):
-        row, flags = _packed_source(e, one, index, brain)  # type: ignore[arg-type]
-        x |= (flags & 0xFF) << 8 | (flags >> _CHOICES[index] & 3) << 24 + 2 * index
-        rows.append(row)
-    if brain:
-        raise UnknownInstruction
-    e.emit("COMPARE_F16", d=d, e=second, a=rows[0], b=rows[1], m=e.mask(p), x=x)
+    x = RELATIONS[s.one_of(*RELATIONS)] | BOOLEANS[s.one_of(*BOOLEANS) or "AND"]
+    first, second = (_packed_source(e, one, k, brain) for k, one in enumerate((a, b)))  # type: ignore[arg-type]
+    _compare_halves(e, results, first, second, e.mask(p), x, brain)
 
 
 @lowers("HSETP2", f"{COMPARED} BF16_V2 H_AND")
@@ -159,9 +191,9 @@ def _compare_to_masks(e: Emitter, s: Sass) -> None:
     if isinstance(d, tuple) or isinstance(second, tuple) or isinstance(p, tuple):
         raise UnknownInstruction
     if not s.has("H_AND"):
-        return _compare_halves(e, s, e.result_mask(d), e.result_mask(second), a, b, p)
+        return _condition(e, s, (e.result_mask(d), e.result_mask(second)), a, b, p)
     low, high, joined = (e.temporary_mask() for _ in range(3))
-    _compare_halves(e, s, low, high, a, b, p)
+    _condition(e, s, (low, high), a, b, p)
     e.emit("MASK_LOGIC3", d=joined, m=2 * low, n=2 * high, x=0xC0)
     e.move_mask(e.result_mask(d), 2 * joined)
     return e.move_mask(e.result_mask(second), 2 * joined + 1)
@@ -174,7 +206,7 @@ def _compare_to_halves(e: Emitter, s: Sass) -> None:
     if isinstance(d, tuple) or isinstance(p, tuple):
         raise UnknownInstruction
     low, high, row, other = e.temporary_mask(), e.temporary_mask(), e.temporary(), e.temporary()
-    _compare_halves(e, s, low, high, a, b, p)
+    _condition(e, s, (low, high), a, b, p)
     one = _half_bits(1.0, s.has("BF16_V2")) if s.has("BF") else 0xFFFF
     e.emit("SELECT", d=row, a=e.constant(one), m=2 * low)
     e.emit("SELECT", d=other, a=e.constant(one << 16), m=2 * high)

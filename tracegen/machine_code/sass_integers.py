@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracegen.execution import operations as o
-from tracegen.execution.operations import NEVER, TRASH_MASK, TRASH_ROW, ZERO_ROW
+from tracegen.execution.operations import ALWAYS, NEVER, TRASH_MASK, TRASH_ROW, ZERO_ROW
 from tracegen.machine_code.sass_emit import (
     FIELDS,
     Emitter,
@@ -133,20 +133,44 @@ def _add3(e: Emitter, s: Sass) -> None:
     count = next((k for k, one in enumerate(sources) if one.is_predicate), len(sources))
     carried = [e.mask(one) for one in sources[count:]] if s.has("X") else []
     if s.has("64"):
-        return _add64(e, masks, d, sources[:count])
+        return _add64(e, masks, e.result(d), sources[:count], carried)
     return add(e, masks, e.result(d), [e.signed(one) for one in sources[:count]], carried)
 
 
-def _add64(e: Emitter, masks: list[Operand], d: Operand, sources: list[Operand]) -> None:
-    if any(e.result_mask(mask) != TRASH_MASK for mask in masks):
+def _add64(
+    e: Emitter, masks: list[Operand], d: int, sources: list[Operand], carried: list[int]
+) -> None:
+    """A sum of numbers of 64 bits; of two also with a carry in, and out: whether it does not fit."""
+    out = [mask for mask in masks if e.result_mask(mask) != TRASH_MASK]
+    sources = [one for one in sources if not one.is_zero]
+    if not out and not carried:
+        rows = [e.wide(one) for one in sources]
+        while len(rows) > 2:
+            total = e.temporary(2)
+            e.emit("ADD64", d=total, a=rows.pop(), b=rows.pop())
+            rows.append(total)
+        rows += [ZERO_ROW] * (2 - len(rows))
+        return e.emit("ADD64", d=d, a=rows[0], b=rows[1])
+    ones = carried + [ALWAYS for one in sources if one.negative]  # -x is ~x + 1
+    if len(sources) > 2 or len(out) > 1 or len(ones) > 1:
         raise UnknownInstruction
-    rows = [e.wide(one) for one in sources if not one.is_zero]
-    while len(rows) > 2:
-        total = e.temporary(2)
-        e.emit("ADD64", d=total, a=rows.pop(), b=rows.pop())
-        rows.append(total)
-    rows += [ZERO_ROW] * (2 - len(rows))
-    e.emit("ADD64", d=e.result(d), a=rows[0], b=rows[1])
+    rows = []
+    for one in sources:
+        rows.append(e.plain(one, 2))
+        if one.negative or one.inverted:
+            changed = e.temporary(2)
+            for half in range(2):
+                e.emit("LOGIC3", d=changed + half, a=rows[-1] + half, y=0x0F)
+            rows[-1] = changed
+    a, b = [*rows, ZERO_ROW, ZERO_ROW][:2]
+    total, between = e.temporary(2), e.temporary_mask()
+    carries_out = (between, e.result_mask(out[0]) if out else TRASH_MASK)
+    for half, (m, carry) in enumerate(
+        zip(([*ones, NEVER][0], 2 * between), carries_out, strict=True)
+    ):
+        fields = {"a": a + half, "b": b + half, "m": m, "n": NEVER}
+        e.emit("ADD_CARRY", d=total + half, e=carry, y=TRASH_MASK, **fields)
+    return e.move(d, total, 2)
 
 
 PACKED = {"8x4": 8, "U8x4": 8, "S8x4": 8, "16x2": 16, "U16x2": 16, "S16x2": 16}
@@ -174,7 +198,8 @@ def each_part(
     e.move(d, total)
 
 
-def _added(e: Emitter, a: Operand, b: Operand, rows: list[int]) -> int:
+def added(e: Emitter, a: Operand, b: Operand, rows: list[int]) -> int:
+    """A row with the sum of parts of two operands, with the operands' signs."""
     total = e.temporary()
     add(e, [], total, [(rows[0], a.negative), (rows[1], b.negative)], [])
     return total
@@ -184,7 +209,7 @@ def _added(e: Emitter, a: Operand, b: Operand, rows: list[int]) -> int:
 def _add2(e: Emitter, s: Sass) -> None:
     d, a, b = s.operands
     if s.has(*PACKED):
-        return each_part(e, s, e.result(d), [a, b], lambda rows: _added(e, a, b, rows))
+        return each_part(e, s, e.result(d), [a, b], lambda rows: added(e, a, b, rows))
     return add(e, [], e.result(d), [e.signed(a), e.signed(b)], [])
 
 

@@ -224,6 +224,8 @@ def _atomic(e: Emitter, s: Sass) -> None:
     row = e.result(next((one for one in results if not one.is_predicate), operand_none()))
     name, size, space = s.one_of(*_OPERATIONS), _size(e, s), SPACES[s.base]
     words = size // 4
+    if words > 2:
+        raise UnknownInstruction
     fields = address_fields(e, s, address, space)
     fields["x"] |= _modifiers(e, s, size) | _atomic_kind(s, name) << o.ATOMIC_OPERATION
     if s.has("F32", "F64", "F16x2", "BF16_V2", "BF16x2"):

@@ -153,10 +153,10 @@ _SUBGROUP_BIT = 8
 """Of SR_VIRTID, whose bits from there on are the number of the sub-group in its group, and from bit 20 on that of the core."""
 
 
-@lowers("S2R S2UR CS2R", "32 64")
+@lowers("S2R S2UR CS2R CS2UR", "32 64")
 def _special(e: Emitter, s: Sass) -> None:
     d, a = s.operands
-    words = 2 if s.base == "CS2R" and not s.has("32") else 1
+    words = 2 if s.base in ("CS2R", "CS2UR") and not s.has("32") else 1
     row = e.result(d)
     if a.text in _CLOCKS:
         clock = e.temporary(2)

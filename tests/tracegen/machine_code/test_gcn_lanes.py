@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import gcn_runs
+import tracegen
+from tests.support import cuda_kernels, gcn_runs
 from tests.support.compilers import needs_amd
 from tests.tracegen.machine_code.gcn_programs import ARGUMENTS, execute, lanes, machine_code, run
 from tracegen.execution import operations as o
@@ -238,3 +239,24 @@ def test_buffers_that_code_describes() -> None:
         lane = np.arange(64)
         loaded = np.where(4 * lane + 16 + 4 <= 200, given[np.minimum(lane + 4, 63)], 0)
         assert np.array_equal(found, np.where(lane < 25, loaded + given.view(np.uint8)[:64], 0))
+
+
+@needs_amd
+@pytest.mark.parametrize("machine", ["mi300x", "mi355x"])
+def test_loads_to_local_memory(machine: str) -> None:
+    """Each sub-group's lanes store one after the other from where m0 says on, with the offset of the load."""
+    source = """#include <hip/hip_runtime.h>
+#define TO(space) __attribute__((address_space(space))) void *
+__global__ void k(const unsigned *x, unsigned *y) {
+  __shared__ unsigned s[256];
+  int i = threadIdx.x;
+  __builtin_amdgcn_global_load_lds((const TO(1))(x + (i ^ 5)), (TO(3))(s + i / 64 * 64), 4, 16, 0);
+  __builtin_amdgcn_s_waitcnt(0);
+  __syncthreads();
+  y[i] = s[i];
+}"""
+    x = np.random.default_rng(0).integers(1, 1 << 32, 192, np.uint32)
+    given = cuda_kernels.workload(source, x, np.zeros(128, np.uint32), block=128)
+    found = cuda_kernels.run(given, machine)["y"]
+    np.testing.assert_array_equal(found[4:], x[4 + (np.arange(124) ^ 5)])
+    assert [site.array for site in tracegen.trace(given, machine).sites] == ["x", "y"]
