@@ -145,7 +145,8 @@ def _around(plain: str, start: int, end: int, kernel: str) -> Iterator[_Found]:
         while classes and classes[-1] < match.start():
             classes.pop()
         head = _ATTRIBUTES.sub(" ", plain[begin : match.start()]).strip()
-        if match[0] == "{" and head.count("(") > head.count(")"):  # a default argument
+        is_value = head.endswith("=") or head.count("(") > head.count(")")
+        if match[0] == "{" and is_value:  # of a variable, or a default argument
             at = max(_closing(plain, match.start()), match.start()) + 1
             continue
         is_other = name and _KERNEL.search(head) and not own.search(head)

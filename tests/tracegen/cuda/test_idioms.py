@@ -30,6 +30,7 @@ IDIOMS: dict[str, tuple[str, str, Any]] = {
     "stdint.h": ("#include <stdint.h>", "uint32_t a = p[i]; int8_t b = (int8_t)a; uint64_t c = a * 3ull; p[i] = (int)(a + b + c);", 5 * I),
     "cstdint": ("#include <cstdint>", "std::uint32_t a = p[i]; std::int64_t b = a; p[i] = (int)(b * 3);", 3 * I),
     "inttypes.h": ("#include <inttypes.h>", "int64_t a = (int64_t)p[i] << 33; p[i] = (int)(a >> 32);", 2 * I),
+    "getopt": ("#include <getopt.h>\nstatic struct option given[] = {\n  {\"n\", 1, NULL, 'n'},\n  {0, 0, 0}\n};", "p[i] = 2 * p[i];", 2 * I),
     "UINT8_C": ("#include <cstdint>", "p[i] = p[i] + UINT8_C(3) + (INTMAX_C(5) < UINTPTR_MAX);", I + 4),
     "macros called as our names": ("#define T float\n#define P int\n#define list 3\n#define value 4", "T a = x[i]; P b = p[i]; x[i] = a * list; p[i] = b + value;", I + 4),
     "register": ("", "register int a = p[i]; p[i] = 2 * a;", 2 * I),
