@@ -133,7 +133,8 @@ class NvidiaCode:
             banks[0] = whole
         layout = self._layout
         hidden: tuple[tuple[ArrayExtent, Bytes], ...] = ()
-        if f"c[0x0][{layout.parameters:#x}]" in self.code.listing:
+        names_address = f"c[0x0][{layout.parameters:#x}]" in self.code.listing
+        if names_address and layout.parameters < first:  # before Hopper it is a parameter
             _write(banks[0], layout.parameters, 8, PARAMETERS_AT + first)
             extent = ArrayExtent(
                 name="parameters", base_bytes=PARAMETERS_AT, size_bytes=len(banks[0])

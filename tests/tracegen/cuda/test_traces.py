@@ -234,3 +234,17 @@ def test_a_flag_in_shared_memory_waits_for_no_group(machine: str, n_groups: int)
         )
     trace = tracegen.trace(workload(source, *arrays, grid=n_groups, block=64), machine)
     assert "one_of_many" not in trace.provenance
+
+
+@pytest.mark.parametrize("machine", ["t4", "a100", "h100", "rtx5090"])
+def test_every_parameter_has_its_value(machine: str) -> None:
+    """None is at a place in the constant bank that the driver fills."""
+    names = [f"a{k}" for k in range(90)]
+    parameters = ", ".join(f"long long {name}" for name in names)
+    stores = " ".join(f"y[{k}] = {name};" for k, name in enumerate(names))
+    given = workload(
+        f"__global__ void k({parameters}, long long *y) {{ {stores} }}",
+        *(1000 + k for k in range(90)),
+        np.zeros(90, np.int64),
+    )
+    np.testing.assert_array_equal(run(given, machine)["y"], 1000 + np.arange(90))
