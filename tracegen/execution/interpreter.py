@@ -453,19 +453,19 @@ def run_groups(listed):
                     state.masks[subgroup], row[GUARD]
                 )
                 end = repeated(listed, pc - 1, kind, k, k + 1 if windowed else n)
-                if row[X] & 7 == BULK:
-                    fault = bulk(listed, subgroup, pc - 1, kind, here)
-                    end = k + 1
-                elif end == k:
-                    fault = access(listed, subgroup, pc - 1, kind, here)
-                    if fault == 0 and counters[Counter.STAGED] > before:
+                if end == k:
+                    if row[X] & 7 == BULK:
+                        fault = bulk(listed, subgroup, pc - 1, kind, here)
+                    else:
+                        fault = access(listed, subgroup, pc - 1, kind, here)
+                    if fault:
+                        counters[Counter.FAULT], counters[Counter.FAULT_SUBGROUP] = fault, subgroup
+                        break
+                    if counters[Counter.STAGED] > before and row[X] & 7 != BULK:
                         work = row_of_work(listed, state, subgroup, state.facts[np.int64(row[M])])
                         for one in range(before, counters[Counter.STAGED]):
                             poke64(staged(state, one) + 8 * Staged.WORK, work)
                     end = k + 1
-                if fault:
-                    counters[Counter.FAULT], counters[Counter.FAULT_SUBGROUP] = fault, subgroup
-                    break
                 if windowed:
                     count(state, subgroup, row, here)
                 k = end
