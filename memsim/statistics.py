@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from memsim.errors import ResultError
 
@@ -124,7 +124,7 @@ class TooFewTrialsError(ResultError):
 
 def student_t(n_trials: int, confidence: float = CONFIDENCE) -> float:
     """The two-sided Student-t factor for the mean of n_trials >= 2 normal values."""
-    return float(special.stdtrit(n_trials - 1, 0.5 + confidence / 2))
+    return float(scipy.special.stdtrit(n_trials - 1, 0.5 + confidence / 2))
 
 
 def factor(n_trials: npt.ArrayLike, skewness: npt.ArrayLike) -> Floats:
@@ -138,9 +138,9 @@ def factor(n_trials: npt.ArrayLike, skewness: npt.ArrayLike) -> Floats:
     Student's t contains the one without moments; that of kurtosis, a fifteenth as large, is neglected.
     """
     n, freedom = np.asarray(n_trials, np.float64), np.asarray(n_trials) - 1
-    z = float(special.ndtri(0.5 + CONFIDENCE / 2))
+    z = float(scipy.special.ndtri(0.5 + CONFIDENCE / 2))
     skewed = z / n * np.square(skewness) * (z**4 + 2 * z**2 - 3) / 18
-    return np.asarray(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2) + skewed, np.float64)
+    return np.asarray(scipy.special.stdtrit(freedom, 0.5 + CONFIDENCE / 2) + skewed, np.float64)
 
 
 def sample_skewness(
@@ -384,8 +384,8 @@ def welch(a: Estimate, b: Estimate) -> WelchTest:
     error = math.sqrt(total)
     return WelchTest(
         difference=difference,
-        half_width=float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * error,
-        p_value=2 * float(special.stdtr(freedom, -abs(difference) / error)),
+        half_width=float(scipy.special.stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * error,
+        p_value=2 * float(scipy.special.stdtr(freedom, -abs(difference) / error)),
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from memsim.machine import Machine
 from memsim.montecarlo import enough_bytes
@@ -216,6 +215,8 @@ def touched_before(
 
 def _add(found: TouchedGranules, run: Runs, groups: snapshot.Groups, recorded: Recorded) -> None:
     """Adds what groups touch that have been executed, and moved what those do that are like them."""
+    import pandas as pd  # for few kernels: its import is a tenth of the time to a first table
+
     moves, n_region = run.execution.movement, len(run.execution.launch.regions)
     place = recorded.access // (n_region + 1)
     starts = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])[:: run.n_subgroup]

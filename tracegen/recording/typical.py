@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from memsim.statistics import CONFIDENCE
 from tracegen.recording.snapshot import GOLDEN
@@ -102,7 +102,7 @@ def mean_group(
     means = [_subsample_means(*one) for one in zip(sizes, by_stratum, strict=True)]
     subsamples = sizes / n_groups @ np.array(means)
     deviation = subsamples.std(ddof=1) if np.ptp(subsamples) > 0 else 0.0
-    student = special.stdtrit(SUBSAMPLES - 1, 0.5 + CONFIDENCE / 2)
+    student = scipy.special.stdtrit(SUBSAMPLES - 1, 0.5 + CONFIDENCE / 2)
     unseen = max(1 - len(requests) / n_groups, 0.0)
     half_width = student * deviation * np.sqrt(unseen / SUBSAMPLES)
     return MeanGroup(float(subsamples.mean()), float(half_width))
