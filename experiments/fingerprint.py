@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import io
 import json
+import os
 import subprocess
 import tokenize
 import tomllib
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import tracegen
-from tracegen.tools import CompilerMissing, amd_tools, nvidia_tools, nvrtc_tool
+from tracegen.tools import CLANG_VARIABLE, CompilerMissing, amd_tools, nvidia_tools, nvrtc_tool
 
 ROOT = Path(tracegen.__file__).parent.parent
 _REPLAY = ("memsim/hierarchy", "memsim/montecarlo")
@@ -29,13 +31,17 @@ SHOWN = ("report.py", "notebook.py", "what_if.py", "timeline.py", "options.py")
 """Modules of these folders that show numbers or are no part of a default run."""
 DERIVED = ("time_error_percent", "model_error_points")
 """Keys of machine files that come from comparisons, and decide no number of them."""
+MEASURED_CLANG = {"mi250x-convolution": "clang-14", "mi250x-dedispersion": "clang-14"}
+"""Of figures whose GPU ran another clang's code than the newest one's: that clang."""
 PARTS = ("model", "machine_file", "compiler")
 
 
-def fingerprint(by: str, machines: str, *, compiled: bool, root: Path = ROOT) -> dict[str, str]:
+def fingerprint(
+    by: str, machines: str, *, compiled: bool, clang: str = "", root: Path = ROOT
+) -> dict[str, str]:
     """What decides a row today, by the names of PARTS.
 
-    by : of MODELS;  machines : names with blanks between;  compiled : whether kernels were
+    by : of MODELS;  machines : names with blanks between;  compiled : whether kernels were;  clang : of MEASURED_CLANG
     """
     sources = [
         path
@@ -51,13 +57,18 @@ def fingerprint(by: str, machines: str, *, compiled: bool, root: Path = ROOT) ->
             _code(str(path), path.read_text("utf-8"))
             for path in (root / one for one in _machine_files(machines))
         ),
-        "compiler": compilers(machines) if compiled else "none",
+        "compiler": compilers(machines, clang) if compiled else "none",
     }
 
 
 def changed(row: Mapping[str, str]) -> list[str]:
     """The parts of a row's fingerprint that differ today; compilers that are not here, or were not recorded, do not count."""
-    today = fingerprint(row["by"], row["machine"], compiled=row["compiler"] not in ("none", ""))
+    today = fingerprint(
+        row["by"],
+        row["machine"],
+        compiled=row["compiler"] not in ("none", ""),
+        clang=MEASURED_CLANG.get(row["figure"], ""),
+    )
     return [
         part
         for part in PARTS
@@ -111,12 +122,27 @@ def _git(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@contextlib.contextmanager
+def using(clang: str) -> Iterator[None]:
+    """Kernels are compiled by this clang, or as ever where it is empty."""
+    before = os.environ.get(CLANG_VARIABLE)
+    if clang:
+        os.environ[CLANG_VARIABLE] = clang
+    try:
+        yield
+    finally:
+        if clang:
+            del os.environ[CLANG_VARIABLE]
+            os.environ.update({} if before is None else {CLANG_VARIABLE: before})
+
+
 @functools.cache
-def compilers(machines: str) -> str:
+def compilers(machines: str, clang: str = "") -> str:
     """The versions of the programs that compile kernels for these machines; `unknown` where they are missing."""
     try:
         if machines.startswith(("mi", "rx")):
-            return ", ".join(f"{tool} {version}" for tool, version in amd_tools().versions.items())
+            with using(clang):
+                return ", ".join(f"{tool} {no}" for tool, no in amd_tools().versions.items())
         versions = {**nvidia_tools().versions, "NVRTC": str(nvrtc_tool())}
     except CompilerMissing:
         return "unknown"

@@ -21,7 +21,15 @@ from pathlib import Path
 import numpy as np
 
 import memsim
-from experiments.fingerprint import PARTS, ROOT, changed, changes, fingerprint, has_history
+from experiments.fingerprint import (
+    MEASURED_CLANG,
+    PARTS,
+    ROOT,
+    changed,
+    changes,
+    fingerprint,
+    has_history,
+)
 from experiments.reproduction import Case, Figure, number_text
 from experiments.time_errors import compared, elsewhere, measured_over_predicted
 from memsim.errors import MemsimError
@@ -89,7 +97,8 @@ def update(
         row["seconds"] = said["seconds"] if seconds is None else f"{seconds:.2g}"
         if said["machine"]:
             compiled = said["compiler"] != "none"
-            row |= fingerprint(said["by"], said["machine"], compiled=compiled)
+            clang = MEASURED_CLANG.get(name[1], "")
+            row |= fingerprint(said["by"], said["machine"], compiled=compiled, clang=clang)
         kept.append(row)
     write(kept, path)
 

@@ -31,6 +31,7 @@ _OF_FIGURE = {
     "v100-times": "v100",
     "mi250x-times": "mi250x",
     "derivatives": "mi250x",
+    "marching-times": "mi250x",
 }
 _N_BODY = {"V100": "v100", "A100": "a100", "RTX 4090": "rtx4090", "L40S": "l40s", "H200": "h200"}
 TENSORS = "tensor-steps"
@@ -41,7 +42,9 @@ _FIGURES = (
     "arithmetic",
     "matmul-steps",
     "convolution",
+    "mi250x-convolution",
     "dedispersion",
+    "mi250x-dedispersion",
     "tuned-stencils",
     "textbook",
 )

@@ -254,19 +254,19 @@ def access_costs(
 def _dram_quantiles(dataset: xr.Dataset, typical: Floats, dram: Dram) -> Floats:
     """(n_trial, N_QUANTILES) of the sampled latencies; the typical one where there is no sample.
 
-    With a queueing model (`queue_cycles`), the sample's mean queueing delay is subtracted.
+    Where DRAM has a queueing model (`queue_cycles`), requests wait for each other in the simulation of a round, and not once
+    more in the sample: theirs is the latency of a request that finds no other.
     """
+    if dram.queue_cycles:
+        unloaded = dram.latency_cycles + dram.row_conflict_cycles
+        return np.full((len(typical), N_QUANTILES), unloaded)
     rows = [sample[np.isfinite(sample)] for sample in dataset["dram_latency_cycles"].values]
-    quantiles = np.array(
+    return np.array(
         [
             np.quantile(row, _MIDDLES) if len(row) else np.full(N_QUANTILES, cycles)
             for row, cycles in zip(rows, typical, strict=True)
         ]
     )
-    if not dram.queue_cycles:
-        return quantiles
-    unloaded = dram.latency_cycles + dram.row_conflict_cycles
-    return np.asarray(quantiles - np.maximum(quantiles.mean(axis=1) - unloaded, 0.0)[:, None])
 
 
 def channel_names(machine: Machine) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from experiments.hardware.l1_carveouts import l1_carveouts
 from experiments.hardware.l1_strides import l1_strides
 from experiments.hardware.l1_sweep import v100_l1
 from experiments.hardware.laplacian_fetch import mi250x_laplacian
-from experiments.hardware.marching_groups import mi250x_marching
+from experiments.hardware.marching_groups import marching_times, mi250x_marching
 from experiments.hardware.matmul_steps import matmul_steps
 from experiments.hardware.pointer_chase import latency
 from experiments.hardware.profiled_stencil import v100_profile
@@ -20,7 +20,7 @@ from experiments.hardware.star13_volumes import v100_points
 from experiments.hardware.stencil_volumes import v100_stencil
 from experiments.hardware.tensor_steps import tensor_steps
 from experiments.hardware.textbook import textbook
-from experiments.hardware.tuned_kernels import tuned_convolution, tuned_dedispersion
+from experiments.hardware.tuned_kernels import TUNED_KERNELS
 from experiments.hardware.tuned_stencils import tuned_stencils
 from experiments.reproduction import MakeFigure
 
@@ -34,12 +34,12 @@ FIGURES: Mapping[str, MakeFigure] = {
     "mi250x-laplacian": mi250x_laplacian,
     "derivatives": derivative_times,
     "mi250x-marching": mi250x_marching,
+    "marching-times": marching_times,
     "v100-l1": v100_l1,
     "latency": latency,
     "l1-carveouts": l1_carveouts,
     "l1-strides": l1_strides,
-    "convolution": tuned_convolution,
-    "dedispersion": tuned_dedispersion,
+    **TUNED_KERNELS,
     "tuned-stencils": tuned_stencils,
     "babelstream": babelstream,
     "matmul-steps": matmul_steps,

@@ -1,4 +1,4 @@
-"""MI250X (one die), derivatives of float fields by groups that march along z: DRAM bytes, by how many planes a group passes.
+"""MI250X (one die), derivatives of float fields by groups that march along z: DRAM bytes and times, by how many planes a group passes.
 
 The model and the machine file may be chosen on CHOOSING alone: all other lengths, and the kernel that is fused over the three axes, are
 independent of both.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import calib
 import tracegen
 from experiments.cases import Done, cases_of, run
 from experiments.data_files import rows
@@ -26,26 +27,64 @@ WINDOWS = {
     "march_xyz": (1, 4, 16, 64, 160, 288, 512),
 }
 """Those that are compared, of twice as many."""
+TIMED = {"march_z": (1, 4, 16, 112), "march_xyz": (1, 4, 16, 64, 288, 512)}
+"""Those whose times are compared."""
 BUDGET_S = 10.0
 KERNELS = {"march_z": marching.march_z, "march_xyz": marching.march_xyz}
 
 
 def mi250x_marching(out: Path, quick: bool) -> Figure:
     """Bytes of all windows, or of a sample."""
-    table = {
-        f"{row['kernel']} {row['window']}": row
-        for row in rows(TABLE)
-        if int(row["window"]) in WINDOWS[row["kernel"]]
-    }
     return figure_of(
         "mi250x-marching",
         "MI250X (one die), derivatives by groups that march along z: bytes read from and written to memory",
         [TABLE],
-        cases_of(run("mi250x-marching", table, bytes_of, out, quick=quick)),
+        cases_of(run("mi250x-marching", _rows(WINDOWS), bytes_of, out, quick=quick)),
         out,
         "MI250X, marching groups: DRAM, MB",
         apart=True,
     )
+
+
+def marching_times(out: Path, quick: bool) -> Figure:
+    """Times of some windows, or of a sample of these."""
+    return figure_of(
+        "marching-times",
+        "MI250X (one die), derivatives by groups that march along z: time",
+        [TABLE],
+        cases_of(run("marching-times", _rows(TIMED), time_of, out, quick=quick)),
+        out,
+        "MI250X, marching groups: time, ms",
+    )
+
+
+def _rows(windows: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, str]]:
+    return {
+        f"{row['kernel']} {row['window']}": row
+        for row in rows(TABLE)
+        if int(row["window"]) in windows[row["kernel"]]
+    }
+
+
+def measured_ms(row: Mapping[str, str]) -> float:
+    """The time of a row of the table: the rate is of fields that are written, and read with the halos of the kernel's axes, once."""
+    n, axes = 512, {"march_z": 1, "march_xyz": 3}[row["kernel"]]
+    floats = 2 * n**3 + 2 * marching.RADIUS * axes * n**2
+    return 4 * floats / float(row["effective_gbs"]) / 1e6
+
+
+def time_of(row: Mapping[str, str]) -> Done:
+    """The time of one window, a row of the table; as `memsim predict`."""
+    prediction = calib.predict(KERNELS[row["kernel"]](window=int(row["window"])), "mi250x")
+    case = Case(
+        f"{row['kernel']} {row['window']}",
+        "time",
+        "ms",
+        reference=measured_ms(row),
+        ours=1e3 * prediction.seconds.mean,
+        note=f"bound by {prediction.limited_by}",
+    )
+    return Done([case])
 
 
 def bytes_of(row: Mapping[str, str]) -> Done:

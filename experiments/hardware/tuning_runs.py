@@ -10,6 +10,7 @@ from pathlib import Path
 
 from calib.tuning import Configuration, Found, OutcomeStore, Pool, Search, Subject, TuneOptions
 from experiments.cases import jobs, note, sample, spent
+from experiments.fingerprint import using
 from experiments.hardware.comparison import errors
 from experiments.reproduction import Case
 from memsim.commands import display
@@ -26,12 +27,14 @@ class TuningRun:
     """Configurations of a kernel that were measured on a machine.
 
     times_ms : in the order of the configurations
+    clang : whose code was measured; empty for that of the newest one
     """
 
     machine: str
     kernel: KernelSpec
     configurations: Sequence[Configuration]
     times_ms: Sequence[float]
+    clang: str = ""
 
     @property
     def measured_ms(self) -> dict[Key, float]:
@@ -82,7 +85,9 @@ def predicted(
             times_ms=[run.times_ms[n] for n in chosen],
         )
         begin = spent()
-        yield some, _search(some, out / f"{figure}-{run.machine}.tune")
+        with using(run.clang):
+            found = _search(some, out / f"{figure}-{run.machine}.tune")
+        yield some, found
         note(figure, len(chosen), len(every), spent() - begin)
 
 
@@ -91,7 +96,9 @@ def _search(run: TuningRun, store: Path) -> Found:
     with contextlib.ExitStack() as stack:
         stack.enter_context(display())
         kept = stack.enter_context(OutcomeStore(store, subject))
-        pool = Pool(stack, TuneOptions(jobs=jobs.get()), kept, report)
+        # Processes that began before know nothing of another compiler.
+        options = TuneOptions(jobs=1 if run.clang else jobs.get())
+        pool = Pool(stack, options, kept, report)
         return Search(
             run.configurations,
             lambda some, effort: pool.outcomes(subject, run.machine, some, effort),

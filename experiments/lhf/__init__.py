@@ -11,7 +11,7 @@ from experiments.lhf.mi250x_laplacian import laplacian_times
 from experiments.lhf.occupancy_bandwidth import stream_occupancy
 from experiments.lhf.opencl_device import order
 from experiments.lhf.tesla_c1060 import figure, table_3
-from experiments.lhf.v100_stencil_times import translation, v100_times
+from experiments.lhf.v100_stencil_times import v100_times
 from experiments.reproduction import MakeFigure
 
 TITLE = "Latency hidden factor: the paper, and times predicted without any fit"
@@ -22,7 +22,6 @@ FIGURES: Mapping[str, MakeFigure] = {
     "figure-15": figure("figure-15", "Figure 15: tiled matrix product (CUBLAS 1.1), predicted"),
     "figure-16": figure("figure-16", "Figure 16: register-blocked product (Volkov), predicted"),
     "v100-times": v100_times,
-    "translation": translation,
     "h100-times": h100_times,
     "stream-occupancy": stream_occupancy,
     "mi250x-times": laplacian_times,

@@ -6,9 +6,7 @@ the cycles of L1 added to the time of DRAM.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +17,6 @@ from calib.prediction import (
     Inputs,
     Program,
     Residents,
-    Solver,
     Touched,
     paper_inputs,
     pipe_cycles,
@@ -113,19 +110,6 @@ def corrected_paper(
 ) -> npt.NDArray[np.float64]:
     """Seconds from the paper's inputs in the corrected equation."""
     return time_of(inputs, resident, machine, solver="equation").seconds
-
-
-def with_translation(
-    replayed: ReplayedKernel, machine: Machine, cycles: float | None
-) -> dict[str, float]:
-    """Seconds by solver if each missed translation occupies a core's translation for `cycles`;
-    None: no misses."""
-    costs = dataclasses.replace(replayed.costs, translation_cycles=cycles)
-    inputs = simulated_inputs(replayed.program, costs, machine, replayed.resident)
-    return {
-        solver: float(time_of(inputs, replayed.resident, machine, solver=solver).seconds.mean())
-        for solver in get_args(Solver)
-    }
 
 
 def missed_translations(replayed: ReplayedKernel) -> float:

@@ -45,6 +45,7 @@ from tracegen.tools.toolchain import (
     find_clang,
     find_library,
     major,
+    newest_clang,
     nvrtc_tool,
 )
 
@@ -205,7 +206,10 @@ def _described(program: CudaProgram, kept: Mapping[str, Any]) -> Described:
 
 
 def _by_clang(program: CudaProgram, target: str) -> Described:
-    clang = find_clang("nvptx64" if target.startswith("sm_") else "amdgcn")
+    architecture = "nvptx64" if target.startswith("sm_") else "amdgcn"
+    clang = find_clang(architecture)
+    if clang is not None and major(clang) < OLDEST:
+        clang = newest_clang(architecture)  # the code is still that of the one that is named
     if clang is None or major(clang) < OLDEST:
         raise KernelError(
             f"CUDA C++ and HIP need clang, version {OLDEST} or later ({INSTALL_CLANG})"

@@ -195,8 +195,6 @@ class CudaProgram:
                 "-fno-crash-diagnostics",
                 "-fdebug-compilation-dir=.",
             ),
-            # Lanes may pass variables without a value to a shuffle.
-            *("-Xclang", "-no-enable-noundef-analysis"),
             *(f"-I{HEADERS}", self.options.standard),
             *(["-D__HIPCC__", "-D__HIP__", "-D__HIP_PLATFORM_AMD__"] if self.is_hip else []),
         ]

@@ -1,3 +1,4 @@
+from .toolchain import CLANG_VARIABLE as CLANG_VARIABLE
 from .toolchain import COST as COST
 from .toolchain import CUDA_HEADERS as CUDA_HEADERS
 from .toolchain import INSTALL_CLANG as INSTALL_CLANG

@@ -8,7 +8,10 @@ from pathlib import Path
 from memsim.errors import KernelError
 from tracegen.tools import cache
 from tracegen.tools.process import Finished, run
-from tracegen.tools.toolchain import Tool
+from tracegen.tools.toolchain import Tool, major
+
+_UNDEFINED = ("-Xclang", "-no-enable-noundef-analysis")
+"""Lanes may pass variables without a value to a shuffle. clang 14 allows it without being told, and does not know the option."""
 
 
 def run_with_header(
@@ -20,6 +23,7 @@ def run_with_header(
     Where clang refuses the compiled header, because a file that it includes or a definition is another
     one, or refuses the program, the program is compiled with the header's text.
     """
+    language = [*language, *(_UNDEFINED if major(clang) > 14 else ())]
     command = [str(clang.path), *language]
     compiled = _compiled(clang, header, language, folder)
     if compiled is not None:

@@ -21,8 +21,9 @@ from tracegen.tools import cache
 from tracegen.tools.process import run
 
 CLANG_VARIABLE = "MEMSIM_CLANG"
+DEVICE_LIBRARIES_VARIABLE = "HIP_DEVICE_LIB_PATH"
 NEWEST_CLANG = 22
-OLDEST_CLANG = {"nvptx64": 14, "amdgcn": 15}
+OLDEST_CLANG = {"nvptx64": 14, "amdgcn": 14}
 """AMD's device libraries of Debian 12 are bitcode of version 15."""
 TYPED_CLANG = (15, 14)
 """Versions of clang whose pointers may have types, as libNVVM's must; PoCL on Debian 12 brings clang 15 along."""
@@ -34,7 +35,7 @@ INSTALL_NVRTC = "pip install nvidia-cuda-nvrtc-cu12==12.9.86 nvidia-cuda-runtime
 INSTALL_LLVM = "apt-get install llvm-19"
 INSTALL_DEVICE_LIBRARIES = "apt-get install rocm-device-libs"
 _VARIABLES = (
-    *(CLANG_VARIABLE, "PATH", "CUDA_HOME", "CUDA_PATH", "HIP_DEVICE_LIB_PATH"),
+    *(CLANG_VARIABLE, "PATH", "CUDA_HOME", "CUDA_PATH", DEVICE_LIBRARIES_VARIABLE),
     *("MEMSIM_CACHE_DIR", "XDG_CACHE_HOME"),
 )
 _DISTRIBUTIONS = {
@@ -232,6 +233,11 @@ def find_clang(architecture: str) -> Tool | None:
                 f" compiles for {architecture}"
             )
         return tool
+    return newest_clang(architecture)
+
+
+def newest_clang(architecture: str) -> Tool | None:
+    """The newest installed clang that compiles for an architecture of LLVM's."""
     candidates = [_clang(path, architecture) for path in _clang_paths()]
     usable = [tool for tool in candidates if tool and _is_usable(tool, architecture)]
     return max(usable, key=lambda tool: _numbers(tool.version), default=None)
@@ -253,7 +259,7 @@ def find_tool(name: str) -> Tool | None:
 
 def objdump_tools() -> tuple[str, str]:
     """LLVM's llvm-objdump and llvm-readobj of one version, the newest there is. Raises CompilerMissing."""
-    for suffix in (*(f"-{major}" for major in range(NEWEST_CLANG, 14, -1)), ""):
+    for suffix in (*(f"-{major}" for major in range(NEWEST_CLANG, 13, -1)), ""):
         paths = [shutil.which(f"llvm-{name}{suffix}") for name in ("objdump", "readobj")]
         if paths[0] and paths[1]:
             return paths[0], paths[1]
@@ -315,7 +321,7 @@ def find_libdevice(ptxas: Path) -> Path | None:
 
 def find_device_libraries() -> Path | None:
     """The folder of AMD's device libraries; HIP_DEVICE_LIB_PATH names another one, as for clang."""
-    for place in (os.environ.get("HIP_DEVICE_LIB_PATH"), *_DEVICE_LIBRARIES):
+    for place in (os.environ.get(DEVICE_LIBRARIES_VARIABLE), *_DEVICE_LIBRARIES):
         if place and (Path(place) / "opencl.bc").is_file():
             return Path(place)
     return None

@@ -85,7 +85,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_the_parts_make_the_whole(document: Any) -> None:
     time = document["time_s"]
     low, high = time["ci95"]
-    assert low < time["mean"] < high
+    assert low <= time["mean"] <= high
     # A block ends at each of two barriers a tile; the compiled code may wait for the loads of both tiles apart,
     # or for none of them.
     assert 2 * 64 / 16 + 1 <= document["nbb"] <= 4 * 64 / 16 + 1
@@ -169,7 +169,6 @@ def test_the_terminal_shows_what_limits_the_time(run_memsim: RunMemsim) -> None:
         ended.out,
     )
     for text in (
-        "95 % interval",
         "model ± ",
         " per group, ",
         " per core (limited by ",
@@ -180,6 +179,8 @@ def test_the_terminal_shows_what_limits_the_time(run_memsim: RunMemsim) -> None:
     ):
         assert text in ended.out
     assert "the registers per work-item are unknown" in ended.out
+    grid = (f"{KERNELS / 'stencil.py'}:stencil7", "--set", "nx=64", "--trials", "4", "--jobs", "1")
+    assert "95 % interval" in run_memsim("predict", *grid, "-m", "v100").out
     assert "note: the trace has no machine code: arithmetic is not counted" in ended.out
 
 
@@ -198,10 +199,11 @@ def test_other_ways_to_predict(
 
 
 def test_predictions_repeat_and_depend_on_the_seed() -> None:
-    workload = matmul.tiled(n=64)
+    workload = stencil.stencil7(nx=64, ny=64, nz=64)
     one, two, other = (predicted(workload, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.timing.seconds, two.timing.seconds)
     assert (one.timing.seconds != other.timing.seconds).any()
+    assert one.seconds.half_width > 0
 
 
 def test_reuse_in_caches_is_what_the_paper_leaves_out() -> None:

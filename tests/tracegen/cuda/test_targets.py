@@ -49,9 +49,11 @@ def test_groups_and_short_floats_compile_for_a_target(machine: str) -> None:
     assert trace.launch.registers_per_item
 
 
-@pytest.mark.skipif(shutil.which("clang-15") is None, reason="clang 15 is not installed")
-def test_the_oldest_clang_compiles_our_headers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEMSIM_CLANG", "clang-15")
+@pytest.mark.parametrize("clang", ["clang-14", "clang-15"])
+def test_the_oldest_clangs_compile_our_headers(clang: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which(clang) is None:
+        pytest.skip(f"{clang} is not installed")
+    monkeypatch.setenv("MEMSIM_CLANG", clang)
     test_groups_and_short_floats_compile_for_a_target("mi250x")
 
 

@@ -119,12 +119,12 @@ def test_a_clang_by_name(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             find_clang("nvptx64")
 
 
-def test_amd_needs_a_later_clang_than_nvidia(empty: Path) -> None:
+@pytest.mark.parametrize("architecture", ["amdgcn", "nvptx64"])
+def test_the_oldest_clang_is_14(architecture: str, empty: Path) -> None:
+    clang(empty, "clang", "13.0.1", "gfx90a")
+    assert find_clang(architecture) is None
     clang(empty, "clang-14", "14.0.6", "gfx90a")
-    assert find_clang("amdgcn") is None
-    assert find_clang("nvptx64") is not None
-    clang(empty, "clang-15", "15.0.6", "gfx90a")
-    assert find_clang("amdgcn") is not None
+    assert find_clang(architecture) is not None
 
 
 def test_programs_run_once_for_version_and_targets(empty: Path) -> None:

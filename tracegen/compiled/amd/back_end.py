@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +21,13 @@ from tracegen.cuda.includes import originals
 from tracegen.tools import cache
 from tracegen.tools.headers import included
 from tracegen.tools.process import run
-from tracegen.tools.toolchain import AmdTools, CompilerMissing, amd_tools
+from tracegen.tools.toolchain import (
+    DEVICE_LIBRARIES_VARIABLE,
+    AmdTools,
+    CompilerMissing,
+    amd_tools,
+    major,
+)
 
 TRIPLE = "amdgcn-amd-amdhsa"
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel (\S+)", re.MULTILINE)
@@ -49,7 +56,7 @@ def machine_code(request: Request) -> MachineCode:
 def _dependencies(request: Request, tools: AmdTools) -> Iterator[str]:
     """Everything that decides what clang writes."""
     yield from (*request.dependencies, tools.clang.identity)
-    for library in _libraries(request, tools.libraries):
+    for library in _libraries(request, tools):
         status = library.stat()
         yield f"{library} {status.st_size} {status.st_mtime_ns}"
 
@@ -58,7 +65,7 @@ def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
     """What clang writes: `listing`, and the headers that it read."""
     with temporary_folder() as folder:
         (folder / request.file).write_text(request.source, encoding="utf-8")
-        libraries = linked(list(_libraries(request, tools.libraries)))
+        libraries = linked(list(_libraries(request, tools)))
         if isinstance(request, CudaRequest):
             own = request.amd_language(64 if is_wide(request.target) else 32)
             finished = request.run_clang(
@@ -103,9 +110,16 @@ def _attributes(request: Request) -> list[str]:
     return [f"-D{word}={attribute} {word}" for word in ("__kernel", "kernel")]
 
 
-def _libraries(request: Request, folder: Path) -> Iterator[Path]:
-    """AMD's libraries in the order of their calls, with the constants that the build options choose."""
-    options = request.options
+def _libraries(request: Request, tools: AmdTools) -> Iterator[Path]:
+    """AMD's libraries in the order of their calls, with the constants that the build options choose. Debian's are LLVM 15's:
+    of them clang 14 reads none, and compiles what calls no function of theirs."""
+    options, folder = request.options, tools.libraries
+    if (
+        isinstance(request, CudaRequest)
+        and major(tools.clang) < 15
+        and not os.environ.get(DEVICE_LIBRARIES_VARIABLE)
+    ):
+        return iter(())
     relaxed = options.is_relaxed
 
     def chosen(name: str, on: bool) -> str:
