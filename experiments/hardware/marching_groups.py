@@ -6,7 +6,7 @@ independent of both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import calib
@@ -35,35 +35,36 @@ KERNELS = {"march_z": marching.march_z, "march_xyz": marching.march_xyz}
 
 def mi250x_marching(out: Path, quick: bool) -> Figure:
     """Bytes of all windows, or of a sample."""
-    return figure_of(
-        "mi250x-marching",
-        "MI250X (one die), derivatives by groups that march along z: bytes read from and written to memory",
-        [TABLE],
-        cases_of(run("mi250x-marching", _rows(WINDOWS), bytes_of, out, quick=quick)),
-        out,
-        "MI250X, marching groups: DRAM, MB",
-        apart=True,
-    )
+    return _figure("mi250x-marching", "DRAM, MB", WINDOWS, bytes_of, out, quick)
 
 
 def marching_times(out: Path, quick: bool) -> Figure:
     """Times of some windows, or of a sample of these."""
-    return figure_of(
-        "marching-times",
-        "MI250X (one die), derivatives by groups that march along z: time",
-        [TABLE],
-        cases_of(run("marching-times", _rows(TIMED), time_of, out, quick=quick)),
-        out,
-        "MI250X, marching groups: time, ms",
-    )
+    return _figure("marching-times", "time, ms", TIMED, time_of, out, quick)
 
 
-def _rows(windows: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, str]]:
-    return {
+def _figure(
+    name: str,
+    what: str,
+    windows: Mapping[str, tuple[int, ...]],
+    compared: Callable[[Mapping[str, str]], Done],
+    out: Path,
+    quick: bool,
+) -> Figure:
+    table = {
         f"{row['kernel']} {row['window']}": row
         for row in rows(TABLE)
         if int(row["window"]) in windows[row["kernel"]]
     }
+    return figure_of(
+        name,
+        f"MI250X (one die), derivatives by groups that march along z: {what}",
+        [TABLE],
+        cases_of(run(name, table, compared, out, quick=quick)),
+        out,
+        f"MI250X, marching groups: {what}",
+        apart=True,
+    )
 
 
 def measured_ms(row: Mapping[str, str]) -> float:

@@ -112,12 +112,6 @@ def corrected_paper(
     return time_of(inputs, resident, machine, solver="equation").seconds
 
 
-def missed_translations(replayed: ReplayedKernel) -> float:
-    """Missed translations of one sub-group."""
-    costs = replayed.costs
-    return float((costs.missed_translations.mean(axis=0) * costs.per_subgroup).sum())
-
-
 def errors_of(
     ours: Mapping[Triple, float], measured: Mapping[Triple, float]
 ) -> tuple[float, float]:
