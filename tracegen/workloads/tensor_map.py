@@ -15,7 +15,7 @@ from tracegen.workloads.checks import is_whole, short
 
 _SWIZZLES = {None: 0, "32B": 1, "64B": 2, "128B": 3}
 MOST_BOX, MOST_STEP, MOST_SIZE, MOST_DISTANCE = 256, 8, 1 << 32, 1 << 40
-_RECORD = np.dtype([("address", object), ("words", np.uint32, (t.MAP_BYTES - 8) // 4)])
+_RECORD = np.dtype([("elements", object), ("words", np.uint32, (t.MAP_BYTES - 8) // 4)])
 
 
 def tensor_map(

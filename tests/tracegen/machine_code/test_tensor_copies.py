@@ -90,7 +90,7 @@ def test_tiles_of_two_axes(swizzle: str | None) -> None:
     is_right(made)
     trace = tracegen.trace(made, "h100")
     # Each of 10 rows begins inside a sector where half a row is 16 bytes.
-    assert sectors(trace)["load", "map.address"] == 10 * -(-columns // 32)
+    assert sectors(trace)["load", "map.elements"] == 10 * -(-columns // 32)
     lines = TEXT.read_text().splitlines()
     assert "SHARED(to)" in lines[trace.sites[0].source.user_line - 1]
 
@@ -110,7 +110,7 @@ def test_boxes_of_three_axes_are_read_written_and_reduced(machine: str) -> None:
     wanted[0:7:2, :8, :16] = np.maximum(wanted[0:7:2, :8, :16], part)
 
     def check(outputs: Any) -> None:
-        (found,) = [one for name, one in outputs.items() if name == "to.address"]
+        (found,) = [one for name, one in outputs.items() if name == "to.elements"]
         np.testing.assert_array_equal(found, wanted)
 
     arguments = {"from": np.array([maps[0]]), "to": maps[1], "x": 8, "y": 4, "z": 5}
@@ -141,8 +141,8 @@ def test_a_product_of_matrices_whose_tiles_are_copied_ahead() -> None:
     is_right(made)
     trace = tracegen.trace(made, "h100")
     found = sectors(trace)
-    assert found["load", "a.address"] == m * k * 2 // 32 * (n // 8)
-    assert found["load", "b.address"] == n * k * 2 // 32 * (m // 64)
+    assert found["load", "a.elements"] == m * k * 2 // 32 * (n // 8)
+    assert found["load", "b.elements"] == n * k * 2 // 32 * (m // 64)
     # Before the copies of tile t are started, those of tile t - 2 have come, and those of tile t - 1 have not been waited for:
     # of the warps that multiply and of the one that copies. Before each but the first two all are in step.
     kinds = np.array(["l" if site.direction == "load" else "s" for site in trace.sites] + ["b"])
