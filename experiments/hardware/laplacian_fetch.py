@@ -21,8 +21,6 @@ from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 from tracegen import OpenCLWorkload
 
-PLANES = 128
-"""Planes that are allocated: more than a snapshot spans."""
 SNAPSHOTS = 3
 
 
@@ -41,14 +39,13 @@ class Variant:
         stores = " nt" if self.nontemporal else ""
         return f"kernel{self.kernel} m={self.rows} {label(self.group)} {self.n}^3{stores}"
 
-    def workload(self, planes: int = 0) -> OpenCLWorkload:
-        """The variant without values; planes : that are allocated, 0 for all"""
+    def workload(self) -> OpenCLWorkload:
+        """The variant without values."""
         return laplacian(
             self.kernel,
             self.n,
             self.rows,
             *self.group,
-            nz=planes,
             filled=False,
             nontemporal=self.nontemporal,
         )
@@ -108,8 +105,7 @@ def _variant(row: Mapping[str, str]) -> Variant:
 
 def _fetches(variant: Variant, machine: Machine, seeds: int) -> tuple[list[float], float]:
     """Fetched volume in multiples of n^3 x 8 bytes, of one snapshot for each seed; mean miss ratio of L2's loads."""
-    workload = variant.workload(min(variant.n, PLANES))
-    traces = tracegen.trace_snapshots(workload, machine, snapshots=seeds)
+    traces = tracegen.trace_snapshots(variant.workload(), machine, snapshots=seeds)
     interior = (1 - 2 / variant.n) ** 3
     replays = [
         memsim.replay(trace, machine, trials=1, seed=k, miss_kinds=False, jobs=1)

@@ -168,7 +168,7 @@ def _plans(
     traces: Sequence[Trace], machine: Machine, options: ReplayOptions
 ) -> tuple[list[Plan], Places, Occupancy]:
     """A plan of each place; of a whole launch of several waves two, with its groups in step and spread."""
-    at_start = options.replace(deviation=True, counts_start=True, warmup_waves=0)
+    at_start = options.replace(deviation=False, counts_start=False, warmup_waves=0)
     plans: list[Plan] = []
     for one in traces:
         plan, occupancy = make_plan(one, machine, at_start if _is_start(one) else options)

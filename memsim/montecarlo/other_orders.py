@@ -23,9 +23,11 @@ Order = Mapping[str, Any]
 """The fields of an Ordering that are other than in the trials."""
 OTHER_SAMPLERS: dict[str, Order] = {name: {"sampler": name} for name in ("gty", "gto", "lrr")}
 """Those that a replay with the default one is compared with, the most telling first."""
-IN_STEP: dict[str, Order] = {"groups in step": {"deviation": False, "counts_start": False}}
-"""The first groups of a snapshot from inside a launch begin together, instead of being evenly spread. Its last wave
-counts too, for its groups end together as well."""
+IN_STEP: dict[str, Order] = {
+    "groups in step": {"deviation": False, "counts_start": False, "waves_before": 0.0}
+}
+"""The first groups of a snapshot from inside a launch begin together, instead of as far apart as the waves before have
+left them. Its last wave counts too, for its groups end together as well."""
 TRIALS_PER_ORDER = 16
 """One ordering of each sampler, at each place, is replayed for so many trials at each place. A greedy one takes
 1.2 to 2.3 times as long as another (tests/bench/test_replay_speed.py), so they add less than 15 %; groups in step

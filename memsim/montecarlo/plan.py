@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -48,8 +49,8 @@ class Ordering:
     """What is random in a trial, and what is counted.
 
     deviation : the initial groups are in progress (Baghsorkhi et al. 2012, section 3.2.1)
-    counts_start : what the initial groups do before they are in progress is counted too: the launch begins
-        with them, and they are soon as unequally far as those of a launch that has gone on for long
+    counts_start : what the initial groups do before they are in progress is counted too
+    waves_before : waves of resident groups that have begun before those that are traced; infinite: groups are evenly spread
     warmup_waves : number of first waves of resident groups that are not counted
     repeats : what is traced passes once beforehand, uncounted, through the shared levels of so many bytes or more; None: through
         none
@@ -60,6 +61,7 @@ class Ordering:
     dispatch: Dispatch = "first_free"
     deviation: bool = True
     counts_start: bool = False
+    waves_before: float = 0.0
     warmup_waves: int = 0
     repeats: int | None = None
     random_bases: bool = False
@@ -124,8 +126,10 @@ class Plan:
         return -(-len(self.work.turns) // self.wave)
 
     def spread(self) -> Plan:
-        """The plan of a whole launch whose groups are soon evenly spread, instead of in step."""
-        ordering = dataclasses.replace(self.ordering, deviation=True, counts_start=True)
+        """The plan of a whole launch whose groups are evenly spread from the first, instead of nearly in step."""
+        ordering = dataclasses.replace(
+            self.ordering, deviation=True, counts_start=True, waves_before=math.inf
+        )
         return dataclasses.replace(self, ordering=ordering)
 
     def counted(self) -> npt.NDArray[np.uint8]:
@@ -285,6 +289,7 @@ def _ordering(trace: Trace, wave: int, options: ReplayOptions) -> Ordering:
         dispatch=options.dispatch,
         deviation=deviation,
         counts_start=counts_start,
+        waves_before=int(trace.workgroup[0]) / wave,
         warmup_waves=warmup_waves,
         repeats=repeated_bytes(trace) if options.warm else None,
         random_bases=options.random_bases,
@@ -305,7 +310,12 @@ def changes_for_occupancy(
     return {
         "machine": machine.replace(levels=levels_for(machine, trace.launch, groups_per_core)),
         "resident": groups_per_core,
-        "ordering": dataclasses.replace(ordering, warmup_waves=warmup, counts_start=counts_start),
+        "ordering": dataclasses.replace(
+            ordering,
+            waves_before=int(trace.workgroup[0]) / wave,
+            warmup_waves=warmup,
+            counts_start=counts_start,
+        ),
     }
 
 

@@ -81,6 +81,17 @@ def work_of(requests: Requests, cycles_per_turn: float) -> Work:
     return Work(turns, np.asarray(cycles, np.float64))
 
 
+def spread(turns: npt.NDArray[np.int64], waves: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The part of a group's time within which the groups of a wave begin, after so many waves; 1: evenly spread.
+
+    The first ones begin within one turn, for the first loads of all wait for each other. After that, the variance of
+    when a group begins grows in each wave by that of how long one lasts (MOST_VARIATION); a uniform distribution of width
+    w has the variance w^2 / 12. The order is kept, as in queues.
+    """
+    variance = 12 * MOST_VARIATION**2 * np.asarray(waves, np.float64) / turns
+    return np.asarray(np.minimum(np.sqrt(1.0 / turns**2 + variance), 1.0))
+
+
 def schedule(
     work: Work,
     n_cores: int,
@@ -89,6 +100,7 @@ def schedule(
     *,
     dispatch: Dispatch = "first_free",
     inside: bool = False,
+    waves_before: float = 0.0,
     dies: int = 1,
     over: npt.NDArray[np.float64] | None = None,
 ) -> Schedule:
@@ -96,15 +108,15 @@ def schedule(
 
     resident : groups that a core holds
     inside : the first groups are in progress, as inside a launch, instead of at their beginning
+    waves_before : how many waves of groups have run before them then
     dies : to which groups are dealt in turn, for good: the first cores are those of the first die
     over : (n_group,) how much of each is over where it is known
 
     Which core is free first is random among those that become free at nearly the same time, but no core
-    is left behind: cores share what is below them, and one that is late finds it less busy. Inside a
-    launch that has gone on for long, one group is as likely to end at any time as at another: the
-    initial groups have begun at equal distances, the first in number first. `round_robin` deals groups
-    by number, and all initial groups of a core are equally far, each core's at a random point (Baghsorkhi
-    et al. 2012, section 3.2.1).
+    is left behind: cores share what is below them, and one that is late finds it less busy. The groups that run
+    at the same time have begun at equal distances, the first in number first, within a part of a group's time that grows
+    from wave to wave (`spread`). `round_robin` deals groups by number, and all initial groups of a core are equally far,
+    each core's at a random point (Baghsorkhi et al. 2012, section 3.2.1).
     """
     n_groups, n_places = len(work.turns), n_cores * resident
     n_initial = min(n_groups, n_places)
@@ -121,12 +133,17 @@ def schedule(
         if inside and (over is None or n_groups >= n_places):  # else all began with the launch
             for die in range(dies):
                 places[die::dies] = generator.permutation(places[die::dies])
-        fraction = 1 - (np.arange(n_initial) + begun[0]) / n_initial
+        variation = np.minimum(PLACES_APART / n_places, MOST_VARIATION / np.sqrt(work.turns))
+        wave, rank = np.divmod(np.arange(n_groups), n_initial)
+        rank = (rank + 0.5) / n_initial
+        begins, ends = (rank * spread(work.turns, waves_before + wave + k) for k in (0, 1))
+        fraction = np.sort((begun[0] - begins[:n_initial]) % 1)[::-1]
         if over is not None:
             fraction = over[:n_initial]
-        start, end = np.zeros(n_groups), work.cycles.copy()
-        end[:n_initial] *= 1 - fraction if inside else 1.0
-        variation = np.minimum(PLACES_APART / n_places, MOST_VARIATION / np.sqrt(work.turns))
+        start, end = np.zeros(n_groups), work.cycles * (1 + ends - begins)
+        end[:n_initial] = work.cycles[:n_initial] * (
+            1 - fraction if inside else 1 + ends[:n_initial]
+        )
         late = variation * generator.standard_normal(n_groups) * work.cycles
         core = np.empty(n_groups, np.int64)
         core[:n_initial] = places[:n_initial]

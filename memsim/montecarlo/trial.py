@@ -216,6 +216,7 @@ def run_launch(
         np.random.default_rng(start_seed),
         dispatch=ordering.dispatch,
         inside=ordering.deviation,
+        waves_before=ordering.waves_before,
         dies=plan.machine.n_dies,
         over=_warmed(plan),
     )

@@ -1,8 +1,8 @@
 """Whether the hit ratios depend on the order in which a core serves its sub-groups, or on whether groups that
 begin together stay in step.
 
-A replay has one order within a core (`ReplayOptions.sampler`), and the groups of a snapshot are evenly spread in
-time; its intervals are over the random orderings that this allows. A few orderings under other orders show what
+A replay has one order within a core (`ReplayOptions.sampler`), and the groups of a snapshot are as far apart in time
+as the waves before have left them; its intervals are over the random orderings that this allows. A few orderings under other orders show what
 the intervals leave out.
 """
 

@@ -89,13 +89,17 @@ def length(run: Run, n_groups: int, granules: float) -> int:
 
 
 def whole_trips(counted: int, trip: int) -> int:
-    """So many steps, or fewer: a power of two of trips of a loop, where that is not less than one. A loop that reads neighbouring numbers
-    takes a new sector in one of 8 trips: windows of 23 trips would differ by a third.
+    """So many steps, or fewer: a power of two of trips of a loop, or a trip divided by one. A loop that reads neighbouring numbers
+    takes a new sector in one of 8 trips: windows of 23 trips would differ by a third. So would those of 24 steps in a loop of 32
+    steps that the compiler has made of 16 trips: they are 16 steps long.
 
     trip : steps
     """
     most = min(counted // trip, MOST_TRIPS)
-    unit = trip << most.bit_length() - 1 if most else 1
+    if most:
+        unit = trip << most.bit_length() - 1
+    else:
+        unit = max(trip >> (trip // max(counted, 1)).bit_length(), 1)
     return counted // unit * unit
 
 
@@ -110,6 +114,8 @@ def windows(
     as all-pairs sums, which then read what the group has read as its own. trip : steps of a loop, see whole_trips
     """
     n, last = min(wave, n_groups), max(int(steps), 1)
+    if long // 2 < trip <= long:  # a trip is counted whole, for twice the cost at most
+        long = 2 * trip
     long = min(long, last)
     counted = whole_trips(long - long // 2, trip)
     warm = long - counted

@@ -68,31 +68,31 @@ def test_groups_inside_a_launch_may_stay_in_step(
         assert sum(2.3 if order == "gty" else 1.0 for order in orders) <= 0.21 * n_trials
 
 
-def inside(groups: list[Any]) -> Trace:
+def inside(groups: list[Any], before: int = 100) -> Trace:
     """Groups amid a launch of which nothing was loaded before."""
     trace = make_trace(groups, whole=False)
-    launch = dataclasses.replace(trace.launch, n_groups=len(groups) + 200)
+    launch = dataclasses.replace(trace.launch, n_groups=len(groups) + 2 * before)
     return trace.replace(
-        workgroup=trace.workgroup + 100,
+        workgroup=trace.workgroup + before,
         launch=launch,
         earlier=np.zeros((0, 2), np.int64),
-        earlier_groups=100,
+        earlier_groups=before,
     )
 
 
 @pytest.mark.filterwarnings("ignore::memsim.errors.SnapshotWarning")
 def test_what_neighbours_share_is_there_if_they_are_in_step() -> None:
     """Cores of one group each; all eight groups of a wave sweep the same 512 lines, of which L2 holds 48. In step
-    one of them misses; evenly spread, each is 64 lines after the one before it, which the others have replaced."""
+    one of them misses; where a million waves have left them, they are tens of lines apart, which the others have replaced."""
     groups = [[[(0, [1000 * (g // 8) + i]) for i in range(512)]] for g in range(48)]
     on = machine(
         level(), level("L2", ways=-1, sets=48, cores_per_instance=8), cores=8, max_groups=1
     )
-    replay = memsim.replay(inside(groups), on, trials=16, seed=2)
+    replay = memsim.replay(inside(groups, before=8_000_000), on, trials=16, seed=2)
     orders = json.loads(replay.dataset.attrs["orders_json"])
     assert set(orders) == {"gty", "groups in step"}
-    assert orders["groups in step"]["L2"] == 7 / 8
-    assert replay.load_hit_ratio("L2").max() == 0
+    assert orders["groups in step"]["L2"] == pytest.approx(7 / 8, abs=0.01)
+    assert replay.load_hit_ratio("L2").mean() < 0.5
     assert "order-sensitive: L2 hits" in in_headline(summarise(replay.dataset))
 
 

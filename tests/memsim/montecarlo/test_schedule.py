@@ -11,7 +11,7 @@ import pytest
 from memsim.hierarchy.cache import ACCESSES, READ_GRANULES
 from memsim.montecarlo.options import Dispatch
 from memsim.montecarlo.plan import make_plan
-from memsim.montecarlo.schedule import Schedule, Work, schedule
+from memsim.montecarlo.schedule import Schedule, Work, schedule, spread
 from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace
@@ -27,10 +27,20 @@ def drawn(
     dispatch: Dispatch = "first_free",
     inside: bool = False,
     dies: int = 1,
+    turns: int = 1,
+    waves_before: float = 0.0,
 ) -> Schedule:
-    work = Work(np.ones(len(cycles), np.int64), np.array(cycles, np.float64))
-    generator = np.random.default_rng(seed)
-    return schedule(work, n_cores, resident, generator, dispatch=dispatch, inside=inside, dies=dies)
+    work = Work(np.full(len(cycles), turns, np.int64), np.array(cycles, np.float64))
+    return schedule(
+        work,
+        n_cores,
+        resident,
+        np.random.default_rng(seed),
+        dispatch=dispatch,
+        inside=inside,
+        waves_before=waves_before,
+        dies=dies,
+    )
 
 
 def core_of(found: Schedule) -> list[int]:
@@ -39,14 +49,37 @@ def core_of(found: Schedule) -> list[int]:
     return [int(core) for core in cores[np.argsort(found.group)]]
 
 
-def test_equal_groups_fill_the_machine_wave_by_wave() -> None:
-    """Sixty groups on five places of three cores: four waves, in each of which every core has five."""
-    result = drawn([7.0] * 60, n_cores=3, resident=5)
+def test_equal_groups_of_many_turns_fill_the_machine_wave_by_wave() -> None:
+    """Sixty groups on five places of three cores: four waves, in each of which every core has five, and which begin
+    one group's time after another, within a part of it that grows."""
+    result = drawn([7.0] * 60, n_cores=3, resident=5, turns=1_000_000)
+    widest = 7 * float(spread(np.int64(1_000_000), 3))
+    assert widest < 0.01
     for wave in range(4):
         cores = core_of(result)[15 * wave : 15 * (wave + 1)]
         assert Counter(cores) == {0: 5, 1: 5, 2: 5}
-    np.testing.assert_allclose(result.start, np.repeat([0.0, 7.0, 14.0, 21.0], 15))
-    np.testing.assert_allclose(result.end, result.start + 7.0)
+        starts = result.start[15 * wave : 15 * (wave + 1)]
+        assert np.all((starts >= 7.0 * wave) & (starts <= 7.0 * wave + widest))
+    np.testing.assert_allclose(result.end, result.start + 7.0, atol=widest)
+
+
+@pytest.mark.parametrize(
+    ("turns", "waves", "expected"),
+    [(1, 0, 1), (16, 0, 1 / 16), (16, 100, 1), (300, 16, 0.1), (48, 0.25, 0.0377)],
+)
+def test_groups_of_a_wave_begin_within_a_part_of_their_time(
+    turns: int, waves: float, expected: float
+) -> None:
+    """One turn at first; its variance, 1 / (12 turns^2), grows by 1 / (64 turns) a wave."""
+    width = float(spread(np.int64(turns), waves))
+    assert width == pytest.approx(expected, rel=0.01)
+    if width < 1:
+        assert width**2 / 12 == pytest.approx(1 / (12 * turns**2) + waves / (64 * turns))
+    # Eight groups of a wave are equally far apart, around the circle that their time is.
+    result = drawn([1.0] * 16, 8, 1, inside=True, turns=turns, waves_before=waves)
+    gaps = np.sort(np.diff(np.r_[result.fraction, result.fraction[0] - 1]))[::-1]
+    np.testing.assert_allclose(gaps[:7], -width / 8)
+    assert gaps[7] == pytest.approx(-(1 - 7 / 8 * width))
 
 
 def test_round_robin_deals_by_number() -> None:
@@ -67,34 +100,32 @@ def test_a_launch_smaller_than_the_machine_spreads_over_its_cores() -> None:
 
 
 def test_a_long_group_keeps_its_place() -> None:
-    """While the first group lasts, the other core runs all others."""
-    result = drawn([100.0] + [1.0] * 50, n_cores=2, resident=1)
+    """While the first group lasts, the other core runs all others, one after another."""
+    result = drawn([200.0] + [1.0] * 50, n_cores=2, resident=1)
     assert core_of(result) == [0] + [1] * 50
-    np.testing.assert_allclose(result.start[1:], np.arange(50))
+    np.testing.assert_allclose(result.start[2:], result.end[1:-1])
 
 
 def test_groups_begin_where_a_list_of_places_says() -> None:
-    """Durations so different that no variation changes which place is free first."""
-    cycles = [float(3**k) for k in (4, 1, 3, 0, 2, 5, 1, 0, 3, 2)]
+    """A list of places that become free after what each group lasts."""
+    result = drawn([float(3**k) for k in (4, 1, 3, 0, 2, 5, 1, 0, 3, 2)], n_cores=3, resident=1)
     places = [(0.0, k) for k in range(3)]
     expected, starts = [], []
-    for duration in cycles:
+    for duration in result.end - result.start:
         begin, place = heapq.heappop(places)
         expected.append(place)
         starts.append(begin)
         heapq.heappush(places, (begin + duration, place))
-    result = drawn(cycles, n_cores=3, resident=1)
     assert core_of(result) == expected
     np.testing.assert_allclose(result.start, starts)
 
 
-def test_inside_a_launch_the_initial_groups_are_evenly_spread() -> None:
-    result = drawn([8.0] * 24, n_cores=2, resident=4, inside=True)
-    np.testing.assert_allclose(np.diff(result.fraction), -1 / 8)
-    assert 0 <= result.fraction[-1] < 1 / 8
-    # One group begins in every eighth of a group's time.
-    np.testing.assert_allclose(np.diff(np.sort(result.start[8:])[:12]), 1.0)
-    assert Counter(core_of(result)[:8]) == {0: 4, 1: 4}
+def test_groups_of_one_turn_are_evenly_spread() -> None:
+    for inside in (False, True):
+        result = drawn([8.0] * 24, n_cores=2, resident=4, inside=inside)
+        # One group begins in every eighth of a group's time.
+        np.testing.assert_allclose(np.diff(np.sort(result.start[8:])[:12]), 1.0)
+        assert Counter(core_of(result)[:8]) == {0: 4, 1: 4}
 
 
 def test_a_group_is_seldom_on_the_core_of_the_group_one_wave_before() -> None:

@@ -186,10 +186,22 @@ def test_windows_lie_in_equal_parts_and_at_both_ends() -> None:
 
 def test_a_window_counts_whole_trips() -> None:
     """Of 23 steps a loop of three makes four trips, and one of 30 none."""
-    assert [windows.whole_trips(23, trip) for trip in (1, 3, 10, 23, 30)] == [16, 12, 20, 23, 23]
+    assert [windows.whole_trips(23, trip) for trip in (1, 3, 10, 23, 32, 100)] == [
+        16,
+        12,
+        20,
+        23,
+        16,
+        12,
+    ]
     assert windows.whole_trips(1000, 3) == 960
     (one,) = windows.windows(1000, 10, 500.0, 46, 1, 3)
     assert (one.end - one.begin, one.end - one.counted_from) == (46, 12)
+    # A trip of 32 steps does not fit into half of the window, but costs less than twice as much.
+    (one,) = windows.windows(1000, 10, 500.0, 46, 1, 32)
+    assert (one.end - one.begin, one.end - one.counted_from) == (64, 32)
+    (one,) = windows.windows(1000, 10, 500.0, 46, 1, 64)
+    assert (one.end - one.begin, one.end - one.counted_from) == (46, 16)
 
 
 def test_a_trip_is_counted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:

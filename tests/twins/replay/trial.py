@@ -175,7 +175,10 @@ def reference_trial(
     if counts_start:
         for group in groups:
             group.counted = group.counted_from_start = True
-    cores, times = dispatched(groups, machine, resident, options.dispatch, inside, generator)
+    waves_before = int(trace.workgroup[0]) / wave
+    cores, times = dispatched(
+        groups, machine, resident, options.dispatch, inside, waves_before, generator
+    )
     # Step 3: in each core, sub-groups take turns, and the first level serves their requests.
     past = addresses.past if kept is None else None
     queues, longest = core_stage(
@@ -404,14 +407,14 @@ def dispatched(
     resident: int,
     dispatch: str,
     inside: bool,
+    waves_before: float,
     generator: np.random.Generator,
 ) -> tuple[list[list[Group]], dict[int, Times] | None]:
     """Each core's groups, in order, and when each group runs; None where nothing says when.
 
     round_robin : by number; inside a launch, the initial groups of a core are equally far.
-    first_free : in order of number, each to the core that is free first, or to one that is free at nearly
-    the same time. Inside a launch, the initial
-    groups are at equal distances from each other, the first the furthest along.
+    first_free : in order of number, each to the core that is free first, or to one that is free at nearly the same time.
+    Those of a wave begin at equal distances within a part of their time that grows from wave to wave.
     Groups are dealt to the dies in turn, for good; the first cores are those of the first die.
     """
     n_cores, dies = machine.n_cores, machine.n_dies
@@ -434,20 +437,26 @@ def dispatched(
         for die in range(dies):
             places[die::dies] = generator.permutation(places[die::dies]).tolist()
     times: dict[int, Times] = {}
+    turns_of = [max(1, *map(n_sequences, group.subgroups)) for group in groups]
+
+    def begins(k: int, later: int = 0) -> float:
+        waves = waves_before + k // n_initial + later
+        width = math.sqrt(1.0 / turns_of[k] ** 2 + 12 * MOST_VARIATION**2 * waves / turns_of[k])
+        return (k % n_initial + 0.5) / n_initial * min(width, 1.0)
+
+    points = sorted(((begun[0] - begins(k)) % 1 for k in range(n_initial)), reverse=True)
     drawn = generator.standard_normal(len(groups))
     # Of each die: when a group counts as over, its number, its end and its core.
     running: list[list[tuple[float, int, float, int]]] = [[] for _ in range(dies)]
-    for k, group in enumerate(groups):
-        turns = max(1, *map(n_sequences, group.subgroups))
+    for k, (group, turns) in enumerate(zip(groups, turns_of, strict=True)):
         requests = sum(len(a.requests) for s in group.subgroups for a in s.accesses)
         cycles = turns * len(group.subgroups) * machine.cycles_per_turn + requests
-        lasts = cycles
+        lasts = cycles * (1 + begins(k, 1) - begins(k))
         if k < n_initial:
             begin, core = 0.0, places[k]
+            lasts = cycles * (1 - points[k] if inside else 1 + begins(k, 1))
             if inside:
-                fraction = 1 - (k + begun[0]) / n_initial
-                set_starts(group, fraction)
-                lasts *= 1 - fraction
+                set_starts(group, points[k])
         else:
             _, _, begin, core = heapq.heappop(running[k % dies])
         end = begin + lasts
