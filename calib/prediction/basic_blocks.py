@@ -26,7 +26,7 @@ class Block:
     operations : operation -> instructions of one sub-group, under the names that
         calib.prediction.throughputs lists; global accesses are not included
     accesses : site names of the global accesses in issue order; a site that is issued twice is listed twice
-    waits_for : the accesses whose data must have arrived before the next block starts
+    waits_for : the accesses whose data must have arrived, or be stored, before the next block starts
     bytes_per_item : bytes that one work-item accesses in the block; the paper's DataSize_i is this number
         times the sub-group size
     barrier : whether the block ends with a work-group barrier

@@ -50,6 +50,7 @@ def blocks_from_trace(
     *,
     per_load: PerLoad = lambda _: (),
     ends_with_barrier: bool = True,
+    one_counter: bool = False,
     subgroups: int = SUBGROUPS,
 ) -> Program:
     """The program with most of the accesses among a trace's sub-groups; also the paths of a group's sub-groups,
@@ -61,6 +62,8 @@ def blocks_from_trace(
 
     per_load : the operations of a trace in the source's order
     ends_with_barrier : whether a group's resources are freed only when all its sub-groups have ended
+    one_counter : whether one counter counts loads and stores under way, so that a wait for a load is one for the stores of its
+        block before it. Stores that a block leaves under way are taken to be done before the next wait is over
 
     Raises BlockError where the trace has no access.
     """
@@ -78,7 +81,7 @@ def blocks_from_trace(
         content = _content(trace, subgroup)
         if content not in known:
             order = []
-            for block in _blocks_of(trace, subgroup, per_load, ends_with_barrier):
+            for block in _blocks_of(trace, subgroup, per_load, ends_with_barrier, one_counter):
                 if block.key not in kinds:
                     kinds[block.key] = len(blocks)
                     blocks.append(block)
@@ -112,7 +115,9 @@ def blocks_from_trace(
     return make_program(blocks, list(_mean(same, [1.0] * len(same), mean_block)), paths)
 
 
-def blocks_from_windows(traces: Sequence[Trace], *, ends_with_barrier: bool = True) -> Program:
+def blocks_from_windows(
+    traces: Sequence[Trace], *, ends_with_barrier: bool = True, one_counter: bool = False
+) -> Program:
     """The program of a sub-group whose run is traced in windows: from its start, each goes on for as long as what it stands
     for; see `blocks_from_trace`."""
     samples = [one for one in traces if not one.own_share]
@@ -122,7 +127,7 @@ def blocks_from_windows(traces: Sequence[Trace], *, ends_with_barrier: bool = Tr
     steps: list[Step] = []
     for one in [*ends[1:], *samples, *ends[:1]]:
         if one.n_access:
-            program = blocks_from_trace(one, ends_with_barrier=False)
+            program = blocks_from_trace(one, ends_with_barrier=False, one_counter=one_counter)
             numbers = list(range(len(blocks), len(blocks) + len(program.blocks)))
             part = one.traced_part / (one.own_share or share)
             steps += _going_on(renamed(program.steps, numbers), part)
@@ -239,7 +244,7 @@ def _content(trace: Trace, subgroup: int) -> bytes:
 
 
 def _blocks_of(
-    trace: Trace, subgroup: int, per_load: PerLoad, ends_with_barrier: bool
+    trace: Trace, subgroup: int, per_load: PerLoad, ends_with_barrier: bool, one_counter: bool
 ) -> list[Block]:
     begin, end = (int(trace.subgroup_offset[subgroup + k]) for k in (0, 1))
     blocks: list[Block] = []
@@ -288,6 +293,15 @@ def _blocks_of(
         loads = [site.name for site in awaited if site.direction != "store"]
         close(barrier, lag=len(ends) - bisect.bisect_right(ends, latest) if loads else 0)
 
+    def await_stores(latest: int) -> None:
+        """Adds the stores of this block that are counted before the latest access that is waited for, or are it; scalar
+        loads have another counter."""
+        sites = [trace.sites[n] for n in trace.site[begin:end][first : latest + 1]]
+        if sites[-1].direction != "store":
+            while sites and (sites[-1].direction != "load" or sites[-1].scalar):
+                sites.pop()
+        loads.extend(site.name for site in sites if site.direction == "store")
+
     columns = (trace.site, trace.starts_sequence, trace.waits)
     listed = zip(*(column[begin:end].tolist() for column in columns), strict=True)
     for k, (number, starts, waits) in enumerate(listed):
@@ -299,6 +313,8 @@ def _blocks_of(
                 work += [] if rows is None else [rows[k]]
             close_waiting(waits, barrier=number == BARRIER_SITE)
         settled = max(settled, waits)
+        if one_counter and accesses and waits >= first:
+            await_stores(waits)
         if pipelined and number == BARRIER_SITE:
             first = k + 1
             continue

@@ -13,8 +13,8 @@ the units, and each waits for its own results.
 What a block moves is queued at channels (L2, DRAM, ...) when its last turn ends. A channel serves the requests of all
 cores one after another, so n cores share n times the bandwidth of one core's share. Loads of a channel whose requests
 arrive at random wait longer, as in a queue with constant service time (M/D/1). A sub-group waits until its loads so
-far have been served, and then for the block's latency, which is drawn anew for each execution. It does not wait for
-stores. In a software pipeline it waits for what earlier blocks have loaded, while later loads are under way. A barrier at the end of a block stops a group until the data of all its sub-groups have arrived. All cores
+far have been served, and then for the block's latency, which is drawn anew for each execution. It waits for stores only
+where they are given as loads. In a software pipeline it waits for what earlier blocks have loaded, while later loads are under way. A barrier at the end of a block stops a group until the data of all its sub-groups have arrived. All cores
 start at time 0.
 """
 

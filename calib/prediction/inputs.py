@@ -3,8 +3,8 @@
 ILP_i  issue cycles of the block's instructions, and of L1's pipe for its accesses: their sum, or for
        machine instructions the longest of the units' times (calib.prediction.machine_pipes)
 La_i   latency until the data arrive that the block waits for, from the replay's hit ratios: that of
-       the slowest access, or the largest of the expected latencies X. A last block that stores
-       waits for its store on machines whose groups do so
+       the slowest access, or the largest of the expected latencies X. Stores that the block waits for,
+       and those of a last block, take `store_wait_cycles`
 Bw_i   bytes that each level below L1 moves for the block, divided by its bandwidth per core, and look-ups in
        the level below L1; where the machine file specifies how long they take, also missed address
        translations, starts of groups, and atomic operations on one line
@@ -173,30 +173,27 @@ def simulated_inputs(
     loads, is_awaited = [True], [True]
     used = [np.ones((n_trial, len(channels)))]
     spread = [np.ones((n_trial, N_QUANTILES))]
-    spreads: dict[tuple[int, ...], Floats] = {}  # many blocks wait for the same accesses
+    quantiles: dict[tuple[int, ...], Floats] = {}  # many blocks wait for the same accesses
     for number, block in enumerate(program.blocks, 1):
         accesses = [index[name] for name in block.accesses]
-        waited = [index[name] for name in block.waits_for if costs.loads[index[name]]]
-        is_awaited.append(bool(waited) and not block.lag)
-        if block.lag:
-            waited = [number for number in accesses if costs.loads[number]]
+        named = [index[name] for name in block.waits_for]
+        waited = [n for n in (accesses if block.lag else named) if costs.loads[n]]
+        stores = accesses if number - 1 in program.last_blocks else named
+        store_wait = 0.0 if costs.loads[stores].all() else machine.store_wait_cycles
+        is_awaited.append(bool(waited or store_wait) and not block.lag)
         pipe.append(local[number] + float((scale * costs.pipe_cycles)[accesses].sum()))
         idle.append(float(idle_each[accesses].sum()))
-        if tuple(waited) not in spreads:
-            quantiles = costs.slowest_quantiles_cycles(waited)
-            mean = quantiles.mean(axis=1, keepdims=True)
-            spreads[tuple(waited)] = quantiles / np.where(mean > 0, mean, 1)
-        spread.append(spreads[tuple(waited)])
+        if tuple(waited) not in quantiles:
+            quantiles[tuple(waited)] = costs.slowest_quantiles_cycles(waited)
+        longer = np.maximum(store_wait - quantiles[tuple(waited)], 0.0)
+        cycles = quantiles[tuple(waited)] + longer
+        mean = cycles.mean(axis=1, keepdims=True)
+        spread.append(cycles / np.where(mean > 0, mean, 1))
         wait_cycles = costs.slowest_cycles if latency == "slowest" else costs.mean_cycles
-        waits.append(wait_cycles(waited))
+        waits.append(wait_cycles(waited) + longer.mean(axis=1))
         moved.append((scale * per_execution)[:, :, accesses].sum(2) * shares)
-        loads.append(bool(costs.loads[accesses].any()))
+        loads.append(bool(costs.loads[accesses].any() or store_wait))
         used.append(_used([n for n in accesses if costs.loads[n]], costs, channels))
-    for last in program.last_blocks if machine.store_wait_cycles else ():
-        if any(not costs.loads[index[name]] for name in program.blocks[last].accesses):
-            waits[last + 1] = np.maximum(waits[last + 1], machine.store_wait_cycles)
-            loads[last + 1] = is_awaited[last + 1] = True
-            spread[last + 1] = np.ones((n_trial, N_QUANTILES))
     return Inputs(
         program=started,
         unit_cycles=occupied,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 ASSUMED_SHARE = 0.1
 """A note names an assumed number that accounts for more than this fraction of the time."""
+
+ONE_COUNTER = re.compile("gfx[0-9]..")
+"""Compiler targets before gfx10, whose counter of loads under way (vmcnt) counts stores, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,10 +202,11 @@ def program_of(
     """
     typical = min(traces, key=lambda one: abs(math.log(one.launch_work)))
     ends = mode != "paper" or machine.residency.register_allocation == "group"
+    one_counter = ONE_COUNTER.fullmatch(machine.compiler_target) is not None
     if typical.warming is not None:
-        program = blocks_from_windows(traces, ends_with_barrier=ends)
+        program = blocks_from_windows(traces, ends_with_barrier=ends, one_counter=one_counter)
     else:
-        program = blocks_from_trace(typical, ends_with_barrier=ends)
+        program = blocks_from_trace(typical, ends_with_barrier=ends, one_counter=one_counter)
     if typical.work is None:
         return program, ["the trace has no machine code: arithmetic is not counted"]
     compiler = typical.provenance.get("compiler", {})

@@ -39,8 +39,8 @@ class Machine:
     group_starts_per_cycle, subgroup_starts_per_cycle : groups, and sub-groups, that the machine can start in a cycle, on all
         cores together; 0 if not measured
     launch_us : of a launch, between events before and after it, beside what its groups take; 0 if not measured
-    store_wait_cycles : from a group's last store to its end, on machines where a group waits for its
-        stores (AMD's do)
+    store_wait_cycles : until a store is done, on machines where a group waits for its last stores (AMD's
+        do); before gfx10 it waits for stores before a load with that load, too
     dram_idle_during_l1_percent : part of the cycles in which L1 serves hits of loads during which a core receives nothing
         from DRAM, so that a kernel takes at least this part of them and DRAM's time together; 0 where the two overlap
     translation : None if not measured: no translation misses are then modelled

@@ -129,7 +129,8 @@ class Trace:
     starts_sequence : (n_access,) bool, a new bulk sequence begins here. A barrier always begins one,
         and so does the access after it
     waits : (n_access,) int32, the latest earlier access of the same sub-group whose value is needed
-        before this one is issued, counted from the first of the sub-group; -1 if there is none
+        before this one is issued, counted from the first of the sub-group; -1 if there is none. Code of
+        AMD's GPUs before gfx10 also waits for stores
     lanes : (n_access,) uint8, active lanes
     granule_offset : (n_access + 1,) int64, into the granules
     granule : (n_granule,) int64, byte address // 32; ascending and unique within an access

@@ -335,7 +335,7 @@ def instruction(s: Step) -> int:
 
 
 def record(s: Step, kind: str, space: int, addresses: dict[int, int], size: int) -> None:
-    """Notes an access, and what it was issued after; loads are what WAIT_COUNT counts."""
+    """Notes an access, and what it was issued after; loads are what WAIT_COUNT counts, and stores with COUNTED."""
     warp = s.warp
     number = len(warp.events)
     warp.events.append(
@@ -348,10 +348,8 @@ def record(s: Step, kind: str, space: int, addresses: dict[int, int], size: int)
         warp.last[slot] = number
     if kind == "load" and s.x & o.ONE_LANE:
         warp.scalar_load = number
-    elif kind == "load" or (kind == "atomic" and not s.x & o.NO_RESULT):
+    elif kind == "load" or (kind == "atomic" and not s.x & o.NO_RESULT) or s.x & o.COUNTED:
         warp.loads.append(number)
-    elif s.x & o.COUNTED:
-        warp.loads.append(warp.loads[-1] if warp.loads else -1)
 
 
 @operation("WAIT_SLOTS")

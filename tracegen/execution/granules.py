@@ -201,17 +201,12 @@ def close(state, subgroup, row, kind, count, region, begin, end, shift):
     counters[Counter.LANE_ACCESSES] += count
     if slot < 7:
         state.slots[subgroup, slot] = own
-    if kind == _LOAD or (kind == _ATOMIC and not x & o.NO_RESULT):
+    if kind == _LOAD or (kind == _ATOMIC and not x & o.NO_RESULT) or x & o.COUNTED:
         if x & o.ONE_LANE:
             warp[Warp.N_SCALAR] = own + 1
         else:
             state.loads[subgroup, warp[Warp.N_LOADS] & 63] = own
             warp[Warp.N_LOADS] += 1
-    elif x & o.COUNTED:  # a wait for it is one for the loads before it
-        n_loads = warp[Warp.N_LOADS]
-        before = state.loads[subgroup, (n_loads - 1) & 63] if n_loads else np.int32(-1)
-        state.loads[subgroup, n_loads & 63] = before
-        warp[Warp.N_LOADS] = n_loads + 1
 
 
 @inner

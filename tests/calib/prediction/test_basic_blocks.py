@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -279,6 +280,35 @@ def test_a_software_pipeline_waits_for_all_but_the_last_copies() -> None:
     others = blocks_from_trace(trace.replace(work_kinds=("access",)))
     assert not any(one.lag for one in others.blocks)
     assert all(one.waits_for for one in others.blocks if one.accesses and not one.barrier)
+
+
+LOAD, STORE, SCALAR = range(3)
+
+
+@pytest.mark.parametrize(
+    ("accesses", "waits", "stores"),
+    [
+        ([STORE, LOAD], 1, 1),
+        ([STORE, STORE, LOAD, STORE], 2, 2),  # the last one is counted behind the load
+        ([STORE, STORE], 0, 1),
+        ([LOAD, STORE], 0, 0),
+        ([STORE, SCALAR], 1, 0),  # another counter
+        ([LOAD, STORE, SCALAR], 2, 0),
+        ([STORE, LOAD, SCALAR], 2, 1),
+    ],
+)
+def test_one_counter_of_loads_and_stores(accesses: list[int], waits: int, stores: int) -> None:
+    """What is waited for before a last store, where the counter of loads counts stores, too."""
+    order: list[Any] = [(site, [0], k == 0) for k, site in enumerate([*accesses, STORE])]
+    trace = make_trace([[order]], ("load", "store", "load"))
+    sites = (*trace.sites[:2], dataclasses.replace(trace.sites[2], scalar=True))
+    latest = np.array([-1] * len(accesses) + [waits], np.int32)
+    trace = trace.replace(sites=sites, waits=latest)
+    store, found = sites[STORE].name, {}
+    for one_counter in (False, True):
+        first = in_order(blocks_from_trace(trace, one_counter=one_counter))[0]
+        found[one_counter] = first.waits_for.count(store)
+    assert found == {False: 0, True: stores}
 
 
 @pytest.mark.parametrize("seen", [4, 25, 40])

@@ -22,8 +22,9 @@ from memsim.errors import ReplayError
 from memsim.machine.file import load_machine
 from memsim.machine.parts import Translation
 from memsim.report import bound, read_time, seconds
+from tests.support import cuda_kernels
 from tests.support.command_line import RunMemsim
-from tests.support.compilers import needs_nvidia
+from tests.support.compilers import needs_amd, needs_nvidia
 from tests.support.kernel_matrix import FORTRAN, FORTRAN_ARGS
 
 KERNELS = Path(matmul.__file__).parent
@@ -46,9 +47,45 @@ def scale(n: int):
 """
 
 
+COUNTED = """
+__global__ void turns(float *y, const float *x, int n) {
+  float sum = 0;
+  #pragma unroll 1
+  for (int turn = 0; turn < n; ++turn) { %s }
+  y[threadIdx.x] = sum;
+}
+"""
+STORE_FIRST = "y[threadIdx.x] = sum; sum += x[threadIdx.x];"
+LOAD_FIRST = "float value = x[threadIdx.x]; y[threadIdx.x] = sum; sum += value;"
+TURNS = 20
+
+
 def predicted(workload: Any, machine: Any = V100, **settings: Any) -> Any:
     traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
     return predict(traces, machine, PredictOptions(**{"trials": 4, "jobs": 1, **settings}))
+
+
+@pytest.mark.parametrize(
+    ("machine", "body", "waits"),
+    [
+        pytest.param("mi210", STORE_FIRST, TURNS + 1, marks=needs_amd),
+        pytest.param("mi210", LOAD_FIRST, 1, marks=needs_amd),
+        pytest.param("rx7900xtx", STORE_FIRST, 1, marks=needs_amd),
+        pytest.param("v100", STORE_FIRST, 1, marks=needs_nvidia),
+    ],
+)
+def test_stores_are_waited_for_where_a_counter_has_them_among_the_loads(
+    machine: str, body: str, waits: int
+) -> None:
+    """Cycles that each cycle of a store's wait adds: in each turn before gfx10, if the load that is waited for follows the store;
+    else, and on other GPUs, for the last store alone."""
+    arrays = np.zeros(64, np.float32), np.ones(64, np.float32)
+    given = cuda_kernels.workload(COUNTED % body, *arrays, np.int32(TURNS), block=64)
+    times = []
+    for cycles in (1000.0, 2000.0):
+        waiting = load_machine(machine).replace(store_wait_cycles=cycles)
+        times.append(predicted(given, waiting).seconds.mean * waiting.clock_hz)
+    assert times[1] - times[0] == pytest.approx(waits * 1000)
 
 
 def test_a_kernel_is_traced_and_changed_by_name() -> None:

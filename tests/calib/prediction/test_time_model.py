@@ -412,6 +412,19 @@ def test_a_group_that_ends_in_a_store_waits_for_it_where_the_machine_does() -> N
     np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
 
 
+def test_a_store_is_waited_for_with_the_loads_behind_it() -> None:
+    """Half of x comes from L1 in 28 cycles and half from L2 in 212; the store is done after 120."""
+    stores, *others = known_program().blocks
+    block = dataclasses.replace(stores, accesses=("store z", "x"), waits_for=("store z", "x"))
+    program = Program(blocks=(block, *others[::-1]), steps=(0, 1, 2))
+    waiting = V100.replace(store_wait_cycles=120.0)
+    result = simulated_inputs(program, costs(), waiting, resident(2, 3))
+    assert result.latency_cycles[0, 1] == pytest.approx((120 + 212) / 2)
+    assert set(result.latencies_cycles(0)[1].round(6)) == {120, 212}
+    no_wait = simulated_inputs(program, costs(), V100, resident(2, 3))
+    assert no_wait.latency_cycles[0, 1] == pytest.approx((28 + 212) / 2)
+
+
 def test_the_slowest_of_several_accesses_is_waited_for() -> None:
     """Of x (one line, half in L1) and y' (two lines, each 3 times in 4 in L1, all in L2):
     all three lines are in L1 with 0.5 x 0.75^2."""
