@@ -420,6 +420,36 @@ def test_hip_s_vectors_have_arithmetic_and_its_launches_compile() -> None:
     np.testing.assert_allclose(out["y"], 2 * (4 * x - 1), rtol=1e-5)
 
 
+@pytest.mark.parametrize("machine", ["v100", "mi250x"])
+def test_hip_s_vectors_have_constructors_and_all_operators(machine: str) -> None:
+    source = """
+    #include <hip/hip_runtime.h>
+    __global__ void k(const uchar4 *x, uchar4 *y, int2 *z, float4 *f) {
+      int i = threadIdx.x;
+      uchar a = x[i].y;
+      y[i] = ~(x[i] ^ uchar4(a)) & (unsigned char)63;
+      y[i] <<= uchar4(1, 0, 1, 0);
+      int2 v(a, 3.9);
+      v = -v;
+      z[i] = v == int2(-a, -3) ? v % int2(5) : int2(0);
+      f[i] = 2 * float4(i) - float4(0, 1, 2.0, 3.f);
+    }
+    """
+    x = np.arange(64, dtype=np.uint8).reshape(16, 4)
+    given = workload(
+        source, x.ravel(), *(np.zeros(n, t) for n, t in ((64, np.uint8), (32, np.int32), (64, np.float32))), block=16, path="k.hip",
+    )  # fmt: skip
+    out = run(given, machine)
+    np.testing.assert_array_equal(
+        out["y"].reshape(16, 4), (~(x ^ x[:, 1:2]) & 63) << np.array([1, 0, 1, 0], np.uint8)
+    )
+    a = -x[:, 1].astype(np.int32)
+    np.testing.assert_array_equal(out["z"].reshape(16, 2), np.stack([np.fmod(a, 5), 0 * a - 3], 1))
+    np.testing.assert_array_equal(
+        out["f"].reshape(16, 4), 2.0 * np.arange(16)[:, None] - np.arange(4)
+    )
+
+
 def test_pointers_to_several_arrays_of_every_kind() -> None:
     source = """
     struct Both { int *p; int *q; };

@@ -27,7 +27,8 @@
 #define __maxnreg__(...)
 #define CUDART_CB
 
-#define MEMSIM_BOTH static __host__ __device__ __inline__ __attribute__((always_inline, nodebug))
+#define MEMSIM_ANYWHERE __host__ __device__ __inline__ __attribute__((always_inline, nodebug))
+#define MEMSIM_BOTH static MEMSIM_ANYWHERE
 #define MEMSIM_DEVICE static __device__ __inline__ __attribute__((always_inline, nodebug))
 #define MEMSIM_INLINE __device__ __inline__ __attribute__((always_inline, nodebug))
 
