@@ -15,6 +15,7 @@ from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.execution.code import Code
 from tracegen.machine_code.gcn_arithmetic import arithmetic
 from tracegen.machine_code.gcn_control import control
+from tracegen.machine_code.gcn_indexed import indexed
 from tracegen.machine_code.gcn_lanes import LANES
 from tracegen.machine_code.gcn_launch import directives, set_registers
 from tracegen.machine_code.gcn_matrices import matrices
@@ -87,6 +88,9 @@ def _lower_one(wave: Wave) -> None:
 
 _STAGES: defaultdict[str, tuple[Callable[[Wave], bool], ...]] = defaultdict(
     lambda: (access,),
-    {"s": (control, access, scalar, arithmetic), "v": (packed, matrices, special, arithmetic)},
+    {
+        "s": (control, access, scalar, arithmetic, indexed),
+        "v": (indexed, packed, matrices, special, arithmetic),
+    },
 )
 """First letter of an opcode -> what may know it, in this order."""

@@ -33,7 +33,7 @@ _ALL = -1
 IGNORED = re.compile(
     r"s_(nop|delay_alu|clause|sleep|setprio|set_inst_prefetch_distance|inst_prefetch|sethalt|icache_inv|dcache_inv|dcache_wb"
     r"|code_end|round_mode|wakeup|ttracedata|waitcnt_depctr|sendmsg|incperflevel|decperflevel|version|waitcnt_expcnt"
-    r"|wait_alu|wait_event|wait_idle|set_gpr_idx_off)$"
+    r"|wait_alu|wait_event|wait_idle)$"
     r"|buffer_(wbl2|inv|wbinvl1|wbinvl1_vol|gl0_inv|gl1_inv)|global_(wb|inv|wbinv)$|v_nop"
 )
 """Instructions that change no register: waits for the pipeline, hints, and caches that this execution does not have."""

@@ -90,6 +90,8 @@ class Wave:
     names : rows that stand for operands of a name
     described : scalar registers that are the last of a buffer's description in memory, not of private memory's
     tests_whole_masks : whether a scalar instruction asks which lanes vcc has, those that are not active too
+    last : kind of registers -> the largest number of one
+    indexed : SRC0 or DST of vector instructions -> the scalar register whose value is added to the number of that register
     """
 
     def __init__(self, code: MachineCode) -> None:
@@ -114,12 +116,14 @@ class Wave:
                 self.tests_whole_masks |= _TESTS.match(instruction.text) is not None
                 for kind, one, end in _USED.findall(instruction.text):
                     last[kind] = max(last[kind], int(one or end))
+        self.last = last
         self.files = {kind: self.out.rows(kind, count + 1) for kind, count in last.items()}
         self.spare = self.out.rows("temporaries", _TEMPORARIES)
         self.flush = 0
         self.number = 0
         self.successors: tuple[int, ...] = ()
         self.table_entries: set[str] = set()
+        self.indexed: dict[str, str] = {}
 
     def begin(self, parsed: Parsed) -> None:
         """An instruction begins, or the second one of a pair."""

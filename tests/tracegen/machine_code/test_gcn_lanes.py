@@ -260,3 +260,27 @@ __global__ void k(const unsigned *x, unsigned *y) {
     found = cuda_kernels.run(given, machine)["y"]
     np.testing.assert_array_equal(found[4:], x[4 + (np.arange(124) ^ 5)])
     assert [site.array for site in tracegen.trace(given, machine).sites] == ["x", "y"]
+
+
+def test_a_register_gives_the_number_of_another() -> None:
+    text = """
+    s_mov_b32 s20, 2
+    s_set_gpr_idx_on s20, gpr_idx(SRC0)
+    v_mov_b32_e32 v8, v4
+    s_set_gpr_idx_off
+    s_mov_b32 s20, 1
+    s_set_gpr_idx_on s20, gpr_idx(DST)
+    v_mov_b32_e32 v4, v8
+    s_set_gpr_idx_off
+    v_mov_b32_e32 v7, v4
+    s_mov_b32 m0, 2
+    v_movrels_b32_e32 v9, v5
+    v_movreld_b32_e32 v4, 7
+    """
+    lane = np.arange(64, dtype=np.uint32)
+    given = {"v4": lane, "v5": lane + 10, "v6": lane + 20}
+    found = run(text, given, [f"v{k}" for k in (4, 5, 6, 7, 8, 9)])
+    expected = [lane, lane + 20, 7 + 0 * lane, lane, lane + 20, lane]
+    np.testing.assert_array_equal(found, expected)
+    code = lower(machine_code("\ts_set_gpr_idx_on s2, gpr_idx(DST)\n\tv_add_u32_e32 v4, v5, v6"))
+    assert list(code.unknown.values()) == ["v_add_u32_e32 v4, v5, v6 (of an indexed register)"]
