@@ -637,6 +637,25 @@ def test_what_lies_behind_an_array_is_not_copied() -> None:
         np.testing.assert_array_equal(out, [*x, *[0] * 20])
 
 
+def test_pairs_by_the_names_of_amd() -> None:
+    source = """
+    #include <hip/hip_runtime.h>
+    #include <hip/hip_fp16.h>
+    #include <hip/hip_bf16.h>
+    __global__ void k(__half2 *h, __hip_bfloat162 *b, float *y) {
+      float v = threadIdx.x % 4;
+      unsafeAtomicAdd(h, __half2(v, 1.0f));
+      unsafeAtomicAdd(b, __hip_bfloat162(v, __float2bfloat16(1.0f)));
+      y[threadIdx.x] = __bfloat1622float2(__hip_bfloat162(v, v + 1)).y;
+    }
+    """
+    given = np.zeros(2, np.float16), np.zeros(2, np.uint16), np.zeros(64, np.float32)
+    out = run(workload(source, *given, block=64, path="k.hip"), "mi250x")
+    np.testing.assert_array_equal(out["h"], [96, 64])
+    np.testing.assert_array_equal(_single(out["b"]), [96, 64])
+    np.testing.assert_array_equal(out["y"], np.arange(64) % 4 + 1)
+
+
 def test_a_wave_matches_and_reduces_on_amd() -> None:
     """What HIP declares since ROCm 6.2 (matches) and 7 (reductions), of which AMD's targets make code."""
     source = """

@@ -30,10 +30,18 @@ struct __align__(2) __nv_bfloat16 {
 typedef __half half;
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat16 __hip_bfloat16;
-struct __align__(4) __half2 { __half x, y; };
-struct __align__(4) __nv_bfloat162 { __nv_bfloat16 x, y; };
+#define MEMSIM_TWO(T2, T)                                                                            \
+  struct __align__(4) T2 {                                                                           \
+    T x, y;                                                                                          \
+    T2() = default;                                                                                  \
+    __host__ __device__ T2(T x, T y) : x(x), y(y) {}                                                 \
+  };
+MEMSIM_TWO(__half2, __half)
+MEMSIM_TWO(__nv_bfloat162, __nv_bfloat16)
+#undef MEMSIM_TWO
 typedef __half2 half2;
 typedef __nv_bfloat162 nv_bfloat162;
+typedef __nv_bfloat162 __hip_bfloat162;
 
 MEMSIM_BOTH __half __float2half(float v) { return v; }
 MEMSIM_BOTH __half __float2half_rn(float v) { return v; }
@@ -187,19 +195,35 @@ MEMSIM_BOTH short __half_as_short(__half v) { return memsim_reinterpret<short>(v
 MEMSIM_BOTH __nv_bfloat16 __ushort_as_bfloat16(unsigned short v) { return memsim_reinterpret<__nv_bfloat16>(v); }
 MEMSIM_BOTH unsigned short __bfloat16_as_ushort(__nv_bfloat16 v) { return v.bits; }
 MEMSIM_DEVICE __half atomicAdd(__half *address, __half v) { return atomicAdd(&address->value, v.value); }
+template <class T2> MEMSIM_DEVICE T2 memsim_add_two(T2 *address, T2 v) {
+  unsigned old = *(unsigned *)address, seen;
+  do {
+    seen = old;
+    old = atomicCAS((unsigned *)address, seen, memsim_reinterpret<unsigned>(memsim_reinterpret<T2>(seen) + v));
+  } while (old != seen);
+  return memsim_reinterpret<T2>(old);
+}
 MEMSIM_DEVICE __half2 atomicAdd(__half2 *address, __half2 v) {
 #ifdef MEMSIM_NVIDIA
   unsigned old;
   asm volatile("atom.add.noftz.f16x2 %0, [%1], %2;" : "=r"(old) : "l"(address), "r"(memsim_reinterpret<unsigned>(v)) : "memory");
-#else
-  unsigned old = *(unsigned *)address, seen;
-  do {
-    seen = old;
-    old = atomicCAS((unsigned *)address, seen, memsim_reinterpret<unsigned>(memsim_reinterpret<__half2>(seen) + v));
-  } while (old != seen);
-#endif
   return memsim_reinterpret<__half2>(old);
+#else
+  return memsim_add_two(address, v);
+#endif
 }
+MEMSIM_DEVICE __nv_bfloat162 atomicAdd(__nv_bfloat162 *address, __nv_bfloat162 v) { return memsim_add_two(address, v); }
+MEMSIM_DEVICE __half2 unsafeAtomicAdd(__half2 *address, __half2 v) {
+#if defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+  typedef _Float16 two __attribute__((ext_vector_type(2)));
+  typedef __attribute__((address_space(1))) two in_global_memory;
+  return memsim_reinterpret<__half2>(
+      __builtin_amdgcn_global_atomic_fadd_v2f16((in_global_memory *)address, memsim_reinterpret<two>(v)));
+#else
+  return atomicAdd(address, v);
+#endif
+}
+MEMSIM_DEVICE __nv_bfloat162 unsafeAtomicAdd(__nv_bfloat162 *address, __nv_bfloat162 v) { return atomicAdd(address, v); }
 #ifdef MEMSIM_NVIDIA // other types have one already
 #define MEMSIM_READ_ONLY(T, bits)                                                                    \
   MEMSIM_DEVICE T __ldg(const T *address) { return memsim_reinterpret<T>(__ldg((const bits *)address)); }
