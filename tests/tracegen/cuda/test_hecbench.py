@@ -728,7 +728,6 @@ def _added(**_: Any) -> Arrays:
 
 REFUSED = {
     ("dp4a/main dot_product2<int, 4>", "hip"): r"code of hipcub cannot be traced",
-    ("f8cast/main fp32_cvt_e4m3<unsigned char, float>", "hip"): r"'hip/hip_fp8.h' file not found",
 }
 
 

@@ -185,7 +185,7 @@ __device__ int next(int *counter) {
 __global__ void k(const int *x, int *y, int *kept, int *n) {
   __shared__ int held[64];
   auto block = this_thread_block();
-  auto tile = tiled_partition<16>(block);
+  thread_block_tile<16, thread_block> tile = tiled_partition<16>(block);
   auto quarter = tiled_partition<4>(tile);
   int i = block.thread_rank();
   y[i] = reduce(tile, x[i], plus<int>()) + 1000 * quarter.shfl(i, 0);
@@ -646,7 +646,8 @@ def test_pairs_by_the_names_of_amd() -> None:
       float v = threadIdx.x % 4;
       unsafeAtomicAdd(h, __half2(v, 1.0f));
       unsafeAtomicAdd(b, __hip_bfloat162(v, __float2bfloat16(1.0f)));
-      y[threadIdx.x] = __bfloat1622float2(__hip_bfloat162(v, v + 1)).y;
+      __half one = 1.0f;
+      y[threadIdx.x] = (float)(+one * one) * __bfloat1622float2(__hip_bfloat162(v, v + 1)).y;
     }
     """
     given = np.zeros(2, np.float16), np.zeros(2, np.uint16), np.zeros(64, np.float32)
@@ -654,6 +655,48 @@ def test_pairs_by_the_names_of_amd() -> None:
     np.testing.assert_array_equal(out["h"], [96, 64])
     np.testing.assert_array_equal(_single(out["b"]), [96, 64])
     np.testing.assert_array_equal(out["y"], np.arange(64) % 4 + 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits", "bias", "largest", "nan"),
+    [("e4m3", 3, 7, 448, 0x7F), ("e5m2", 2, 15, 57344, 0x7F), ("e4m3_fnuz", 3, 8, 240, 0x80), ("e5m2_fnuz", 2, 16, 57344, 0x80)],
+)  # fmt: skip
+def test_numbers_of_8_bits_by_the_names_of_amd(
+    kind: str, bits: int, bias: int, largest: float, nan: int
+) -> None:
+    """Each code, and single-precision numbers that lie between two: the nearer one, or that with an even code."""
+    source = f"""
+    #include <hip/hip_runtime.h>
+    #include <hip/hip_fp8.h>
+    __global__ void k(const unsigned char *codes, float *values, const float *x, unsigned *made) {{
+      int i = threadIdx.x;
+      __hip_fp8_{kind} v;
+      v.__x = codes[i];
+      values[i] = v;
+      float4 four = __hip_fp8x4_{kind}(float4(x[i], -x[i], 1, 0));
+      made[i] = __hip_fp8x4_{kind}(four).__x;
+    }}
+    """
+    codes = np.arange(256, dtype=np.uint8)
+    exponent, units = (codes & 127) >> bits, (codes & (1 << bits) - 1).astype(np.float64)
+    sizes = np.where(exponent, units + (1 << bits), units) * 2.0 ** (np.maximum(exponent, 1.0) - bias - bits)  # fmt: skip
+    n = int(np.searchsorted(sizes[:128], largest)) + 1
+    finite, rng = sizes[:n], np.random.default_rng(0)
+    lower = rng.integers(0, n - 1, 253)
+    share = rng.choice([0.0, 0.25, 0.5, 0.75], 253)
+    x = np.concatenate([finite[lower] * (1 - share) + finite[lower + 1] * share, [1e30, np.inf, np.nan]])  # fmt: skip
+    nearest = np.where(share == 0.5, lower + lower % 2, lower + (share > 0.5))
+    given = codes, np.zeros(256, np.float32), x.astype(np.float32), np.zeros(256, np.uint32)
+    out = run(workload(source, *given, block=256, path="k.hip"), "mi250x")
+    np.testing.assert_array_equal(out["values"][:n], finite)
+    positive = out["made"] & 0xFF
+    np.testing.assert_array_equal(positive, [*nearest, n - 1, n - 1, nan])
+    is_zero = (positive[:253] == 0) & ("fnuz" in kind)
+    np.testing.assert_array_equal((out["made"] >> 8)[:253] & 0xFF, positive[:253] | ~is_zero * 0x80)
+    assert set(out["made"] >> 16) == {bias << bits}
+    start = 129 if "fnuz" in kind else 128
+    np.testing.assert_array_equal(out["values"][start : 128 + n], -finite[start - 128 :])
+    assert np.isnan(out["values"][nan])
 
 
 def test_a_wave_matches_and_reduces_on_amd() -> None:

@@ -81,7 +81,8 @@ struct coalesced_group {
 MEMSIM_DEVICE coalesced_group coalesced_threads() { return {__activemask()}; }
 
 // Threads of one warp that lie next to each other.
-template <unsigned n> struct thread_block_tile {
+template <unsigned n, class Group = void> struct thread_block_tile : thread_block_tile<n> {};
+template <unsigned n> struct thread_block_tile<n, void> {
   MEMSIM_INLINE unsigned thread_rank() const { return thread_block().thread_rank() % n; }
   MEMSIM_INLINE unsigned meta_group_rank() const { return thread_block().thread_rank() / n; }
   MEMSIM_INLINE unsigned meta_group_size() const { return (thread_block().size() + n - 1) / n; }
@@ -104,7 +105,7 @@ template <unsigned n> struct thread_block_tile {
   }
   MEMSIM_INLINE memsim_mask ballot(int vote) const { return (__ballot_sync(mask(), vote) & mask()) >> first_lane(); }
 };
-template <unsigned n, class Group = thread_block> MEMSIM_DEVICE thread_block_tile<n> tiled_partition(const Group &) {
+template <unsigned n, class Group = thread_block> MEMSIM_DEVICE thread_block_tile<n, Group> tiled_partition(const Group &) {
   static_assert(n <= MEMSIM_WARP && (n & (n - 1)) == 0, "a tile is a power of two of at most a warp");
   return {};
 }

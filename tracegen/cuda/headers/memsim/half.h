@@ -150,6 +150,7 @@ MEMSIM_BOTH __nv_bfloat162 __hfma2(__nv_bfloat162 a, __nv_bfloat162 b, __nv_bflo
   MEMSIM_DEVICE T hlog10(T a) { return log10f(a); }                                                  \
   MEMSIM_DEVICE T hsin(T a) { return sinf(a); }                                                      \
   MEMSIM_DEVICE T hcos(T a) { return cosf(a); }                                                      \
+  MEMSIM_BOTH T operator+(T a) { return a; }                                                         \
   MEMSIM_BOTH T2 __hneg2(T2 a) { return {-(float)a.x, -(float)a.y}; }                                \
   MEMSIM_BOTH T2 operator-(T2 a) { return __hneg2(a); }                                              \
   MEMSIM_PAIR(T, T2, __habs)                                                                         \
