@@ -7,9 +7,11 @@ Machine code has neither names nor types. A table behind the program describes t
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,6 +79,21 @@ _VARIABLE = re.compile(
 )
 _INNER = re.compile(r'"[^"]*"|\([^()]*\)|\{[^{}]*\}|\[[^][]*\]|<[^<>]*>')
 _NUMBERS = {"float": "f4", "double": "f8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
+_FUNCTION = re.compile(
+    r'^define [^\n]*?@"?([\w.$]+)"?\([^\n]*\{\n(.*?)^\}', re.MULTILINE | re.DOTALL
+)
+_NAME = re.compile(r'@"?([\w.$]+)')
+_Errors = Mapping[tuple[str, int], str]
+"""File and line -> the first error there."""
+_without_declaration = partial(without, in_functions=False)
+_NAMES = ("-Xclang", "-debug-info-kind=limited")
+_NAMESPACE = re.compile(
+    r'^(!\d+) = !DINamespace\((?:name: "(\w+)")?[^\n]*scope: (null|!\d+)', re.MULTILINE
+)
+_DEFINED = re.compile(
+    r'^!\d+ = distinct !DISubprogram\(name: "([^"]*)", linkageName: "([^"]*)", scope: (!\d+)',
+    re.MULTILINE,
+)
 _OF_COMPILERS = ("llvm.", "memsim_", "__hip_", "__clang", "__oclc_")
 
 
@@ -128,7 +145,10 @@ def described(program: CudaProgram, target: str, by: Compiler = "auto") -> Descr
     try:
         return _by_nvrtc(program, target)
     except CompileError as error:
-        return replace(_by_clang(program, target), refused=str(error))
+        found = _by_clang(program, target)
+        if found.program.kernel != program.kernel:
+            return described(replace(program, kernel=found.program.kernel), target, by)
+        return replace(found, refused=str(error))
 
 
 def _by_nvrtc(program: CudaProgram, target: str) -> Described:
@@ -166,7 +186,8 @@ def _translated(program: CudaProgram, target: str, folder: Path) -> dict[str, An
                     f"{program.file}:{lines[-1] if lines else '?'}: memory that a kernel {what} cannot be traced"
                 )
             what = "is not there, or calls code of the host"
-            raise CompileError(f"{program.file}: kernel {program.kernel} {what}")
+            none = CompileError(f"{program.file}: kernel {program.kernel} {what}")
+            raise (made.refusal if own else None) or none
     except CompileError as error:
         return {"ptx": "", "refused": str(error)}
     n_parameters = (len(made.table) - 1) // 6
@@ -194,6 +215,7 @@ def _described(program: CudaProgram, kept: Mapping[str, Any]) -> Described:
     return Described(
         program=replace(
             program,
+            kernel=kept.get("kernel", program.kernel),
             edited=kept["edited"],
             unknown=tuple(kept["unknown"]),
             absent=tuple(kept["absent"]),
@@ -245,11 +267,20 @@ def _language(program: CudaProgram, target: str, clang: Tool) -> list[str]:
     return [*request.amd_language(64 if is_wide(target) else 32), "-g"]
 
 
-def _made(program: CudaProgram, clang: Tool, language: list[str], folder: Path) -> dict[str, Any]:
-    """What is kept of a program; host code that does not compile is left out."""
+def _made(
+    program: CudaProgram,
+    clang: Tool,
+    language: list[str],
+    folder: Path,
+    before: _Errors | None = None,
+) -> dict[str, Any]:
+    """What is kept of a program; code that does not compile and is not reached is left out.
 
-    def compiled(program: CudaProgram) -> Finished:
-        text = program.compiled_text(_table(program))
+    before : the errors in what has been left out already
+    """
+
+    def compiled(program: CudaProgram, behind: str, *options: str) -> Finished:
+        text = program.compiled_text(behind)
         (folder / COMPILED).write_text(text, encoding="utf-8")
         rest = [
             *program.write_headers(folder),
@@ -260,30 +291,45 @@ def _made(program: CudaProgram, clang: Tool, language: list[str], folder: Path) 
             "-o",
             "kernel.ll",
         ]
-        finished = run_with_header(clang, FIRST, language, rest, folder)
+        finished = run_with_header(clang, FIRST, [*language, *options], rest, folder)
         return replace(finished, errors=originals(finished.errors, folder))
 
-    finished = compiled(program)
+    finished = compiled(program, _table(program))
     refused: Finished | None = None
-    errors: dict[int, str] = {}
+    errors = dict(before or {})
+    others = partial(without, kernel=program.kernel)
     for _ in range(MOST_TRIES):
         found = _errors_in(program, finished)
         leaner = _leaner(program, found)
         if leaner is None:
             refused = refused or finished
             tried = (program.without_header(*place, reason) for place, reason in found.items())
-            leaner = next(filter(None, tried), None)
+            leaner = _edited(program, found, others) or next(filter(None, tried), None)
         if leaner is None:
             break
-        errors |= {line: reason for (path, line), reason in found.items() if path == program.path}
+        errors = found | errors
         program = leaner
-        finished = compiled(program)
+        finished = compiled(program, _table(program))
+    file, error = folder / "kernel.ll", _ERROR.search(finished.errors)
+    if (
+        finished.status
+        and error
+        and error["file"] == LAUNCH
+        and not compiled(program, "", *_NAMES).status
+    ):
+        named = _kernels(file.read_text(encoding="utf-8", errors="replace"), program.kernel)
+        if len(named) > 1:
+            what = f"{program.file} has several kernels {program.kernel}"
+            raise KernelError(f"{what}: name one of {', '.join(named)}")
+        if named and named[0] != program.kernel:
+            return _made(replace(program, kernel=named[0]), clang, language, folder, errors)
     _check(refused if finished.status and refused else finished, program)
-    ir = (folder / "kernel.ll").read_text(encoding="utf-8", errors="replace")
-    _check_left_out(ir, errors, program)
+    ir = file.read_text(encoding="utf-8", errors="replace")
     symbol = _line(ir, "@memsim_kernel =").partition("ptr ")[2]
     symbol = symbol[symbol.index("@") + 1 :].split(",")[0].split(" to ")[0].strip('"')
+    _check_left_out(originals(ir, folder), symbol, errors, program)
     return {
+        "kernel": program.kernel,
         "symbol": symbol,
         "parameters": list(_parameters(ir, symbol, program)),
         "variables": dict(_variables(ir)),
@@ -292,6 +338,22 @@ def _made(program: CudaProgram, clang: Tool, language: list[str], folder: Path) 
         "unknown": list(program.unknown),
         "absent": list(program.absent),
     }
+
+
+def _kernels(ir: str, kernel: str) -> list[str]:
+    """The kernels of this name in any namespace, and of a template of this name those that the program launches, as a
+    user writes them."""
+    symbols = {*re.findall(r'^define [^\n]*_kernel void @"?([\w.$]+)', ir, re.MULTILINE)}
+    symbols |= {*re.findall(r'ptr @"?([\w.$]+)"?, !"kernel"', ir)}
+    spaces = {number: found for number, *found in _NAMESPACE.findall(ir)}
+    named = set()
+    for name, symbol, scope in _DEFINED.findall(ir):
+        while scope in spaces:
+            space, scope = spaces[scope]
+            name = f"{space}::{name}" if space else name
+        if symbol in symbols and f"::{name.partition('<')[0]}".endswith(f"::{kernel}"):
+            named.add(re.sub(r"\b(\d+)[UL]+\b", r"\1", name.replace("(anonymous namespace)::", "")))
+    return sorted(named)
 
 
 def _line(ir: str, start: str) -> str:
@@ -377,43 +439,59 @@ def _errors_in(program: CudaProgram, finished: Finished) -> dict[tuple[str, int]
     found = [*_ERROR.finditer(finished.errors)] if finished.status else []
     if any(m["file"] == LAUNCH and m["reason"].startswith(_OVERLOADED) for m in found):
         found += _CANDIDATE.finditer(finished.errors)
-    paths = {program.file: program.path} | {path: path for path in program.headers}
-    return {
-        (paths[m["file"]], int(m["line"])): m["reason"]
-        for m in reversed(found)
-        if m["file"] in paths
-    }
+    placed = ((_path(program, m["file"]), int(m["line"]), m["reason"]) for m in reversed(found))
+    return {(path, line): reason for path, line, reason in placed if path in program.texts}
 
 
-def _leaner(program: CudaProgram, errors: Mapping[tuple[str, int], str]) -> CudaProgram | None:
+def _path(program: CudaProgram, name: str) -> str:
+    """The absolute path of a file by its name in what clang writes."""
+    return program.path if name == program.file else os.path.normpath(name)
+
+
+def _edited(
+    program: CudaProgram, errors: _Errors, leave_out: Callable[[str, int], str | None]
+) -> CudaProgram | None:
+    """The program without what errors are about; None where nothing can be left out."""
+    texts = dict(program.edited)
+    for (path, line), _ in sorted(errors.items(), reverse=True):
+        text = texts.get(path, program.texts[path])
+        texts[path] = leave_out(text, line) or text
+    is_new = any(text != program.texts[path] for path, text in texts.items())
+    return replace(program, edited=texts) if is_new else None
+
+
+def _leaner(program: CudaProgram, errors: _Errors) -> CudaProgram | None:
     """The program without the host code that errors are about, or with types that are declared nowhere; None where none
     is about such code."""
-
-    def edited(leave_out: Callable[[str, int], str | None]) -> CudaProgram | None:
-        texts = dict(program.edited)
-        for (path, line), _ in sorted(errors.items(), reverse=True):
-            text = texts.get(path, program.texts[path])
-            texts[path] = leave_out(text, line) or text
-        is_new = any(text != program.texts[path] for path, text in texts.items())
-        return replace(program, edited=texts) if is_new else None
-
-    if leaner := edited(without):
+    if leaner := _edited(program, errors, without):
         return leaner
     for (path, line), reason in sorted(errors.items()):
         name = unknown_type(program.texts[path], line, reason)
         if name and name not in program.unknown:
             return replace(program, unknown=(*program.unknown, name))
-    return edited(without_class)
+    return _edited(program, errors, _without_declaration) or _edited(program, errors, without_class)
 
 
-def _check_left_out(ir: str, errors: Mapping[int, str], program: CudaProgram) -> None:
-    """Raises KernelError where code for the device was left out: a macro hides its qualifier."""
-    call = re.search(rf"call void @{LEFT_OUT}\(.*!dbg (!\d+)$", ir, re.MULTILINE)
-    if call is not None:
-        place = re.search(rf"^{call[1]} = !DILocation\(line: (\d+)", ir, re.MULTILINE)
-        first = int(place[1]) if place else 0
-        line = min((line for line in errors if line >= first), default=first)
-        raise KernelError(f"{program.file}:{line}: {errors.get(line, 'this does not compile')}")
+def _check_left_out(ir: str, symbol: str, errors: _Errors, program: CudaProgram) -> None:
+    """Raises KernelError where the kernel reaches code that was left out, with the error in that code."""
+    bodies = {match[1]: match[2] for match in _FUNCTION.finditer(ir)}
+    reached, waiting = {symbol}, [symbol]
+    while waiting:
+        body = bodies.get(waiting.pop(), "")
+        call = re.search(rf"call void @{LEFT_OUT}\(.*!dbg (!\d+)$", body, re.MULTILINE)
+        if call is not None:
+            place = re.search(rf"^{call[1]} = !DILocation\(line: (\d+).*scope: (!\d+)", ir, re.M)
+            scope = place and re.search(rf"^{place[2]} = .*file: (!\d+)", ir, re.MULTILINE)
+            named = scope and re.search(rf'^{scope[1]} = !DIFile\(filename: "([^"]*)"', ir, re.M)
+            path = _path(program, named[1]) if named else program.path
+            first = int(place[1]) if place else 0
+            lines = [line for file, line in errors if file == path and line >= first]
+            line = min(lines, default=first)
+            reason = errors.get((path, line), "this does not compile")
+            raise KernelError(f"{program.name_of(path)}:{line}: {_reason(reason)}")
+        found = set(_NAME.findall(body)) - reached
+        reached |= found
+        waiting += found
 
 
 def _check(finished: Finished, program: CudaProgram) -> None:
@@ -436,15 +514,19 @@ def _check(finished: Finished, program: CudaProgram) -> None:
         )
     if match["file"].startswith(str(HEADERS)):
         match = _used_at(finished.errors, match) or match
-    reason = match["reason"]
+    raise KernelError(f"{match['file']}:{match['line']}: {_reason(match['reason'])}")
+
+
+def _reason(reason: str) -> str:
+    """An error in the user's words."""
     heap = re.fullmatch(r"no matching function for call to '(malloc|free)'", reason)
     if heap:
         what = "frees" if heap[1] == "free" else "allocates (malloc)"
-        reason = f"memory that a kernel {what} cannot be traced"
+        return f"memory that a kernel {what} cannot be traced"
     library = re.fullmatch(r"use of undeclared identifier '(cub|hipcub|rocprim|thrust)'", reason)
     if library:
-        reason = f"code of {library[1]} cannot be traced: its headers are not read"
-    raise KernelError(f"{match['file']}:{match['line']}: {reason}")
+        return f"code of {library[1]} cannot be traced: its headers are not read"
+    return reason
 
 
 def _used_at(errors: str, match: re.Match[str]) -> re.Match[str] | None:

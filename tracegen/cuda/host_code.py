@@ -43,7 +43,7 @@ def without(text: str, line: int, *, in_functions: bool = True, kernel: str = ""
     """The text without what an error on a line is about; None where that is not host code.
 
     in_functions : whether a function is left out, or else a declaration that is no member of a class
-    kernel : if given, another kernel is left empty
+    kernel : if given, code for the device is left out, too, other than that kernel
     """
     found = next(
         (one for one in _found(text, line, kernel) if one.is_function == in_functions), None
@@ -52,8 +52,10 @@ def without(text: str, line: int, *, in_functions: bool = True, kernel: str = ""
         return None
     opening, closing = found.opening, found.closing
     end = _offset(text, line + 1)
-    inside = text[opening + 1 : closing].strip()
-    if not found.is_function or end <= opening or inside in ("", f"{LEFT_OUT}();"):
+    is_empty = text[opening + 1 : closing].strip() in ("", f"{LEFT_OUT}();")
+    if is_empty and _offset(text, line) > opening:
+        return None  # this error is of what has been left out already
+    if not found.is_function or end <= opening or is_empty:
         return _blank(text, found.start, closing + 1)  # its declaration does not compile
     call = "" if _KERNEL.search(_masked(text)[found.start : opening]) else f"{LEFT_OUT}();"
     body = call + "\n" * text.count("\n", opening, closing)
@@ -106,7 +108,7 @@ def unknown_type(text: str, line: int, reason: str) -> str:
 
 
 def _found(text: str, line: int, kernel: str = "") -> Iterator[_Found]:
-    """The host code, or other kernel, that a line belongs to."""
+    """The host code that a line belongs to, or with `kernel` other code than that kernel."""
     if 1 <= line <= text.count("\n") + 1:
         yield from _around(_masked(text), _offset(text, line), _offset(text, line + 1), kernel)
 
@@ -132,9 +134,9 @@ def _masked(text: str) -> str:
 
 
 def _around(plain: str, start: int, end: int, kernel: str) -> Iterator[_Found]:
-    """The host code, or other kernel, that a line from `start` to `end` belongs to."""
+    """The host code that a line from `start` to `end` belongs to, or with `kernel` other code than that kernel."""
     name = kernel.partition("<")[0].rpartition("::")[2].strip()
-    own = re.compile(rf"\b{re.escape(name)}\s*\(")
+    own = re.compile(rf"\b{re.escape(name)}\s*\(" if name else "")
     at = begin = 0
     classes: list[int] = []  # the ends of those around
     while match := re.compile(r"[{};]").search(plain, at):
@@ -149,8 +151,9 @@ def _around(plain: str, start: int, end: int, kernel: str) -> Iterator[_Found]:
         if match[0] == "{" and is_value:  # of a variable, or a default argument
             at = max(_closing(plain, match.start()), match.start()) + 1
             continue
-        is_other = name and _KERNEL.search(head) and not own.search(head)
-        is_host, is_here = is_other or not _DEVICE.search(head), start < at
+        qualifier = _KERNEL if name else _DEVICE
+        is_host = not (qualifier.search(head) and own.search(head))
+        is_here = start < at
         if match[0] != "{":
             if match[0] == ";" and is_here and head and is_host:
                 yield _Found(place, at, match.start(), False, bool(classes))

@@ -99,9 +99,9 @@ def _compiled(found: Described, target: str, registers: int | None) -> MachineCo
     _, _, own = text.partition(f"\n{found.symbol}:")  # of AMD's assembly, which has all kernels
     if ".callprototype" in text:
         raise KernelError(f"{program.file}: a call through a pointer cannot be traced")
-    mark = _MARK.search(own.partition(".Lfunc_end")[0] or text)
-    if mark is not None and mark[1] in _REFUSED:
-        raise KernelError(f"{program.file}: {_REFUSED[mark[1]]} cannot be traced")
+    for mark in _MARK.findall(own.partition(".Lfunc_end")[0] or text):
+        if mark in _REFUSED:
+            raise KernelError(f"{program.file}: {_REFUSED[mark]} cannot be traced")
     return dataclasses.replace(code, kernel=found.symbol)
 
 

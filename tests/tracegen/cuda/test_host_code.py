@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,9 @@ def test_functions_are_found_by_their_braces(text: str, line: int, expected: str
 OF_MACROS = """\
 #include <vector>
 #include <graphs.h>
+#include <boost/program_options.hpp>
+namespace options = boost::program_options;
+using namespace graphs;
 #define NEXT(I) I &operator++() { return *this; } reference operator*() const { return *it; }
 #define USING(T) using reference = host_library::of<T>;
 template <class T>
@@ -154,7 +158,8 @@ def test_a_header_of_an_unknown_library_is_left_out(compiler: str, tmp_path: Pat
     assert first == "Header graphs.h is not there: it is left out."
 
 
-def test_another_kernel_that_does_not_compile_is_left_empty(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compiler", ["nvrtc", "clang"])
+def test_another_kernel_that_does_not_compile_is_left_empty(compiler: str, tmp_path: Path) -> None:
     """Also in a .cpp file, which a command line may name."""
     file = tmp_path / "two.cpp"
     file.write_text(
@@ -168,4 +173,65 @@ def test_another_kernel_that_does_not_compile_is_left_empty(tmp_path: Path) -> N
     )
     given = load_kernel(f"{file}:k<float>", {}, f"{args}:w")
     assert isinstance(given, CudaWorkload)
-    assert set(run(given, compiler="nvrtc")["y"]) == {2.0}
+    assert set(run(given, compiler=compiler)["y"]) == {2.0}
+
+
+OTHERS = """\
+#include <hipcub/hipcub.hpp>
+template <class T> __device__ T summed(T v) {
+  typedef hipcub::BlockReduce<T, 64> Sums;
+  __shared__ typename Sums::TempStorage room;
+  return Sums(room).Sum(v);
+}
+__device__ float through(float v) { return summed(v); }
+template <class T> __global__ void all(const T *x, T *y) { y[0] = through(x[threadIdx.x]); }
+__global__ void each(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }
+int main() { all<<<1, 64>>>((float *)0, (float *)0); }
+"""
+
+
+@pytest.mark.parametrize("machine", ["a100", "mi250x"])
+def test_other_code_for_the_device_need_not_compile(machine: str, tmp_path: Path) -> None:
+    """What the kernel reaches must, also through another function, and in a file that is included."""
+    x = floats(64)
+    given = workload(OTHERS, x, np.zeros_like(x), block=64, path="p.cu", kernel="each")
+    np.testing.assert_array_equal(run(given, machine)["y"], 2 * x)
+    message = "3: code of hipcub cannot be traced: its headers are not read"
+    with pytest.raises(KernelError, match=f"^p.cu:{message}$"):
+        tracegen.trace(replace(given, kernel="all"), machine)
+    path = tmp_path / "q.cu"
+    before, kernels, behind = OTHERS.partition("template <class T> __global__")
+    (tmp_path / "sums.h").write_text(before)
+    path.write_text(f'#include "sums.h"\n{kernels}{behind}')
+    with pytest.raises(KernelError, match=f"sums.h:{message}$"):
+        tracegen.trace(replace(given, source=None, path=path, kernel="all"), machine)
+
+
+LAUNCHED = """\
+#include <thrust/device_vector.h>
+namespace a { namespace {
+enum Mode { add, multiply };
+template <class T, unsigned n, Mode mode> __global__ void by(const T *x, T *y) {
+  y[threadIdx.x] = mode == add ? x[threadIdx.x] + n : x[threadIdx.x] * n;
+}
+template <class T> __global__ void copied(const T *x, T *y) { y[threadIdx.x] = x[threadIdx.x]; }
+template <class T> void run(const T *x, T *y) {
+  by<T, 64u, multiply><<<1, 32>>>(x, y);
+  copied<<<1, 32>>>(x, y);
+}
+} }
+void broken() { thrust::device_vector<float> v; }
+int main() { a::run((float *)0, (float *)0); a::copied<<<1, 32>>>((int *)0, (int *)0); }
+"""
+
+
+@pytest.mark.parametrize("machine", ["a100", "mi250x"])
+def test_a_kernel_is_found_without_its_namespace_and_template_arguments(machine: str) -> None:
+    """Where the program launches one of that name only."""
+    x = floats(32)
+    given = workload(LAUNCHED, x, np.zeros_like(x), path="p.cu", kernel="by")
+    np.testing.assert_array_equal(run(given, machine)["y"], 64 * x)
+    assert tracegen.trace(given, machine).launch.kernel == "a::by<float, 64, (a::Mode)1>"
+    message = "p.cu has several kernels copied: name one of a::copied<float>, a::copied<int>"
+    with pytest.raises(KernelError, match=f"^{message}$"):
+        tracegen.trace(replace(given, kernel="copied"), machine)

@@ -137,7 +137,7 @@ class TestIncludedFiles:
             f"#pragma once\n{host}\n__device__ inline float load(const float *x, int i) {{\n  {inner}\n}}\n"
         )
         (folder / "k.cu").write_text(
-            '#include "inc/load.h"\n__global__ void k(const float *x, float *y) {\n'
+            '#include "inc/../inc/load.h"\n__global__ void k(const float *x, float *y) {\n'
             "  y[threadIdx.x] = load(x, threadIdx.x);\n}\n"
         )
         x = floats(32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -63,12 +64,14 @@ class Translated(NamedTuple):
 
     program : without host code that does not compile here
     symbol : of the kernel;  table : see `headers/nvrtc/signature.h`
+    refusal : why code for the device was left out, None where none was
     """
 
     program: CudaProgram
     ptx: str
     symbol: str
     table: list[int]
+    refusal: CompileError | None
 
 
 class _Error(NamedTuple):
@@ -91,24 +94,28 @@ def translated(program: CudaProgram, target: str, folder: Path) -> Translated:
         finished = _run(program, target, folder, has_library)
         if not finished.status:
             ptx = (folder / "kernel.ptx").read_text(encoding="utf-8")
-            return _translated(program, includes.originals(ptx, folder), finished.output.strip())
+            ptx = includes.originals(ptx, folder)
+            return _translated(program, ptx, finished.output.strip(), refusal)
         log = includes.originals(finished.errors, folder)
-        errors = [_Error(m["file"], int(m["line"]), m["reason"]) for m in _ERROR.finditer(log)]
+        errors = [
+            _Error(os.path.normpath(m["file"]), int(m["line"]), m["reason"])
+            for m in _ERROR.finditer(log)
+        ]
         leaner = _with_header(program, errors) or _edited(program, errors)
         if leaner is None and not has_library and any(map(_LIBRARY.match, program.missing)):
             has_library, leaner = True, program
         leaner = leaner or _with_unknown(program, errors)
         leaner = leaner or _edited(program, errors, without=_without_declaration)
         leaner = leaner or _edited(program, errors, without=host_code.without_class)
-        other_kernels = functools.partial(host_code.without, kernel=program.kernel)
-        leaner = leaner or _edited(program, errors, without=other_kernels)
         if (
             leaner is None and program.options.standard == STANDARD
         ):  # nvcc takes some of C++20 with it
             leaner = replace(program, options=replace(program.options, standard="-std=c++20"))
         if leaner is None:
             refusal = refusal or _refusal(program, errors, log)
-            leaner = next(filter(None, (program.without_header(*one) for one in errors)), None)
+            others = functools.partial(host_code.without, kernel=program.kernel)
+            tried = (program.without_header(*one) for one in errors)
+            leaner = _edited(program, errors, without=others) or next(filter(None, tried), None)
         if leaner is None:
             break
         program = leaner
@@ -192,13 +199,15 @@ def _with_unknown(program: CudaProgram, errors: Sequence[_Error]) -> CudaProgram
     return replace(program, unknown=tuple(names)) if len(names) > len(program.unknown) else None
 
 
-def _translated(program: CudaProgram, ptx: str, symbol: str) -> Translated:
+def _translated(
+    program: CudaProgram, ptx: str, symbol: str, refusal: CompileError | None
+) -> Translated:
     table = _TABLE.search(ptx)
-    if table is None or host_code.LEFT_OUT in ptx:
-        raise CompileError("NVRTC's code has no table of parameters, or calls code of the host")
+    if table is None:
+        raise CompileError("NVRTC's code has no table of parameters")
     data = bytes(map(int, table[1].split(",")))
     words = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
-    return Translated(program, _OF_TABLE.sub("", ptx), symbol, words)
+    return Translated(program, _OF_TABLE.sub("", ptx), symbol, words, refusal)
 
 
 def _refusal(program: CudaProgram, errors: Sequence[_Error], log: str) -> CompileError:

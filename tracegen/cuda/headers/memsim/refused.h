@@ -10,7 +10,8 @@
     asm volatile(MEMSIM_COMMENT " memsim_refused_" #what);                                           \
     __builtin_trap();                                                                                \
   } while (0)
-extern "C" __host__ __device__ void memsim_left_out(); // see tracegen/cuda/host_code.py
+// See tracegen/cuda/host_code.py.
+extern "C" __host__ __device__ inline void memsim_left_out() { __builtin_trap(); }
 #define cudaTextureType1D 1
 #define cudaTextureType2D 2
 #define cudaTextureType3D 3
