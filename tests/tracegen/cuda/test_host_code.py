@@ -221,7 +221,13 @@ template <class T> void run(const T *x, T *y) {
 }
 } }
 void broken() { thrust::device_vector<float> v; }
-int main() { a::run((float *)0, (float *)0); a::copied<<<1, 32>>>((int *)0, (int *)0); }
+int main() {
+  int n;
+  hipDeviceGetAttribute(&n, hipDeviceAttributeWarpSize, 0);
+  if (cudaDeviceGetLimit(&n, cudaLimitStackSize)) puts(hipGetErrorName(n));
+  a::run((float *)0, (float *)0);
+  a::copied<<<1, 32>>>((int *)0, (int *)0);
+}
 """
 
 

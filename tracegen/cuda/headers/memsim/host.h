@@ -30,7 +30,8 @@ enum cudaMemcpyKind {
   hipMemcpyHostToHost = 0,
   hipMemcpyHostToDevice,
   hipMemcpyDeviceToHost,
-  hipMemcpyDeviceToDevice
+  hipMemcpyDeviceToDevice,
+  hipMemcpyDefault
 };
 typedef cudaMemcpyKind hipMemcpyKind;
 enum cudaChannelFormatKind {
@@ -55,7 +56,38 @@ enum cudaFlag {
   cudaMemAttachGlobal,
   cudaStreamNonBlocking,
   cudaDevAttrMaxThreadsPerBlock,
-  cudaDevAttrMultiProcessorCount
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrMaxSharedMemoryPerBlock,
+  cudaDevAttrClockRate,
+  cudaDevAttrMemoryClockRate,
+  cudaDevAttrGlobalMemoryBusWidth,
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrComputeCapabilityMinor,
+  cudaHostRegisterMapped,
+  cudaLimitStackSize,
+  cudaLimitMallocHeapSize,
+  hipFuncAttributeMaxDynamicSharedMemorySize = 0,
+  hipFuncCachePreferShared,
+  hipFuncCachePreferL1,
+  hipHostMallocDefault,
+  hipHostMallocMapped,
+  hipHostRegisterMapped,
+  hipEventDisableTiming,
+  hipStreamNonBlocking,
+  hipLimitStackSize,
+  hipLimitMallocHeapSize,
+  hipErrorLaunchFailure,
+  hipErrorInvalidValue,
+  hipErrorNotReady,
+  hipDeviceAttributeWarpSize,
+  hipDeviceAttributeMultiprocessorCount,
+  hipDeviceAttributeMaxThreadsPerBlock,
+  hipDeviceAttributeMaxSharedMemoryPerBlock,
+  hipDeviceAttributeClockRate,
+  hipDeviceAttributeMemoryClockRate,
+  hipDeviceAttributeMemoryBusWidth,
+  hipDeviceAttributeMemoryPoolsSupported,
+  hipDeviceAttributeConcurrentManagedAccess
 };
 struct cudaArray;
 typedef cudaArray *cudaArray_t;
@@ -92,14 +124,17 @@ MEMSIM_HOST(Malloc)
 MEMSIM_HOST(MallocHost)
 MEMSIM_HOST(MallocManaged)
 MEMSIM_HOST(MallocPitch)
+MEMSIM_HOST(MallocAsync)
 MEMSIM_HOST(HostMalloc)
 MEMSIM_HOST(HostAlloc)
 MEMSIM_HOST(HostFree)
 MEMSIM_HOST(Free)
 MEMSIM_HOST(FreeHost)
+MEMSIM_HOST(FreeAsync)
 MEMSIM_HOST(FreeArray)
 MEMSIM_HOST(Memcpy)
 MEMSIM_HOST(Memcpy2D)
+MEMSIM_HOST(Memcpy2DAsync)
 MEMSIM_HOST(MemcpyAsync)
 MEMSIM_HOST(Memset)
 MEMSIM_HOST(MemsetAsync)
@@ -112,6 +147,13 @@ MEMSIM_HOST(ThreadExit)
 MEMSIM_HOST(DeviceReset)
 MEMSIM_HOST(DeviceSetCacheConfig)
 MEMSIM_HOST(DeviceSetLimit)
+MEMSIM_HOST(DeviceGetLimit)
+MEMSIM_HOST(DeviceSetSharedMemConfig)
+MEMSIM_HOST(DeviceCanAccessPeer)
+MEMSIM_HOST(DeviceEnablePeerAccess)
+MEMSIM_HOST(DeviceDisablePeerAccess)
+MEMSIM_HOST(DeviceGetStreamPriorityRange)
+MEMSIM_HOST(StreamCreateWithPriority)
 MEMSIM_HOST(DeviceGetAttribute)
 MEMSIM_HOST(FuncSetCacheConfig)
 MEMSIM_HOST(FuncSetAttribute)
@@ -165,6 +207,7 @@ template <class... Any> cudaError_t hipMemcpyFromSymbol(Any &&...) { return 0; }
 const char *cudaGetErrorString(int);
 const char *cudaGetErrorName(int);
 const char *hipGetErrorString(int);
+const char *hipGetErrorName(int);
 #define HIP_SYMBOL(name) name
 #define HIP_KERNEL_NAME(...) __VA_ARGS__
 #define HIP_DYNAMIC_SHARED(type, name) extern __shared__ type name[];
