@@ -449,13 +449,13 @@ def _path(program: CudaProgram, name: str) -> str:
 
 
 def _edited(
-    program: CudaProgram, errors: _Errors, leave_out: Callable[[str, int], str | None]
+    program: CudaProgram, errors: _Errors, leave_out: Callable[[str, int, str], str | None]
 ) -> CudaProgram | None:
     """The program without what errors are about; None where nothing can be left out."""
     texts = dict(program.edited)
-    for (path, line), _ in sorted(errors.items(), reverse=True):
+    for (path, line), reason in sorted(errors.items(), reverse=True):
         text = texts.get(path, program.texts[path])
-        texts[path] = leave_out(text, line) or text
+        texts[path] = leave_out(text, line, reason) or text
     is_new = any(text != program.texts[path] for path, text in texts.items())
     return replace(program, edited=texts) if is_new else None
 
@@ -502,7 +502,7 @@ def _check(finished: Finished, program: CudaProgram) -> None:
         lines = [line for line in finished.errors.splitlines() if "error: " in line]
         reason = lines[0].partition("error: ")[2] if lines else f"status {finished.status}"
         raise KernelError(f"{program.file}: {reason.strip()}")
-    names = candidates(program.text)
+    names = candidates("\n".join([program.text, *program.headers.values()]))
     plain = program.kernel.rpartition("::")[2]
     if match["reason"].startswith(_OVERLOADED) and plain in names.split(", "):
         raise KernelError(

@@ -23,6 +23,10 @@ _INSTANCE = re.compile(
     r"^[ \t]*template\s+(?:__launch_bounds__\s*\([^;{}]*?\)\s*)?__global__[^;{}]*;", re.MULTILINE
 )
 _CLASS = re.compile(r"(?:^|(?<=[;{}]))[^;{}()]*\b(?:class|struct)\s[^;{}()]*\{")
+_MISSING = re.compile(
+    r"undeclared|undefined|unknown type|\bno (?:\w+ )?(?:named|member)|not a class|must be a class or namespace"
+)
+"""What errors say of names that are declared nowhere."""
 _UNDEFINED = re.compile(
     r"(?:identifier|unknown type name|use of undeclared identifier) [\"']([A-Za-z_]\w*)[\"'](?: is undefined)?"
 )
@@ -39,11 +43,15 @@ class _Found(NamedTuple):
     is_in_class: bool
 
 
-def without(text: str, line: int, *, in_functions: bool = True, kernel: str = "") -> str | None:
+def without(
+    text: str, line: int, reason: str = "", *, in_functions: bool = True, kernel: str = ""
+) -> str | None:
     """The text without what an error on a line is about; None where that is not host code.
 
     in_functions : whether a function is left out, or else a declaration that is no member of a class
-    kernel : if given, code for the device is left out, too, other than that kernel
+    reason : the error
+    kernel : if given, code for the device is left out, too, other than that kernel: the bodies of functions, and their
+        declarations where the error is about a name that is declared nowhere, or others would take their calls
     """
     found = next(
         (one for one in _found(text, line, kernel) if one.is_function == in_functions), None
@@ -55,14 +63,18 @@ def without(text: str, line: int, *, in_functions: bool = True, kernel: str = ""
     is_empty = text[opening + 1 : closing].strip() in ("", f"{LEFT_OUT}();")
     if is_empty and _offset(text, line) > opening:
         return None  # this error is of what has been left out already
-    if not found.is_function or end <= opening or is_empty:
-        return _blank(text, found.start, closing + 1)  # its declaration does not compile
-    call = "" if _KERNEL.search(_masked(text)[found.start : opening]) else f"{LEFT_OUT}();"
+    head = _masked(text)[found.start : opening]
+    if not found.is_function or end <= opening or is_empty:  # its declaration does not compile
+        is_called = _DEVICE.search(head) and not _KERNEL.search(head)
+        if is_called and not _MISSING.search(reason):
+            return None
+        return _blank(text, found.start, closing + 1)
+    call = "" if _KERNEL.search(head) else f"{LEFT_OUT}();"
     body = call + "\n" * text.count("\n", opening, closing)
     return text[: opening + 1] + body + text[closing:]
 
 
-def without_class(text: str, line: int) -> str | None:
+def without_class(text: str, line: int, reason: str = "") -> str | None:
     """The text without the class that a line belongs to, the outermost one; None where it has code for the device."""
     plain = _masked(text)
     start, end = _offset(text, line), _offset(text, line + 1)

@@ -190,6 +190,15 @@ int main() { all<<<1, 64>>>((float *)0, (float *)0); }
 """
 
 
+def test_a_function_is_not_left_out_where_another_one_would_take_its_calls() -> None:
+    source = """__device__ float of(double v) { return 1; }
+__device__ __attribute__((launch_bounds())) float of(float v) { return 2; }
+__global__ void k(float *y) { y[0] = of(1.0f); }
+"""
+    with pytest.raises(KernelError, match=r"^p.cu:2: 'launch_bounds' attribute takes"):
+        tracegen.trace(workload(source, floats(1), path="p.cu"), "mi250x")
+
+
 @pytest.mark.parametrize("machine", ["a100", "mi250x"])
 def test_other_code_for_the_device_need_not_compile(machine: str, tmp_path: Path) -> None:
     """What the kernel reaches must, also through another function, and in a file that is included."""

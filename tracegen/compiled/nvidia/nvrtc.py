@@ -176,14 +176,14 @@ def _edited(
     program: CudaProgram,
     errors: Sequence[_Error],
     *,
-    without: Callable[[str, int], str | None] = host_code.without,
+    without: Callable[[str, int, str], str | None] = host_code.without,
 ) -> CudaProgram | None:
     """The program without the host code that errors are about. without : of host_code"""
     edited = dict(program.edited)
     for path, line, reason in sorted(errors, key=lambda one: -one.line):
         text = program.texts.get(path)
         if text is not None and not _NO_FILE.match(reason) and not reason.startswith("#error"):
-            leaner = without(edited.get(path, text), line)
+            leaner = without(edited.get(path, text), line, reason)
             if leaner is not None:
                 edited[path] = leaner
     return replace(program, edited=edited) if edited != program.edited else None
