@@ -311,19 +311,15 @@ def _made(
         program = leaner
         finished = compiled(program, _table(program))
     file, error = folder / "kernel.ll", _ERROR.search(finished.errors)
-    if (
-        finished.status
-        and error
-        and error["file"] == LAUNCH
-        and not compiled(program, "", *_NAMES).status
-    ):
+    is_unnamed = bool(finished.status and error and error["file"] == LAUNCH)
+    if is_unnamed and not compiled(program, "", *_NAMES).status:
         named = _kernels(file.read_text(encoding="utf-8", errors="replace"), program.kernel)
         if len(named) > 1:
             what = f"{program.file} has several kernels {program.kernel}"
             raise KernelError(f"{what}: name one of {', '.join(named)}")
         if named and named[0] != program.kernel:
             return _made(replace(program, kernel=named[0]), clang, language, folder, errors)
-    _check(refused if finished.status and refused else finished, program)
+    _check(refused if finished.status and refused and not is_unnamed else finished, program)
     ir = file.read_text(encoding="utf-8", errors="replace")
     symbol = _line(ir, "@memsim_kernel =").partition("ptr ")[2]
     symbol = symbol[symbol.index("@") + 1 :].split(",")[0].split(" to ")[0].strip('"')

@@ -209,6 +209,10 @@ def test_other_code_for_the_device_need_not_compile(machine: str, tmp_path: Path
     with pytest.raises(KernelError, match=f"^p.cu:{message}$"):
         tracegen.trace(replace(given, kernel="all"), machine)
     path = tmp_path / "q.cu"
+    with pytest.raises(
+        KernelError, match=r"^p.cu has no kernel none \(.*\); it has all<class T>, each$"
+    ):
+        tracegen.trace(replace(given, kernel="none"), machine)
     before, kernels, behind = OTHERS.partition("template <class T> __global__")
     (tmp_path / "sums.h").write_text(before)
     path.write_text(f'#include "sums.h"\n{kernels}{behind}')
