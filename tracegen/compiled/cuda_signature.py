@@ -319,7 +319,9 @@ def _made(
             raise KernelError(f"{what}: name one of {', '.join(named)}")
         if named and named[0] != program.kernel:
             return _made(replace(program, kernel=named[0]), clang, language, folder, errors)
-    _check(refused if finished.status and refused and not is_unnamed else finished, program)
+    if is_unnamed or (error and "file not found" in error["reason"]):
+        refused = None  # what remains does not follow from what has been left out
+    _check(refused if finished.status and refused else finished, program)
     ir = file.read_text(encoding="utf-8", errors="replace")
     symbol = _line(ir, "@memsim_kernel =").partition("ptr ")[2]
     symbol = symbol[symbol.index("@") + 1 :].split(",")[0].split(" to ")[0].strip('"')

@@ -213,6 +213,8 @@ def test_other_code_for_the_device_need_not_compile(machine: str, tmp_path: Path
         KernelError, match=r"^p.cu has no kernel none \(.*\); it has all<class T>, each$"
     ):
         tracegen.trace(replace(given, kernel="none"), machine)
+    with pytest.raises(KernelError, match=r"^p.cu:11: 'none.h' file not found$"):
+        tracegen.trace(replace(given, source=OTHERS + '#include "none.h"'), machine)
     before, kernels, behind = OTHERS.partition("template <class T> __global__")
     (tmp_path / "sums.h").write_text(before)
     path.write_text(f'#include "sums.h"\n{kernels}{behind}')
