@@ -450,6 +450,19 @@ def test_hip_s_vectors_have_constructors_and_all_operators(machine: str) -> None
     )
 
 
+def test_a_pitched_pointer_of_hip_is_an_argument() -> None:
+    source = """
+    #include <hip/hip_runtime.h>
+    __global__ void k(hipPitchedPtr rows, float *y) {
+      y[threadIdx.x] = ((float *)((char *)rows.ptr + rows.pitch))[threadIdx.x];
+    }
+    """
+    x = floats(64)
+    rows = {"ptr": x, "pitch": np.uint64(128), "xsize": np.uint64(128), "ysize": np.uint64(2)}
+    given = workload(source, rows, np.zeros(32, np.float32), path="k.hip")
+    np.testing.assert_array_equal(run(given, "mi250x")["y"], x[32:])
+
+
 def test_pointers_to_several_arrays_of_every_kind() -> None:
     source = """
     struct Both { int *p; int *q; };

@@ -47,15 +47,20 @@ MEMSIM_BOTH __hip_fp8_storage_t __hip_cvt_double_to_fp8(double v, __hip_saturati
 MEMSIM_BOTH __hip_fp8x2_storage_t __hip_cvt_float2_to_fp8x2(float2 v, __hip_saturation_t s, __hip_fp8_interpretation_t kind) {
   return memsim_to_fp8(v.x, s, kind) | memsim_to_fp8(v.y, s, kind) << 8;
 }
+#define MEMSIM_DEFAULTS(kind)                                                                        \
+  static constexpr __hip_saturation_t __default_saturation = __HIP_SATFINITE;                        \
+  static constexpr __hip_fp8_interpretation_t __default_interpret = kind;
 #define MEMSIM_FP8(name, kind)                                                                       \
   struct __hip_fp8_##name {                                                                          \
     __hip_fp8_storage_t __x;                                                                         \
+    MEMSIM_DEFAULTS(kind)                                                                            \
     __hip_fp8_##name() = default;                                                                    \
     template <class T> __host__ __device__ __hip_fp8_##name(T v) : __x(memsim_to_fp8((float)v, __HIP_SATFINITE, kind)) {} \
     __host__ __device__ operator float() const { return memsim_from_fp8(__x, kind); }                \
   };                                                                                                 \
   struct __align__(2) __hip_fp8x2_##name {                                                           \
     __hip_fp8x2_storage_t __x;                                                                       \
+    MEMSIM_DEFAULTS(kind)                                                                            \
     __hip_fp8x2_##name() = default;                                                                  \
     template <class T2> __host__ __device__ __hip_fp8x2_##name(T2 v)                                 \
         : __x(__hip_cvt_float2_to_fp8x2({(float)v.x, (float)v.y}, __HIP_SATFINITE, kind)) {}         \
@@ -65,6 +70,7 @@ MEMSIM_BOTH __hip_fp8x2_storage_t __hip_cvt_float2_to_fp8x2(float2 v, __hip_satu
   };                                                                                                 \
   struct __align__(4) __hip_fp8x4_##name {                                                           \
     __hip_fp8x4_storage_t __x;                                                                       \
+    MEMSIM_DEFAULTS(kind)                                                                            \
     __hip_fp8x4_##name() = default;                                                                  \
     template <class T2> __host__ __device__ __hip_fp8x4_##name(T2 a, T2 b)                           \
         : __x(__hip_fp8x2_##name(a).__x | (unsigned)__hip_fp8x2_##name(b).__x << 16) {}              \
@@ -79,3 +85,4 @@ MEMSIM_FP8(e5m2, __HIP_E5M2)
 MEMSIM_FP8(e4m3_fnuz, __HIP_E4M3_FNUZ)
 MEMSIM_FP8(e5m2_fnuz, __HIP_E5M2_FNUZ)
 #undef MEMSIM_FP8
+#undef MEMSIM_DEFAULTS

@@ -100,6 +100,12 @@ cudaChannelFormatDesc cudaCreateChannelDesc(int, int, int, int, cudaChannelForma
 struct cudaExtent {
   unsigned long width, height, depth;
 };
+typedef cudaExtent hipExtent;
+struct cudaPitchedPtr {
+  void *ptr;
+  unsigned long pitch, xsize, ysize;
+};
+typedef cudaPitchedPtr hipPitchedPtr;
 struct cudaDeviceProp {
   char name[256];
   unsigned long totalGlobalMem, sharedMemPerBlock, totalConstMem, sharedMemPerMultiprocessor;
@@ -124,6 +130,7 @@ MEMSIM_HOST(Malloc)
 MEMSIM_HOST(MallocHost)
 MEMSIM_HOST(MallocManaged)
 MEMSIM_HOST(MallocPitch)
+MEMSIM_HOST(Malloc3D)
 MEMSIM_HOST(MallocAsync)
 MEMSIM_HOST(HostMalloc)
 MEMSIM_HOST(HostAlloc)
