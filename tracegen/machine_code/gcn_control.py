@@ -19,8 +19,6 @@ _COUNTERS = {
     "storecnt": 2,
 }
 """Name in the text -> x of WAIT_COUNT. Others count what has arrived here at once, as local memory's."""
-_AFTER_GETPC = {"lo": 4, "hi": 12}
-"""Bytes from the instruction behind s_getpc_b64 to the numbers that an addition of 64 bits adds."""
 
 
 def _jump(wave: Wave, m: int = o.ALWAYS) -> None:
@@ -59,13 +57,16 @@ def _call(wave: Wave, match: re.Match[str]) -> None:
 
 def _counter(wave: Wave, match: re.Match[str]) -> None:
     """s_getpc_b64 counts as 0: what is added to it afterwards is a whole address."""
+    wave.counter_read = wave.number
     wave.emit("MOVE2", d=wave.result(wave.operand(0), 2), a=o.ZERO_ROW)
 
 
 def _address(wave: Wave, match: re.Match[str]) -> bool:
     """`s_add_u32 s8, s8, taps@rel32@lo+4` and `s_addc_u32 s9, s9, taps@rel32@hi+12`, `s_mov_b32 s0, taps@abs32@lo`.
 
-    The registers get the address of the symbol; the entry of the global offset table that has it counts as itself.
+    The registers get the address of the symbol; the entry of the global offset table that has it counts as itself. The
+    number that is added to a symbol has the bytes from behind s_getpc_b64 to that number: instructions in between, among
+    them s_sext_i32_i16 from gfx12 on, have four bytes each, and additions of numbers eight.
     """
     operands = wave.parsed.operands
     symbol = _SYMBOL.match(operands[-1])
@@ -75,7 +76,8 @@ def _address(wave: Wave, match: re.Match[str]) -> bool:
         wave.emit("MOVE", d=wave.result(operands[0]), a=o.ZERO_ROW)
         return True
     name, how, half, added = symbol[1], symbol[2], symbol[3], int(symbol[4] or 0)
-    offset = added - (0 if how == "abs32" else _AFTER_GETPC[half])
+    between = wave.number - wave.counter_read - 1
+    offset = added - (0 if how == "abs32" else 4 * (between + (1 if half == "lo" else 2)))
     d = wave.result(operands[0])
     if name in wave.functions:
         place = 16 * wave.functions[name]

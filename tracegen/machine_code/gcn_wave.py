@@ -84,7 +84,7 @@ class Wave:
     generation : 9 of gfx90a, 11 of gfx1100
     flush : modifiers of arithmetic in 32 bits: FLUSH where subnormal numbers are dropped
     guard : of the instruction's micro-operations;  all_of_buffer : the same before lanes beyond a buffer's end were left out
-    number : of the instruction;  successors : numbers of the blocks that may run after this one
+    number : of the instruction;  counter_read : of the latest s_getpc_b64;  successors : numbers of the blocks that may run after this one
     functions : label of a block -> number of its first instruction
     table_entries : scalar registers that hold the address of an entry of the global offset table
     names : rows that stand for operands of a name
@@ -120,7 +120,7 @@ class Wave:
         self.files = {kind: self.out.rows(kind, count + 1) for kind, count in last.items()}
         self.spare = self.out.rows("temporaries", _TEMPORARIES)
         self.flush = 0
-        self.number = 0
+        self.number = self.counter_read = 0
         self.successors: tuple[int, ...] = ()
         self.table_entries: set[str] = set()
         self.indexed: dict[str, str] = {}
