@@ -159,6 +159,7 @@ template <class T> DEVICE T most(T a, T b) { return a != a ? b : b != b ? a : a 
 #define fmin least<double>
 #define fmax most<double>
 #ifdef ON_AMD
+static const int last_lane = __AMDGCN_WAVEFRONT_SIZE__ - 1;
 DEVICE unsigned lane_of(unsigned from, unsigned x) { return (unsigned)__builtin_amdgcn_ds_bpermute((int)(4 * from), (int)x); }
 template <class T> DEVICE T from_lane(T x, int from) {
   unsigned words[sizeof(T) / 4]; memcpy(words, &x, sizeof x);
@@ -166,10 +167,10 @@ template <class T> DEVICE T from_lane(T x, int from) {
   memcpy(&x, words, sizeof x); return x;
 }
 DEVICE int own_lane() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0)); }
-template <class T> DEVICE T __shfl_sync(ull, T x, int from) { return from_lane(x, from & 63); }
+template <class T> DEVICE T __shfl_sync(ull, T x, int from) { return from_lane(x, from & last_lane); }
 template <class T> DEVICE T __shfl_up_sync(ull, T x, int by) { int l = own_lane(); return from_lane(x, l >= by ? l - by : l); }
-template <class T> DEVICE T __shfl_down_sync(ull, T x, int by) { int l = own_lane(); return from_lane(x, l + by <= 63 ? l + by : l); }
-template <class T> DEVICE T __shfl_xor_sync(ull, T x, int with, int n = 64) {
+template <class T> DEVICE T __shfl_down_sync(ull, T x, int by) { int l = own_lane(); return from_lane(x, l + by <= last_lane ? l + by : l); }
+template <class T> DEVICE T __shfl_xor_sync(ull, T x, int with, int n = last_lane + 1) {
   int l = own_lane(), from = l ^ with; return from_lane(x, from <= (l | n - 1) ? from : l);
 }
 DEVICE ull __ballot_sync(ull, int p) { return __builtin_amdgcn_uicmp(p, 0, 33); }

@@ -147,6 +147,14 @@ def _dot_halves(wave: Wave, match: re.Match[str]) -> None:
     wave.emit("MOVE", d=d, a=made)
 
 
+def _dot_bytes(wave: Wave, match: re.Match[str]) -> None:
+    """v_dot4_i32_iu8: neg_lo tells which factors have a sign."""
+    signs = wave.parsed.listed("neg_lo", (0, 0, 0))
+    left, right, added = (wave.read(wave.operand(k)) for k in (1, 2, 3))
+    x = signs[0] | signs[1] << 1
+    wave.emit("DOT4", d=wave.result(wave.operand(0)), a=left, b=right, c=added, x=x)
+
+
 def _permute_bytes(wave: Wave, match: re.Match[str]) -> None:
     """v_perm_b32: byte k of the third source chooses: 0 to 3 of the second, 4 to 7 of the first, 8 to 11 the sign of byte 1, 3, 5
     or 7 of both, 12 zero, more 255."""
@@ -185,6 +193,7 @@ packed = by_patterns(
     (r"v_pk_(\w+_[uib]16)$", _integers),
     (r"v_(?:mad|fma)_mix(lo|hi)?_(?:f32|f16)(?:_f16)?$", _mixed),
     (r"v_dot2(c|acc)?_f32_b?f16$", _dot_halves),
+    (r"v_dot4_i32_iu8$", _dot_bytes),
     (r"v_perm_b32$", _permute_bytes),
 )
 """Lowers an instruction of this module; False if it is another one."""

@@ -177,10 +177,10 @@ v_or_b16 = hu LOGIC3 1 2 y=0xFC
 v_xor_b16 = hu LOGIC3 1 2 y=0x3C
 v_not_b16 = hu LOGIC3 1 y=0x0F
 v_mov_b16 = hu MOVE 1
-s_add_u32 = ADD_CARRY 1 2 e=scc
-s_addc_u32 = ADD_CARRY 1 2 m=scc e=scc
-s_sub_u32 = BORROW 1 2 e=scc
-s_subb_u32 = BORROW 1 2 m=scc e=scc
+s_add_u32 s_add_co_u32 = ADD_CARRY 1 2 e=scc
+s_addc_u32 s_add_co_ci_u32 = ADD_CARRY 1 2 m=scc e=scc
+s_sub_u32 s_sub_co_u32 = BORROW 1 2 e=scc
+s_subb_u32 s_sub_co_ci_u32 = BORROW 1 2 m=scc e=scc
 s_add_u64 s_add_nc_u64 = ADD64 1 2
 s_sub_u64 s_sub_nc_u64 = ADD64 1 -2
 s_mul_u64 = MULTIPLY64 1 2
@@ -293,11 +293,15 @@ def _lines() -> Iterator[str]:
         ("f32", "F32", ""), ("i32", "S", ""), ("u32", "U", ""), ("f16", "F16", "hf "), ("i16", "S", "hs "), ("u16", "U", "hu "),
     ):  # fmt: skip
         less, more = f"MINIMUM_{suffix}", f"MAXIMUM_{suffix}"
-        yield f"v_min3_{kind} = {half}p={less} 1 2; {less} p 3"
-        yield f"v_max3_{kind} = {half}p={more} 1 2; {more} p 3"
-        yield f"v_minmax_{kind} = {half}p={less} 1 2; {more} p 3"
-        yield f"v_maxmin_{kind} = {half}p={more} 1 2; {less} p 3"
-        yield f"v_med3_{kind} = {half}p={more} 1 2; q={less} 1 2; p={less} p 3; {more} p q"
+        for name, steps in {
+            "min3": f"p={less} 1 2; {less} p 3",
+            "max3": f"p={more} 1 2; {more} p 3",
+            "minmax": f"p={less} 1 2; {more} p 3",
+            "maxmin": f"p={more} 1 2; {less} p 3",
+            "med3": f"p={more} 1 2; q={less} 1 2; p={less} p 3; {more} p q",
+        }.items():
+            on_gfx12 = f" v_{name}_num_{kind}" if kind[0] == "f" else ""
+            yield f"v_{name}_{kind}{on_gfx12} = {half}{steps}"
     for n in range(1, 5):
         yield f"s_lshl{n}_add_u32 = p=SHIFT_LEFT 1 #{n}; ADD_CARRY p 2 e=scc"
 

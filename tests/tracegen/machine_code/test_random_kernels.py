@@ -23,7 +23,7 @@ from tests.support.sass_runs import ptx_of
 NVIDIA = ("-fmad=false", "-w")
 """Without them NVRTC fuses products and sums, which this computer's compiler is told not to do."""
 AMD = ("-ffp-contract=off", "-munsafe-fp-atomics")
-TARGETS = ("sm_75", "sm_80", "sm_90", "sm_120", "gfx90a")
+TARGETS = ("sm_75", "sm_80", "sm_90", "sm_120", "gfx90a", "gfx1100", "gfx1201")
 AT_ONCE = 20
 """Kernels that are compiled at once."""
 
@@ -42,7 +42,7 @@ def differing(kernels: list[Kernel], given: Any, target: str, by_twin: bool = Fa
     names = [one.name for one in kernels]
     arrays = {"in": given.ravel(), "out": np.zeros(N_THREADS * WORDS, np.uint32)}
     is_amd = target.startswith("gfx")
-    wanted = host_results(kernels, given, 64 if is_amd else 32)
+    wanted = host_results(kernels, given, 64 if target == "gfx90a" else 32)
     results = {}
     if is_amd:
         codes = gcn_runs.compiled(device_text(kernels, amd=True), target, names, AMD)
@@ -68,9 +68,10 @@ def test_random_kernels_on_nvidia(target: str) -> None:
 
 
 @needs_amd
-def test_random_kernels_on_amd() -> None:
+@pytest.mark.parametrize("target", ["gfx90a", "gfx1201"])
+def test_random_kernels_on_amd(target: str) -> None:
     kernels = [kernel(f"k{seed}", seed, amd=True) for seed in range(2)]
-    assert not differing(kernels, inputs(0), "gfx90a")
+    assert not differing(kernels, inputs(0), target)
 
 
 @needs_nvidia
@@ -80,7 +81,7 @@ def test_random_kernels_on_amd() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("first", range(1000, 1600, AT_ONCE))
 def test_many_random_kernels(first: int, target: str) -> None:
-    """Together 3,000."""
+    """Together 4,200."""
     seeds = range(first, first + AT_ONCE)
     amd = target.startswith("gfx")
     kernels = [kernel(f"k{seed}", seed + 10_000 * TARGETS.index(target), amd) for seed in seeds]
