@@ -122,9 +122,9 @@ def test_the_stopping_path_is_that_of_a_replay() -> None:
     """The trials of a repetition, and their number, are those of `memsim replay --ci`."""
     plan, _ = small_replay()
     counts = repetition(plan, Workspace(plan), 3, 80)
-    results, _ = run_trials([plan], seed=3, trials=80, ci=0.016)
+    results, _ = run_trials([plan], seed=3, trials=80, ci=0.024)
     assert 32 < len(results) < 80
-    assert _stop(counts, 0.016) == len(results)
+    assert _stop(counts, 0.024) == len(results)
     for ours, theirs in zip(counts, results, strict=False):
         np.testing.assert_array_equal(ours, theirs.counts)
 
