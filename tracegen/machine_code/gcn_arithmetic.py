@@ -10,15 +10,10 @@ from tracegen.execution import operations as o
 from tracegen.execution.operations import OPERATIONS
 from tracegen.machine_code.gcn_table import RULES, Rule, Step
 from tracegen.machine_code.gcn_text import Kind
-from tracegen.machine_code.gcn_wave import AND, OR, Source, Wave
+from tracegen.machine_code.gcn_wave import AND, OR, Source, Wave, relation
 
 _FLOATING = re.compile(r"(ADD|MULTIPLY|FUSED|MINIMUM|MAXIMUM)_(F16|F32|F64)$")
 _SCALES = {"mul:2": 2.0, "mul:4": 4.0, "div:2": 0.5}
-_CONDITIONS = {
-    "f": 0, "lt": o.LESS, "eq": o.EQUAL, "le": o.LESS | o.EQUAL, "gt": o.GREATER, "lg": o.LESS | o.GREATER,
-    "ne": o.LESS | o.GREATER, "ge": o.GREATER | o.EQUAL, "o": o.LESS | o.EQUAL | o.GREATER, "u": o.UNORDERED,
-    "t": 15, "tru": 15,
-}  # fmt: skip
 _COMPARISON = re.compile(r"v_cmp(x?)_(n?(?:lt|eq|le|gt|lg|ge)|ne|tru?|[ouft])_([fiu])(16|32|64)$")
 _CLASS = re.compile(r"v_cmp(x?)_class_f(16|32|64)$")
 _KINDS: dict[str, Kind] = {"F16": "f16", "F32": "f32", "F64": "f64", "U64": "b64", "S64": "i64"}
@@ -238,9 +233,7 @@ def _class_as_float(wave: Wave, half: int) -> int:
 
 
 def _relation(wave: Wave, mask: int, condition: str, kind: str, bits: int, a: int, b: int) -> None:
-    x = _CONDITIONS.get(condition, -1)
-    if x < 0:  # nlt and the like hold also where one is not a number
-        x = 15 & ~_CONDITIONS[condition[1:]]
+    x = relation(condition)
     unsigned, wide = ("U" if kind == "u" else "S"), "64" * (bits == 64)
     name = f"COMPARE_F{bits}" if kind == "f" else f"COMPARE{wide}_{unsigned}"
     if kind == "f":

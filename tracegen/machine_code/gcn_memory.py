@@ -60,8 +60,8 @@ def _vector(wave: Wave, match: re.Match[str]) -> None:
         space = o.GLOBAL
     elif unit == "buffer" and kind == "atomic":
         raise wave.unknown("an atomic operation on private memory")
-    returns = kind == "atomic" and returns_value(opcode, " ".join(wave.parsed.modifiers))
-    returned = operands.pop(0) if returns else None
+    said = " ".join((*wave.parsed.modifiers, *wave.parsed.modifiers.values()))
+    returned = operands.pop(0) if kind == "atomic" and returns_value(opcode, said) else None
     data = operands.pop(0) if kind == "load" or unit == "buffer" else ""
     form = o.ADDRESS_64
     y = wave.parsed.number("offset")

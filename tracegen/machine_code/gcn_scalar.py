@@ -19,15 +19,12 @@ from tracegen.machine_code.gcn_wave import (
     XOR,
     Wave,
     by_patterns,
+    relation,
 )
 
 _LOGIC = {
     "and": AND, "or": OR, "xor": XOR, "nand": NAND, "nor": NOR, "xnor": XNOR, "andn2": AND_NOT, "and_not1": AND_NOT,
     "orn2": OR_NOT, "or_not1": OR_NOT, "andn1": NOT_AND, "and_not0": NOT_AND, "orn1": NOT_OR, "or_not0": NOT_OR,
-}  # fmt: skip
-_RELATIONS = {
-    "eq": o.EQUAL, "lg": o.LESS | o.GREATER, "ne": o.LESS | o.GREATER, "gt": o.GREATER, "ge": o.GREATER | o.EQUAL,
-    "lt": o.LESS, "le": o.LESS | o.EQUAL,
 }  # fmt: skip
 _ALL = -1
 IGNORED = re.compile(
@@ -114,7 +111,7 @@ def _compare(wave: Wave, match: re.Match[str]) -> None:
         for k in (0, 1)
     )
     name = "COMPARE_F32" if kind == "f" else f"COMPARE{wide}_{'S' if kind == 'i' else 'U'}"
-    wave.emit(name, d=wave.scc >> 1, a=a, b=b, x=_RELATIONS[condition])
+    wave.emit(name, d=wave.scc >> 1, a=a, b=b, x=relation(condition))
 
 
 def _test_bit(wave: Wave, match: re.Match[str]) -> None:
@@ -256,7 +253,8 @@ scalar = by_patterns(
     (rf"s_({'|'.join(_LOGIC)}|not|mov)_b(32|64)$", _logic),
     (rf"s_({'|'.join(_LOGIC)})_(saveexec|wrexec)_b(32|64)$", _save_exec),
     (r"s_(cselect|cmov)_b64$", _select_pair),
-    (r"s_cmpk?_(eq|lg|ne|gt|ge|lt|le)_([iuf])(32|64)$", _compare),
+    (r"s_cmpk?_(eq|lg|ne|gt|ge|lt|le)_([iu])(32|64)$", _compare),
+    (r"s_cmp_(n?(?:lt|eq|le|gt|lg|ge)|[ou])_(f)(32)$", _compare),
     (r"s_bitcmp([01])_b(32|64)$", _test_bit),
     (r"s_(add|sub)(k?)_(?:co_)?i32$", _add_signed),
     (r"s_(min|max)_([iu])32$", _extreme),

@@ -95,14 +95,14 @@ v_subrev_f32 = ADD_F32 -1 2
 v_mul_f32 = MULTIPLY_F32 1 2
 v_fma_f32 = FUSED_F32 1 2 3
 v_fmac_f32 = FUSED_F32 1 2 0
-v_fmamk_f32 = FUSED_F32 1 2 3
-v_fmaak_f32 = FUSED_F32 1 2 3
+v_fmamk_f32 s_fmamk_f32 = FUSED_F32 1 2 3
+v_fmaak_f32 s_fmaak_f32 = FUSED_F32 1 2 3
 v_mad_f32 = p=MULTIPLY_F32 1 2 x=FLUSH; ADD_F32 p 3 x=FLUSH
 v_mac_f32 = p=MULTIPLY_F32 1 2 x=FLUSH; ADD_F32 p 0 x=FLUSH
 v_madmk_f32 = p=MULTIPLY_F32 1 2 x=FLUSH; ADD_F32 p 3 x=FLUSH
 v_madak_f32 = p=MULTIPLY_F32 1 2 x=FLUSH; ADD_F32 p 3 x=FLUSH
-v_min_f32 v_min_num_f32 = MINIMUM_F32 1 2
-v_max_f32 v_max_num_f32 = MAXIMUM_F32 1 2
+v_min_f32 v_min_num_f32 s_min_f32 s_min_num_f32 = MINIMUM_F32 1 2
+v_max_f32 v_max_num_f32 s_max_f32 s_max_num_f32 = MAXIMUM_F32 1 2
 v_add_f64 = ADD_F64 1 2
 v_mul_f64 = MULTIPLY_F64 1 2
 v_fma_f64 = FUSED_F64 1 2 3

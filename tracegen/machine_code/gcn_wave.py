@@ -31,6 +31,19 @@ NOT_A, AND, OR, XOR, AND_NOT, OR_NOT, NAND, NOR, XNOR, NOT_AND, NOT_OR = (
 """Tables of LOGIC3 and MASK_LOGIC3 that do not depend on the third source; NOT_AND is ~a & b, AND_NOT a & ~b."""
 
 
+_CONDITIONS = {
+    "f": 0, "lt": o.LESS, "eq": o.EQUAL, "le": o.LESS | o.EQUAL, "gt": o.GREATER, "lg": o.LESS | o.GREATER,
+    "ne": o.LESS | o.GREATER, "ge": o.GREATER | o.EQUAL, "o": o.LESS | o.EQUAL | o.GREATER, "u": o.UNORDERED,
+    "t": 15, "tru": 15,
+}  # fmt: skip
+
+
+def relation(condition: str) -> int:
+    """The bits of a comparison by its name; nlt and the like hold also where one is not a number."""
+    known = _CONDITIONS.get(condition)
+    return 15 & ~_CONDITIONS[condition[1:]] if known is None else known
+
+
 class UnknownInstruction(Exception):
     """The tables have no such instruction, or not with these modifiers."""
 

@@ -184,6 +184,7 @@ ATOMICS = {
     "global_atomic_sub_u32 v3, v2, s[6:7]": (5, (5 - int(VALUES.sum())) & 0xFFFFFFFF),
     "global_atomic_swap v10, v3, v2, s[6:7] glc": (5, int(VALUES[-1])),
     "global_atomic_cmpswap v10, v3, v[4:5], s[6:7] glc": (5, 77),
+    "global_atomic_cmpswap_b32 v10, v3, v[4:5], s[6:7] th:TH_ATOMIC_RETURN scope:SCOPE_DEV": (5, 77),
     "global_atomic_add_f32 v3, v6, s[6:7]": (5, int((np.float32(64) + np.array(5, np.uint32).view(np.float32)).view(np.uint32))),
 }  # fmt: skip
 

@@ -93,7 +93,7 @@ def returns_value(opcode: str, operands: str) -> bool:
     """Whether an atomic writes the old value to its first operand."""
     if opcode.startswith("ds_"):
         return "_rtn" in opcode
-    return re.search(r"\b(glc|sc0|TH_ATOMIC_RETURN)\b", operands) is not None
+    return re.search(r"\b(glc|sc0|TH_ATOMIC_\w*RETURN)\b", operands) is not None
 
 
 _REGISTER = re.compile(
