@@ -132,15 +132,15 @@ def recorded_times() -> list[Case]:
 def test_times_as_recorded() -> None:
     cases = recorded_times()
     everything = errors(cases, "time")
-    assert everything.geometric_mean == pytest.approx(0.085, abs=0.001)
-    assert everything.spearman == pytest.approx(0.985, abs=0.001)
+    assert everything.geometric_mean == pytest.approx(0.088, abs=0.001)
+    assert everything.spearman == pytest.approx(0.982, abs=0.001)
     assert everything.worst_case == "bitonic_step"
     assert time_finding(cases) == f"time: {everything}; 29 within 20 %"
 
 
 @pytest.mark.parametrize(
     ("quantity", "n", "within", "error"),
-    [("l2_read", 30, 28, 0.025), ("dram_read", 30, 28, 0.016), ("dram_write", 22, 19, 0.087)],
+    [("l2_read", 30, 27, 0.030), ("dram_read", 30, 28, 0.024), ("dram_write", 22, 19, 0.087)],
 )
 def test_traffic_as_recorded(quantity: str, n: int, within: int, error: float) -> None:
     cases = traffic_cases(rows(TABLE), rows("h200_common_traffic_ours.csv"))
