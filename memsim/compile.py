@@ -10,7 +10,7 @@ import itertools
 import pickle
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +150,20 @@ def inner(function: Any) -> Any:
     these functions, a third of the time to compile a replay.
     """
     return _part(function, forceinline=True)
+
+
+def choice(functions: Sequence[Any]) -> Any:
+    """A function for hot loops: it calls the one of these whose number is its first argument, with the other arguments."""
+    first = functions[0]
+    n = next((n for n, one in enumerate(functions) if one is not first), len(functions))
+    other = choice(functions[n:]) if n < len(functions) else None
+
+    def chosen(number, *arguments):  # type: ignore[no-untyped-def]
+        if other is None or number < n:  # once for neighbours that are the same
+            return first(*arguments)
+        return other(number - n, *arguments)
+
+    return inner(chosen)
 
 
 def _part(function: Any, **options: Any) -> Any:

@@ -19,9 +19,10 @@ import dataclasses
 import difflib
 import functools
 import math
+import operator
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -46,9 +47,8 @@ class Declared:
     above, below : exclusive bounds of a number
     unit : of a number, for the documentation
     metavar : the placeholder that the command's help shows
-    flags : the command's names of the option; empty where it is a keyword of Python only
+    flags : the command's names of the option, by default `--` and the field's name; () for a keyword of Python only
     default_text : what the documentation shows for a default that has no short text of its own
-    formerly : earlier name of a choice -> its name; both are accepted
     is_flag : whether the command's option takes no value; a bool is always one
     parse : (context, parameter, text) -> value, a callback of click in place of the type's own conversion;
         of a flag, text is whether it was given
@@ -56,18 +56,17 @@ class Declared:
     """
 
     help: str
-    least: float | None
-    most: float | None
-    above: float | None
-    below: float | None
-    unit: str
-    metavar: str | None
-    flags: tuple[str, ...] | None
-    default_text: str
-    formerly: Mapping[str, str]
-    is_flag: bool
-    parse: Callable[..., Any] | None
-    recorded: bool
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    unit: str = ""
+    metavar: str | None = None
+    flags: tuple[str, ...] | None = None
+    default_text: str = ""
+    is_flag: bool = False
+    parse: Callable[..., Any] | None = None
+    recorded: bool = True
 
 
 def option(
@@ -75,40 +74,10 @@ def option(
     help: str = "",
     *,
     factory: Callable[[], Any] | None = None,
-    least: float | None = None,
-    most: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-    unit: str = "",
-    metavar: str | None = None,
-    flags: tuple[str, ...] | None = None,
-    default_text: str = "",
-    formerly: Mapping[str, str] | None = None,
-    is_flag: bool = False,
-    parse: Callable[..., Any] | None = None,
-    recorded: bool = True,
+    **declared: Any,
 ) -> Any:
-    """A field of an `Options` class; see `Declared`.
-
-    factory : makes the default, in place of `default`
-    flags : by default `--` and the field's name; () for a keyword that only Python has
-    """
-    declared = Declared(
-        help=help,
-        least=least,
-        most=most,
-        above=above,
-        below=below,
-        unit=unit,
-        metavar=metavar,
-        flags=flags,
-        default_text=default_text,
-        formerly=formerly or {},
-        is_flag=is_flag,
-        parse=parse,
-        recorded=recorded,
-    )
-    metadata = {"option": declared}
+    """A field of an `Options` class; declared : see `Declared`;  factory : makes the default, in place of `default`"""
+    metadata = {"option": Declared(help=help, **declared)}
     if factory is not None:
         return dataclasses.field(default_factory=factory, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -123,9 +92,6 @@ class Options:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            formerly, value = declared(field).formerly, getattr(self, field.name)
-            if isinstance(value, str) and value in formerly:
-                object.__setattr__(self, field.name, formerly[value])
             broken = broken_rule(type(self), field.name, getattr(self, field.name))
             if broken:
                 raise self.error(f"{field.name} {broken}")
@@ -179,27 +145,16 @@ def _broken_number(kind: type, rule: Declared, value: Any) -> str:
     if isinstance(value, bool) or not is_number:
         return f"must be {number}, got {shown(value)}"
     unit = f" {rule.unit}" if rule.unit else ""
-    low = (
-        f"at least {rule.least}{unit}"
-        if rule.least is not None
-        else f"above {rule.above}{unit}"
-        if rule.above is not None
-        else ""
+    rules = (
+        (rule.least, "at least", operator.ge),
+        (rule.above, "above", operator.gt),
+        (rule.most, "at most", operator.le),
+        (rule.below, "below", operator.lt),
     )
-    high = (
-        f"at most {rule.most}{unit}"
-        if rule.most is not None
-        else f"below {rule.below}{unit}"
-        if rule.below is not None
-        else ""
-    )
-    kept = (
-        (rule.least is None or value >= rule.least)
-        and (rule.above is None or value > rule.above)
-        and (rule.most is None or value <= rule.most)
-        and (rule.below is None or value < rule.below)
-    )
-    return "" if kept else f"must be {' and '.join(filter(None, (low, high)))}, got {shown(value)}"
+    given = [one for one in rules if one[0] is not None]
+    kept = all(holds(value, bound) for bound, _, holds in given)
+    words = " and ".join(f"{word} {bound}{unit}" for bound, word, _ in given)
+    return "" if kept else f"must be {words}, got {shown(value)}"
 
 
 def command_options(
@@ -241,7 +196,7 @@ def _click_option(family: type[Options], field: dataclasses.Field[Any]) -> Decor
     if is_flag:
         settings["is_flag"] = True
     elif typing.get_origin(kind) is Literal:
-        settings["type"] = _choice(typing.get_args(kind), rule.formerly)
+        settings["type"] = click.Choice(typing.get_args(kind))
     elif rule.parse is None:
         settings["type"] = kind
     default = field.default if field.default is not MISSING else field.default_factory
@@ -253,17 +208,6 @@ def _click_option(family: type[Options], field: dataclasses.Field[Any]) -> Decor
             settings["show_default"] = rule.default_text or default is not None
     flags = rule.flags or ("--" + field.name.replace("_", "-"),)
     return click.option(*flags, field.name, callback=_checked(family, field.name), **settings)
-
-
-def _choice(names: tuple[str, ...], formerly: Mapping[str, str]) -> Any:
-    """A click.Choice that accepts earlier names too, without listing them."""
-    import click
-
-    class Choice(click.Choice):  # type: ignore[type-arg]
-        def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-            return super().convert(formerly.get(value, value), param, ctx)
-
-    return Choice(names)
 
 
 def _checked(family: type[Options], name: str) -> Callable[..., Any]:

@@ -60,7 +60,6 @@ class TraceOptions(Options):
         " runs a copy with probes on an OpenCL device, 'polyhedral' derives the addresses from Loopy's schedule and runs"
         " nothing. 'auto' is 'machine'; for a Loopy kernel without a machine, with an OpenCL context or without"
         " compilers it is 'polyhedral', or 'instrumented' where addresses depend on data.",
-        formerly={"opencl": "instrumented"},
         recorded=False,
     )
     compiler: Compiler = option(

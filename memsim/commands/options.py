@@ -107,20 +107,10 @@ def json_option(what: str, name: str = "json_out") -> Callable[[Command], Comman
     return output_path("--json", name, help=json_help(what))
 
 
-class OutOption(click.Option):
-    """--out of a command that called it --output; the help does not show that name."""
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        self.opts.append("--output")
-        super().add_to_parser(parser, ctx)
-        self.opts.remove("--output")
-
-
 def out_option(help: str, required: bool = True) -> Callable[[Command], Command]:
     """Adds --out; the command gets `output`."""
     return click.option(
-        "--out", "-o", "output", cls=OutOption, type=click.Path(path_type=Path), metavar="PATH",
-        required=required, help=help
+        "--out", "-o", "output", type=click.Path(path_type=Path), metavar="PATH", required=required, help=help
     )  # fmt: skip
 
 

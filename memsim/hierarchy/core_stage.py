@@ -16,7 +16,6 @@ from memsim.compile import hot, inner, nth, prefetch
 from memsim.hierarchy.cache import (
     ACCESSES,
     ATOMIC,
-    FIFO,
     HITS,
     I32,
     I64,
@@ -34,18 +33,14 @@ from memsim.hierarchy.cache import (
     U64,
     UNIFORM,
     UNKNOWN,
-    complete_fills,
-    drop,
-    pending,
-    read,
     row_of,
     set_turns,
     slot_of,
-    touch,
-    update,
-    write,
 )
+from memsim.hierarchy.loads import complete_fills, pending, read
+from memsim.hierarchy.replacement import drop, used
 from memsim.hierarchy.rng import below
+from memsim.hierarchy.stores import Store, update, write
 
 
 class Requests(NamedTuple):
@@ -304,11 +299,9 @@ def issue(stage, requests, progress, me, word, counted, turn, window):
             need = np.int64(tables.sectors[nth(mask)])
             if slot < 0 or need & ~np.int64(cache.slots[nth(slot + META)]):
                 break
-            touch(stage.geometry, cache, slot, np.int64(cache.lines[nth(2 * line + 1)]))
+            used(stage.geometry, cache, slot, np.int64(cache.lines[nth(2 * line + 1)]))
             accesses += tables.n_sectors[nth(need)]
-            young_hits += pending(
-                stage.geometry, stage.tables, stage.cache.slots, slot, need, turn, window
-            )
+            young_hits += pending(stage, slot, need, turn, window)
             r += 1
         if r >= stop:
             break
@@ -322,9 +315,9 @@ def issue(stage, requests, progress, me, word, counted, turn, window):
             for k in range(n_bytes):
                 stage.store_bytes[nth(k)] = requests.partial[nth(taken + k)]
             progress.subgroups[nth(me + PARTIAL)] = taken + n_bytes
-            write(stage, 0, line, mask, full, site, counted, turn, window, 0)
+            write(stage, 0, Store(line, mask, full, site, counted, 0, turn), window)
         elif kind == ATOMIC:
-            update(stage, 0, line, mask, site, counted, turn, window)
+            update(stage, 0, Store(line, mask, 0, site, counted, 0, turn), window)
         else:
             read(stage, 0, line, mask, 0, site, kind, counted, turn, window)
     row = row_of(stage.n_site, site, counted)
@@ -411,24 +404,19 @@ def resume(requests, progress, groups, n_first):
 @hot
 def clear(geometry, cache):
     """Empty a level: all instances, all sets."""
-    n_sets = len(cache.sets) // 2
     words = geometry.ways * geometry.stride
-    for set_ in range(n_sets):
+    for set_ in range(len(cache.sets)):
         base = set_ * words
+        first = base + words - geometry.stride
         for slot in range(base, base + words, geometry.stride):
             cache.slots[nth(slot + LINE)] = UNKNOWN
             cache.slots[nth(slot + META)] = 0
             set_turns(geometry, cache.slots, slot, 0xFF, LONG_AGO)
-            cache.slots[nth(slot + NEXT)] = slot + geometry.stride
-            cache.slots[nth(slot + PREV)] = slot - geometry.stride
-        cache.slots[nth(base + words - geometry.stride + NEXT)] = base
-        cache.slots[nth(base + PREV)] = base + words - geometry.stride
-        # A ring's next victim is its last slot; other policies fill empty slots from the first.
-        last = base + words - geometry.stride
-        cache.sets[nth(2 * set_)] = last if geometry.replacement <= FIFO else base
-        cache.sets[nth(2 * set_ + 1)] = 0
-    for i in range(len(cache.tree)):
-        cache.tree[nth(i)] = 0
+            cache.slots[nth(slot + NEXT)] = slot - geometry.stride if slot > base else first
+            cache.slots[nth(slot + PREV)] = slot + geometry.stride if slot < first else base
+        cache.sets[nth(set_)] = base
+    for i in range(len(cache.ways)):
+        cache.ways[nth(i)] = 0
     for i in range(len(cache.data)):
         cache.data[nth(i)] = 0
     for i in range(len(cache.unknown)):
@@ -548,8 +536,8 @@ def _replay_core(stage, requests, progress, groups, resident, sampler, latency_t
 @hot
 def discard(geometry, cache, first_line, n_line):
     """Drop lines from all instances, dirty or not: the host has overwritten their data."""
-    for set_ in range(len(cache.sets) // 2):
-        words = geometry.ways * geometry.stride
+    words = geometry.ways * geometry.stride
+    for set_ in range(len(cache.sets)):
         for slot in range(set_ * words, (set_ + 1) * words, geometry.stride):
             line = cache.slots[nth(slot + LINE)]
             if line >= 0 and first_line <= line < first_line + n_line:

@@ -9,28 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import MachineError
-from memsim.hierarchy import cache
+from memsim.hierarchy import cache, replacement, stores
 from memsim.hierarchy.buffers import aligned
 from memsim.hierarchy.cache import Cache, Geometry, Queue, Stage, Tables
 from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap
 from memsim.hierarchy.set_index import set_and_slice
 from memsim.machine.parts import Level
 from memsim.trace.model import GRANULE_BYTES
-
-_REPLACEMENT = {
-    "lru": cache.LRU,
-    "lru_loads": cache.LRU_LOADS,
-    "fifo": cache.FIFO,
-    "random": cache.RANDOM,
-    "plru": cache.PLRU,
-}
-_ALLOCATE = {
-    "none": cache.PASS,
-    "no_fetch": cache.NO_FETCH,
-    "fetch_on_write": cache.FETCH_ON_WRITE,
-    "lazy_fetch_on_read": cache.LAZY_FETCH,
-    "update_memory_and_fetch": cache.UPDATE_AND_FETCH,
-}
 
 NO_SITES = np.zeros(0, np.uint8)
 NO_PAST = np.zeros((2, 0), np.uint8)
@@ -73,8 +58,8 @@ class LevelPlan:
             lines=lines.reshape(-1),
             slots=slots.reshape(-1),
             stores=stores.reshape(-1),
-            sets=np.zeros(n_bin * 2, np.int32),
-            tree=np.zeros(n_bin * g.ways if g.replacement == cache.PLRU else 1, np.uint8),
+            sets=np.zeros(n_bin, np.int32),
+            ways=np.zeros(n_bin * g.ways if replacement.HAS_WAYS[g.replacement] else 1, np.uint8),
             data=np.zeros(2 * self.n_instances if g.has_dataless else 1, np.int32),
             home=self._homes(),
             in_flight=np.zeros(self.n_instances * g.touched_lines if g.on_fill else 1, np.uint8),
@@ -129,12 +114,12 @@ class LevelPlan:
     @property
     def keeps_stores(self) -> bool:
         """Whether lines may be dirty or partly written."""
-        return self.geometry.write_back or self.geometry.write_allocate != cache.PASS
+        return self.geometry.write_back or self.geometry.write_allocate != stores.PASS
 
     def fully_associative(self, n_slots: int) -> LevelPlan:
         """The level as one LRU set of n_slots lines, from which Hill's three kinds of misses follow."""
         geometry = self.geometry._replace(
-            n_sets=1, ways=max(1, n_slots), replacement=cache.LRU, has_dataless=None
+            n_sets=1, ways=max(1, n_slots), replacement=replacement.LRU, has_dataless=None
         )
         home = self._homes().astype(np.int32)
         set_of = home if len(home) == len(self.set_of) else np.zeros(len(self.set_of), np.int32)
@@ -189,9 +174,9 @@ def plan_level(
         n_sets=level.n_sets * level.n_slices // level.n_partitions,
         ways=level.n_ways,
         touched_lines=len(space.chunk) * (CHUNK_GRANULES // granules),
-        replacement=_REPLACEMENT[level.replacement],
+        replacement=replacement.NUMBERS[level.replacement],
         write_back=level.write_policy == "write_back",
-        write_allocate=_ALLOCATE[level.write_allocate],
+        write_allocate=stores.NUMBERS[level.write_allocate],
         evict_on_write=level.write_hit == "evict",
         caches_loads=level.caches_loads,
         written_hits_only=level.store_hits_only_written,
@@ -250,28 +235,13 @@ def slot_words(granules_per_line: int) -> int:
     return -(-(cache.TURNS + granules_per_line) // 8) * 8
 
 
-def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> LevelPlan:
+def passing_level(granules_per_line: int, n_lines: int) -> LevelPlan:
     """A level that caches nothing, for cores without caches: they queue their requests through it."""
     geometry = Geometry(
         granules_per_line=granules_per_line,
-        n_sets=1,
-        ways=1,
         touched_lines=n_lines,
-        replacement=cache.LRU,
-        write_back=False,
-        write_allocate=cache.PASS,
-        evict_on_write=False,
-        caches_loads=False,
-        written_hits_only=False,
-        down_granules=(below.line_bytes // GRANULE_BYTES) if below else granules_per_line,
+        down_granules=granules_per_line,
         stride=slot_words(granules_per_line),
-        partitions=1,
-        in_partitions=None,
-        on_fill=None,
-        completes=None,
-        completion_probability_x65536=0,
-        has_dataless=None,
-        data_lines=1,
     )
     return LevelPlan(
         name="",

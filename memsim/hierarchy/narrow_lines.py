@@ -18,7 +18,6 @@ from memsim.hierarchy.cache import (
     LIKELY,
     LINE,
     LOAD,
-    LRU,
     META,
     OPEN,
     PENDING,
@@ -30,11 +29,11 @@ from memsim.hierarchy.cache import (
     entry_of,
     forget_past,
     pack,
-    promote,
     row_of,
     set_of,
     write_back,
 )
+from memsim.hierarchy.replacement import LRU, promote
 
 
 @inner
@@ -66,10 +65,10 @@ def read_narrow(stage, instance, first, mask, unsure_mask, n_line, site, counted
         accesses += 1
         entry, line, unsure = first_entry + 2 * k, first + k, unsure_mask >> k & 1
         slot = np.int64(lines[nth(entry)])
-        set_ = set_of(stage.geometry.n_sets, cache.lines, instance, entry)
+        set_ = set_of(stage.geometry, cache, instance, entry)
         meta = np.int64(slots[nth(slot + META)])
         if slots[nth(slot + LINE)] == line:
-            promote(cache, slot, set_)
+            promote(stage.geometry, cache, slot, set_)
             if meta & 1:
                 is_young = np.int64(slots[nth(slot + TURNS)] > now - window)
                 young += is_young
@@ -80,9 +79,9 @@ def read_narrow(stage, instance, first, mask, unsure_mask, n_line, site, counted
                     cache.traces[nth(entry // 2)] = (traces & ~(1 << DOUBTED)) | unsure << DOUBTED
                 continue
         else:
-            slot = np.int64(sets[nth(2 * set_)])
+            slot = np.int64(sets[nth(set_)])
             next_victim = slots[nth(slot + PREV)]
-            sets[nth(2 * set_)] = next_victim
+            sets[nth(set_)] = next_victim
             prefetch(slots, next_victim)
             forget_past(cache, entry, set_)
             if slots[nth(slot + LINE)] == UNKNOWN and len(cache.traces) > 0:

@@ -23,17 +23,14 @@ from memsim.hierarchy.cache import (
     HITS,
     META,
     PENDING,
-    allocate,
     count_doubtful,
-    drop,
     entry_of,
-    fill,
-    pending,
     row_of,
     set_of,
     slot_of,
-    touch,
 )
+from memsim.hierarchy.loads import fill, pending
+from memsim.hierarchy.replacement import allocate, drop, used
 
 
 @inner
@@ -51,7 +48,7 @@ def drop_copies(geometry, cache, home, line):
         entry = entry_of(geometry, instance, line)
         slot = slot_of(cache, line, entry)
         if instance != home and slot >= 0:
-            drop(geometry, cache, slot, set_of(geometry.n_sets, cache.lines, instance, entry))
+            drop(geometry, cache, slot, set_of(geometry, cache, instance, entry))
 
 
 @inner
@@ -60,19 +57,19 @@ def read_copy(stage, near, line, mask, sure, site, counted, now, window):
 
     sure : granules of sectors that are surely asked for, see `cache.pack`
     """
-    cache = stage.cache
+    geometry, cache = stage.geometry, stage.cache
     need = np.int64(stage.tables.sectors[nth(mask)])
-    entry = entry_of(stage.geometry, near, line)
+    entry = entry_of(geometry, near, line)
     slot = slot_of(cache, line, entry)
     if slot < 0:
         return need
-    touch(stage.geometry, cache, slot, set_of(stage.geometry.n_sets, cache.lines, near, entry))
+    used(geometry, cache, slot, set_of(geometry, cache, near, entry))
     hit = need & np.int64(cache.slots[nth(slot + META)])
     row = row_of(stage.n_site, site, counted)
     if len(cache.traces) > 0:
         count_doubtful(stage, entry, row, slot, hit, sure)
     if hit:
-        young = pending(stage.geometry, stage.tables, stage.cache.slots, slot, hit, now, window)
+        young = pending(stage, slot, hit, now, window)
         served = np.int64(stage.tables.n_sectors[nth(hit)])
         stage.counts[nth(row), nth(ACCESSES)] += served
         stage.counts[nth(row), nth(HITS)] += served - young
@@ -97,11 +94,11 @@ def keep_copy(stage, near, line, sectors, sure, site, counted, now, window, hits
     entry = entry_of(stage.geometry, near, line)
     slot = slot_of(stage.cache, line, entry)
     if slot < 0:
-        set_ = set_of(stage.geometry.n_sets, stage.cache.lines, near, entry)
+        set_ = set_of(stage.geometry, stage.cache, near, entry)
         slot = allocate(stage, near, line, set_, counted, now - window)
         if len(stage.cache.traces) > 0:
             stage.cache.traces[nth(entry // 2)] &= np.uint32(~(0xFF << DOUBTED) & 0xFFFFFFFF)
     if len(stage.cache.traces) > 0:
         valid = np.int64(stage.cache.slots[nth(slot + META)])
         stage.cache.traces[nth(entry // 2)] |= np.uint32((sectors & ~sure & ~valid) << DOUBTED)
-    fill(stage.geometry, stage.cache.slots, slot, sectors, now)
+    fill(stage, slot, sectors, now)

@@ -20,16 +20,14 @@ from memsim.hierarchy.cache import (
     STORE,
     U64,
     Queue,
-    complete_fills,
     entry_of,
-    read,
     unpack,
-    update,
-    write,
 )
+from memsim.hierarchy.loads import complete_fills, read
 from memsim.hierarchy.narrow_lines import has_narrow_lines, read_narrow
 from memsim.hierarchy.partitions import drop_copies, hits_so_far, home_of, keep_copy, read_copy
 from memsim.hierarchy.rng import below
+from memsim.hierarchy.stores import Store, update, write
 
 
 @inner
@@ -124,9 +122,9 @@ def _serve(stage, sources, record, partial_at, near, core, now, window):
             for i in range(n_bytes):
                 stage.store_bytes[nth(i)] = sources.queue.partial[nth(taken + i)]
             taken += n_bytes
-            write(stage, instance, line, mask, full, site, counted, now, window, core)
+            write(stage, instance, Store(line, mask, full, site, counted, core, now), window)
         else:
-            update(stage, instance, line, mask, site, counted, now, window)
+            update(stage, instance, Store(line, mask, 0, site, counted, core, now), window)
 
 
 BATCH = 64
@@ -224,7 +222,7 @@ def _prefetch_slots(stage, scratch, i, span, with_stores):
     lines, sets, slots = stage.cache.lines, stage.cache.sets, stage.cache.slots
     first_set = scratch.instance[nth(i)] * stage.geometry.n_sets
     for k in range(scratch.entry[nth(i)], scratch.entry[nth(i)] + 2 * span, 2):
-        slot, victim = lines[nth(k)], sets[nth(2 * (first_set + lines[nth(k + 1)]))]
+        slot, victim = lines[nth(k)], sets[nth(first_set + lines[nth(k + 1)])]
         prefetch(slots, slot)
         prefetch(slots, victim)
         if with_stores:

@@ -25,7 +25,6 @@ from memsim.hierarchy.cache import (
     STORE,
     TURNS,
     U8,
-    complete_fills,
     slot_of,
 )
 from memsim.hierarchy.core_stage import (
@@ -50,6 +49,7 @@ from memsim.hierarchy.core_stage import (
     start_next,
     take,
 )
+from memsim.hierarchy.loads import complete_fills
 from memsim.hierarchy.rng import below
 
 NEVER = 1 << 62

@@ -40,7 +40,6 @@ NO_SOURCE = f"{ASSUMED}: the default, no source given"
 
 _PLAIN = ("name", "title", "vendor", "year")  # what needs no source
 _UNSET = (None, "")
-_FORMER = ("dispatch",)  # keys of machine files of memsim 0.1.0 that mean nothing any more
 _RECORDS = {"dram": Dram, "residency": Residency, "translation": Translation}
 _TABLES = (*_RECORDS, "throughputs", "model_error_points")
 
@@ -187,7 +186,6 @@ def _machine(document: Mapping[str, Any]) -> Machine:
     """The machine of a document; raises RuleError with the key of the value in error."""
     sources: dict[str, str] = {}
     types = field_types(Machine)
-    document = {key: value for key, value in document.items() if key not in _FORMER}
     _check_keys(document, [name for name in types if name != "sources"], "", "")
     values: dict[str, Any] = {}
     for name in types:

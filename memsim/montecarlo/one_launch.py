@@ -298,10 +298,8 @@ def options_used(options: ReplayOptions, plan: Plan) -> dict[str, Any]:
         **options.to_json(),
         "dispatch": ordering.dispatch,
         "deviation": ordering.deviation,
-        "schedule_deviation": ordering.deviation,
         "warmup_waves": ordering.warmup_waves,
         "waves": plan.n_waves,
-        "counted_share": plan.counted_share(),
     }
 
 

@@ -150,15 +150,6 @@ class Plan:
         counted[ordering.warmup_waves * self.wave : last] = 1
         return counted
 
-    def counted_share(self) -> float:
-        """The share of the trace's groups that is counted; of groups in progress, half in the mean."""
-        if self.ordering.counts_start:
-            return 1.0
-        counted = self.counted().astype(np.float64)
-        if self.ordering.deviation:
-            counted[: self.wave] *= 0.5
-        return float(counted.mean())
-
     def level_plans(self, shared: list[LevelPlan] | None = None) -> list[LevelPlan]:
         """Every level from the core outward; without caches, one level that passes everything on.
 
@@ -168,7 +159,7 @@ class Plan:
         if not levels:
             granules = first_line_granules(self.machine)
             n_lines = len(self.space.chunk) * (CHUNK_GRANULES // granules)
-            return [passing_level(granules, None, n_lines)]
+            return [passing_level(granules, n_lines)]
         # Cores are replayed one by one, so one instance of the first level serves them all.
         cores = (1, *[self.machine.n_cores] * (len(levels) - 1))
         below = (*levels[1:], None)

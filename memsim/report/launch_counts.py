@@ -8,17 +8,13 @@ begin, is not counted. Static counts (accesses, requested sectors) cover the who
 Counts of a trial are also divided by the share of the snapshot that the trial counted, access by access:
 
     share = first-level sectors counted / sectors that all traced groups ask the first level for
-
-Results of earlier versions do not have the latter; there the share is estimated from the replay's options.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,17 +51,12 @@ class Counts:
             return 1.0
         return self.n_groups / traced * work_of(self.dataset).of_traced
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether the part of the snapshot that a trial counted is known, not estimated."""
-        return "site_lookups" in self.dataset
-
     @cached_property
     def lookups(self) -> Floats:
-        """(site,) what all traced groups ask the first level for."""
-        if self.is_exact:
+        """(site,) what all traced groups ask the first level for; what is counted of it, where that is not known."""
+        if "site_lookups" in self.dataset:
             return np.asarray(self.dataset["site_lookups"].values, np.float64)
-        return np.asarray(self._values("accesses")[:, 0].mean(axis=0) / self._mean_share())
+        return np.asarray(self._values("accesses")[:, 0].mean(axis=0))
 
     @cached_property
     def share(self) -> Floats:
@@ -125,20 +116,6 @@ class Counts:
 
     def _values(self, name: str) -> npt.NDArray[np.int64]:
         return np.asarray(self.dataset[name].transpose("trial", "level", "site").values)
-
-    def _mean_share(self) -> float:
-        options: Any = json.loads(self.dataset.attrs.get("options_json", "{}"))
-        options = options if isinstance(options, dict) else {}
-        share = options.get("counted_share")
-        if isinstance(share, float) and 0 < share <= 1:
-            return share
-        # Files of memsim 0.1.0.
-        waves = options.get("waves")
-        warmup = options.get("warmup_waves", 0)
-        if not isinstance(waves, int | float) or waves < 1 or not isinstance(warmup, int | float):
-            return 1.0
-        random_start = 0.5 if options.get("schedule_deviation") else 0.0
-        return float(max(1 - max(warmup, random_start) / waves, 0.05))
 
 
 def ratio(part: Floats, whole: Floats) -> Floats:

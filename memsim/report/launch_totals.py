@@ -199,7 +199,7 @@ def _from_dram(one: ArrayTotals) -> float:
 
 
 def _sizes(dataset: xr.Dataset) -> dict[str, int]:
-    """Array -> bytes; empty for files of memsim 0.1.0."""
+    """Array -> bytes."""
     sizes = _positive(dataset, "arrays_json")
     return {name: size for name, size in sizes.items() if isinstance(size, int)}
 

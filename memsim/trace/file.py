@@ -42,9 +42,7 @@ _MAX_HEADER_BYTES = 1 << 26
 _MAX_INTEGER = 1 << 62
 _CHUNK_BYTES = 1 << 24
 _FIELDS = tuple(name for name in field_types(Trace) if name not in COLUMN_DTYPES)
-_RETIRED = {"issue_cycles_before": 1, "block_counts": 2}
-"""Column -> number of axes, for columns of memsim 0.1.0 that traces no longer have; they are skipped."""
-_AXES = {**_RETIRED, "work_table": 2, "earlier": 2}
+_AXES = {"work_table": 2, "earlier": 2}
 """Column -> number of axes, where it is not 1."""
 _KINDS = {str: "a text", int: "an integer", bool: "true or false", float: "a number with a point"}
 _ADDED = (
@@ -240,8 +238,6 @@ def _trace(launch: int, entry: dict[str, Any], remaining: Any, verify: bool) -> 
             raise TraceError(f"column {name} of launch {launch} is missing")
         if verify and _crc32(data) != crc:
             raise TraceError(f"damaged: the checksum of column {name} does not match")
-        if name in _RETIRED:
-            continue
         dtype = COLUMN_DTYPES[name]
         try:
             if dtype is np.bool_:
@@ -260,7 +256,7 @@ def _column_entry(entry: Any) -> tuple[str, tuple[int, ...], int]:
     if not isinstance(entry, dict):
         raise TraceError(f"a column must be an object, got {shown(entry)}")
     name = entry.get("name")
-    if not isinstance(name, str) or name not in {*COLUMN_DTYPES, *_RETIRED}:
+    if not isinstance(name, str) or name not in COLUMN_DTYPES:
         raise TraceError(f"name of a column must be an array of a trace, got {shown(name)}")
     shape: tuple[int, ...] = _decoded(entry.get("shape"), tuple[int, ...], "shape")
     n_axes = _AXES.get(name, 1)

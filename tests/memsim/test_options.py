@@ -19,7 +19,7 @@ class Brewing(Options):
 
     cups: int = option(2, "Cups to brew.", least=1, most=12)
     strength: float | None = option(None, "Share of coffee.", above=0, below=1, metavar="SHARE")
-    kind: Literal["drip", "press"] = option("drip", "How to brew.", formerly={"filter": "drip"})
+    kind: Literal["drip", "press"] = option("drip", "How to brew.")
     milk: bool = option(False, "Add milk.")
     heat_celsius: float = option(93.0, "Of the water.", unit="degrees", flags=("--heat", "-t"))
     names: tuple[str, ...] = option((), "Whom to call; repeat for more.")
@@ -95,12 +95,6 @@ def test_the_command_refuses_what_python_refuses() -> None:
     assert "'--cups': must be at least 1 and at most 12, got 0" in out
     assert run("--strength", "nan")[0] == 2
     assert run("--beans", "x")[0] == 2  # a keyword of Python only
-
-
-def test_an_earlier_name_of_a_choice_is_accepted() -> None:
-    assert Brewing(kind="filter") == Brewing(kind="drip")  # type: ignore[arg-type]
-    assert run("--kind", "filter") == run("--kind", "drip")
-    assert "filter" not in run("--help")[1]
 
 
 def test_an_unknown_keyword_gets_the_nearest_name() -> None:

@@ -19,7 +19,10 @@ from memsim.hierarchy import cache
 from memsim.hierarchy.cache import LOAD, STORE, Queue, Stage
 from memsim.hierarchy.dram import sample_latencies
 from memsim.hierarchy.levels import LevelPlan, plan_level
+from memsim.hierarchy.loads import read
 from memsim.hierarchy.requests import DenseMap
+from memsim.hierarchy.rng import below
+from memsim.hierarchy.stores import Store, write
 from memsim.machine.model import Machine
 from memsim.montecarlo.trial import clear
 
@@ -55,9 +58,9 @@ class Hidden:
 def _enter(stage, instance, line, mask, full, kind):  # type: ignore[no-untyped-def]
     """One request to one level; the level's queue receives the requests to the next."""
     if kind == LOAD:
-        cache.read(stage, instance, line, mask, 0, 0, LOAD, 1, 0, 0)
+        read(stage, instance, line, mask, 0, 0, LOAD, 1, 0, 0)
     else:
-        cache.write(stage, instance, line, mask, full, 0, 1, 0, 0, 0)
+        write(stage, instance, Store(line, mask, full, 0, 1, 0, 0), 0)
 
 
 @inner
@@ -119,7 +122,7 @@ def _translate(pages, slots, rng, word, missing_ns):  # type: ignore[no-untyped-
     page = word // 1024
     if pages[page] >= 0:
         return 0.0
-    slot = cache.below(rng, len(slots))
+    slot = below(rng, len(slots))
     if slots[slot] >= 0:
         pages[slots[slot]] = -1
     slots[slot] = page

@@ -123,10 +123,6 @@ def against(
         notes.append(
             f"the measured launch has {n_groups} groups, the traced one {of_groups}: the replay's counts are scaled"
         )
-    if not counts.is_exact and launches:
-        notes.append(
-            "the replay's counts are scaled from the snapshot by its waves, which is an estimate"
-        )
     rows, ignored = _rows(counts, launches, tool)
     if ignored:
         notes.append(f"without a counterpart here: {_listed(ignored)}")

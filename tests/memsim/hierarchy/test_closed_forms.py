@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from memsim.hierarchy import replacement, stores
 from memsim.hierarchy.cache import (
     ACCESSES,
     HITS,
@@ -20,8 +21,10 @@ from memsim.hierarchy.cache import (
     WRITE_GRANULES,
 )
 from memsim.hierarchy.rng import Stream, trial_sequence
+from memsim.hierarchy.set_index import FUNCTIONS
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
+from memsim.machine.parts import Replacement, SetIndex, WriteAllocate
 from memsim.montecarlo.plan import make_plan
 from memsim.montecarlo.totals import site_lookups
 from memsim.montecarlo.trial import (
@@ -45,6 +48,12 @@ BARRIER = (BARRIER_SITE, [])
 def hits_of(trace: Trace, on: Machine, **options: Any) -> int:
     """Hits in the first level, pending ones included."""
     return int(replayed(trace, on, **options).counts[0, :, [HITS, PENDING]].sum())
+
+
+def test_machine_files_name_the_policies_that_there_are() -> None:
+    assert set(get_args(Replacement)) == set(replacement.POLICIES)
+    assert set(get_args(WriteAllocate)) == set(stores.POLICIES)
+    assert set(get_args(SetIndex)) == set(FUNCTIONS)
 
 
 # Streams and strides

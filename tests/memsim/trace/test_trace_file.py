@@ -461,22 +461,6 @@ def test_neither_writing_nor_reading_takes_the_file_into_memory(tmp_path: Path) 
     assert last == 12_000_000 - 1
 
 
-def test_columns_that_only_older_files_have_are_skipped(tmp_path: Path) -> None:
-    """Version 0.1.0 could write issue cycles and basic-block counts, which nothing ever read."""
-    trace = small_trace()
-    header = header_of(trace, tmp_path / "new.trace")
-    _, data = read_columns(tmp_path / "new.trace")
-    described = header["launches"][0]["columns"]
-    columns = {entry["name"]: column for entry, column in zip(described, data, strict=True)}
-    columns["issue_cycles_before"] = np.ones(trace.n_access, np.float32)
-    columns["block_counts"] = np.ones((trace.n_subgroup, 3), np.int64)
-    for name in ("issue_cycles_before", "block_counts"):
-        crc = zlib.crc32(columns[name].tobytes())
-        described.append({"name": name, "shape": list(columns[name].shape), "crc32": crc})
-    forge(tmp_path / "old.trace", header, columns)
-    assert_same(read_trace(tmp_path / "old.trace"), trace)
-
-
 def test_work_between_accesses_is_kept(tmp_path: Path) -> None:
     trace = small_trace()
     rows = np.arange(trace.n_access, dtype=np.int32) % 2

@@ -1,4 +1,4 @@
-"""The readable twin of memsim/hierarchy/cache.py: one level of cache, in sets and dicts.
+"""The readable twin of cache.py, loads.py and stores.py in memsim/hierarchy: one level of cache, in sets and dicts.
 
 Granules are true addresses // 32. Sectors, fills and lines are aligned runs of granules;
 `widened(granules, n)` is every granule of each run of n that contains one of them.
@@ -19,7 +19,6 @@ from memsim.hierarchy.cache import (
     DIRTIED,
     DOUBTFUL,
     FAR,
-    FREED_SETS,
     HITS,
     LIKELY,
     LIKELY_DIRTIED,
@@ -29,6 +28,7 @@ from memsim.hierarchy.cache import (
     READ_GRANULES,
     WRITE_GRANULES,
 )
+from memsim.hierarchy.replacement import FREED_SETS
 from memsim.hierarchy.rng import Stream
 from memsim.hierarchy.set_index import set_and_slice
 from memsim.machine.parts import Level

@@ -1,4 +1,4 @@
-"""The readable twin of the replacement policies in memsim/hierarchy/cache.py."""
+"""The readable twin of the replacement policies in memsim/hierarchy/replacement.py."""
 
 from __future__ import annotations
 
