@@ -25,7 +25,7 @@ import xarray as xr
 
 from memsim.latency import load_hit_ratio, machine_of
 from memsim.statistics import PAST, PLACE, Estimate, Places, describe
-from memsim.trace.work import LaunchWork
+from memsim.trace.launches import LaunchWork
 
 Hits = Literal["none", "likely", "every"]
 """Which open misses are taken as hits: none, half of those that are likely, or all."""

@@ -145,7 +145,7 @@ def _broken_number(kind: type, rule: Declared, value: Any) -> str:
     if isinstance(value, bool) or not is_number:
         return f"must be {number}, got {shown(value)}"
     unit = f" {rule.unit}" if rule.unit else ""
-    rules = (
+    rules: tuple[tuple[float | None, str, Callable[[Any, Any], bool]], ...] = (
         (rule.least, "at least", operator.ge),
         (rule.above, "above", operator.gt),
         (rule.most, "at most", operator.le),

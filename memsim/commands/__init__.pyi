@@ -1,7 +1,5 @@
 from .completion import KERNEL as KERNEL
 from .completion import MACHINE as MACHINE
-from .export import REPLAY_FORMATS as REPLAY_FORMATS
-from .export import export_replay as export_replay
 from .options import FiniteRange as FiniteRange
 from .options import ReplayOutputs as ReplayOutputs
 from .options import carry_option as carry_option
@@ -17,8 +15,10 @@ from .options import run_launches as run_launches
 from .options import run_replay as run_replay
 from .options import setting_option as setting_option
 from .options import timed as timed
+from .output import REPLAY_FORMATS as REPLAY_FORMATS
 from .output import STDOUT as STDOUT
 from .output import check_outputs as check_outputs
+from .output import export_replay as export_replay
 from .output import json_help as json_help
 from .output import write_tables as write_tables
 from .output import write_variants_report as write_variants_report

@@ -83,7 +83,7 @@ class Compared(NamedTuple):
 def _beside_counters(saved: Path, files: tuple[Path, ...], kernel: str | None) -> Compared:
     from memsim.formats.profilers.read import read_counters
     from memsim.montecarlo.result import Replay
-    from memsim.report.comparison_json import measurement_json
+    from memsim.report.compare import measurement_json
     from memsim.report.counters.measurement import against
     from memsim.report.counters.table import measurement_table
     from memsim.report.html import measurement_page
@@ -99,9 +99,9 @@ def _beside_counters(saved: Path, files: tuple[Path, ...], kernel: str | None) -
 
 def _of_replays(paths: tuple[Path, ...], counters: Semantics) -> Compared:
     from memsim.montecarlo.result import Replay
+    from memsim.report.compare import changes_data
     from memsim.report.compare import compare as compare_results
     from memsim.report.compare_table import comparison_table
-    from memsim.report.comparison_json import changes_data
     from memsim.report.html import comparison_page
     from memsim.report.summary import summarise
     from memsim.report.text import file_label

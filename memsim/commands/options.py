@@ -221,7 +221,7 @@ def replayed(
     check(machine, outputs.counters)
     traces = trace if isinstance(trace, list) else [trace]
     if outputs.site is not None:
-        from memsim.report.explained import check_name
+        from memsim.report.table import check_name
 
         check_name(outputs.site, [(site.name, site.array) for site in traces[0].sites])
     n_requests = max(one.n_granule for one in traces)
@@ -284,8 +284,8 @@ def report_replay(replay: Replay, outputs: ReplayOutputs) -> int:
     write_report(shown, html=outputs.html, json=outputs.json, save=None)
     if outputs.site is not None and outputs.json != STDOUT:
         from memsim.commands.screen import console
-        from memsim.report.explained import explanations
         from memsim.report.summary import summarise
+        from memsim.report.table import explanations
 
         for paragraph in explanations(summarise(shown.dataset), outputs.site):
             console().print(paragraph)

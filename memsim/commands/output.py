@@ -1,4 +1,4 @@
-"""Output of commands: checks of files before the work begins, tables.
+"""Output of commands: checks of files before the work begins, tables, saved replays in other tools' formats.
 
 Imports nothing heavy: the group's help loads it.
 """
@@ -172,3 +172,28 @@ def write_variants_report(variants: Sequence[tuple[str, Replay]], json: Path | N
 
     named = [(name, summarise(replay.dataset)) for name, replay in variants]
     write_tables([variants_table(named)], lambda: variants_json(named), json)
+
+
+REPLAY_FORMATS = ("cachegrind", "csv", "json")
+
+
+def export_replay(source: Path, to: str, output: Path) -> None:
+    """Writes a saved replay, and reports the file on standard error."""
+    from memsim.montecarlo.result import Replay
+
+    check_outputs({"--out": output}, inputs=(source,), kinds={"--out": to})
+    replay = Replay.load(source)
+    if to == "cachegrind":
+        from memsim.report.cachegrind import write
+
+        files = write(replay.dataset, output)
+    elif to == "csv":
+        from memsim.report.access_csv import write_site_csv
+        from memsim.report.summary import summarise
+
+        files = [write_site_csv(summarise(replay.dataset), output)]
+    else:
+        replay.to_json(output)
+        files = [output]
+    for file in files:
+        click.echo(f"wrote {file}", err=True)

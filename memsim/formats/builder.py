@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import TraceError
-from memsim.formats.accel_sim.order import in_order
 from memsim.trace.coalescing import coalesce
-from memsim.trace.columns import Columns, GrowingColumns, room
+from memsim.trace.columns import Columns, GrowingColumns, in_order, room
 from memsim.trace.model import (
     BARRIER_SITE,
     MAX_ADDRESS,

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from memsim.errors import MachineError
 from memsim.hierarchy import cache, replacement, stores
-from memsim.hierarchy.buffers import aligned
-from memsim.hierarchy.cache import Cache, Geometry, Queue, Stage, Tables
+from memsim.hierarchy.cache import Cache, Geometry, Queue, Stage, Tables, aligned
 from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap
 from memsim.hierarchy.set_index import set_and_slice
 from memsim.machine.parts import Level

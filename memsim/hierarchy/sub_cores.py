@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import hot, inner, nth
-from memsim.hierarchy.buffers import aligned
 from memsim.hierarchy.cache import (
     BYPASS,
     I32,
@@ -25,6 +24,7 @@ from memsim.hierarchy.cache import (
     STORE,
     TURNS,
     U8,
+    aligned,
     slot_of,
 )
 from memsim.hierarchy.core_stage import (

@@ -1,31 +1,44 @@
 """What is replayed besides the trials, in the first trial's ordering: misses of other caches, which tell the
-kinds of misses apart; other numbers of resident groups; other orders; and a few trials with other orderings of
-the same pages."""
+kinds of misses apart; other numbers of resident groups; other orders, which say how much a result depends on the
+scheduler of a core and on whether groups that begin together stay in step; and a few trials with other orderings of
+the same pages.
+
+Every trial places pages at random. A launch averages over many orderings of its groups, but its pages lie where
+they lie: where lines nearly fill a cache, one run of a program differs from another. If trials that are replayed again,
+with other orderings of the same pages, differ far less than trials do, what is left of the variance is due to the pages
+(analysis of variance with one factor; Snedecor's F decides), and the interval covers a single run: +- t sqrt(share) sigma.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable
+import itertools
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from memsim.errors import WorkerDied
+from memsim.hierarchy.cache import ACCESSES, HITS, LIKELY
+from memsim.hierarchy.rng import trial_sequence
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.options import ReplayOptions
-from memsim.montecarlo.other_orders import (
-    Order,
-    counts_in_order,
-    load_hit_ratios,
-    other_orders,
-)
-from memsim.montecarlo.pages import page_calls, page_shares
 from memsim.montecarlo.plan import Plan, changes_for_occupancy
-from memsim.montecarlo.trial import MissCache, miss_kinds, misses_of, misses_with, run_trial
-from memsim.montecarlo.workers import Call, Results, Task, Workers
+from memsim.montecarlo.trial import (
+    MissCache,
+    Workspace,
+    miss_kinds,
+    misses_of,
+    misses_with,
+    prepare,
+    run_launch,
+    run_trial,
+)
+from memsim.montecarlo.workers import Call, Results, Task, Workers, hit_ratio
 from memsim.statistics import ONE_PLACE, Places
 from memsim.trace.model import Trace
 
@@ -167,3 +180,124 @@ class Besides:
         shares = page_shares(counts, made.others, loads, self.places.n)
         names = (level.name for level in self.machine.levels)
         return {name: share for name, share in zip(names, shares, strict=False) if share}
+
+
+Order = Mapping[str, Any]
+"""The fields of an Ordering that are other than in the trials."""
+OTHER_SAMPLERS: dict[str, Order] = {name: {"sampler": name} for name in ("gty", "gto", "lrr")}
+"""Those that a replay with the default one is compared with, the most telling first."""
+IN_STEP: dict[str, Order] = {
+    "groups in step": {"deviation": False, "counts_start": False, "waves_before": 0.0}
+}
+"""The first groups of a snapshot from inside a launch begin together, instead of as far apart as the waves before have
+left them. Its last wave counts too, for its groups end together as well."""
+TRIALS_PER_ORDER = 16
+"""One ordering of each sampler, at each place, is replayed for so many trials at each place. A greedy one takes
+1.2 to 2.3 times as long as another (tests/bench/test_replay_speed.py), so they add less than 15 %; groups in step
+add 6 %. Where the number of trials was not given, one sampler and these are replayed for any number."""
+
+
+def other_orders(
+    options: ReplayOptions, n_trials: int, n_places: int = 1, *, is_inside: bool = False
+) -> dict[str, Order]:
+    """The orders to compare a replay with; none where trials are few, or the replay's own was chosen.
+
+    is_inside : the first groups are in progress
+    """
+    n_each = max(n_trials // n_places // TRIALS_PER_ORDER, int(options.is_open_ended))
+    found: dict[str, Order] = {}
+    if options.sampler == ReplayOptions.sampler and options.weights is None:
+        found |= dict(list(OTHER_SAMPLERS.items())[:n_each])
+    if is_inside and options.deviation is None and n_each:
+        found |= IN_STEP
+    return found
+
+
+def counts_in_order(
+    plan: Plan, workspace: Workspace, order: Order, seed: int, trial: int
+) -> npt.NDArray[np.int64]:
+    """The counts of a trial in another order."""
+    ordering = dataclasses.replace(plan.ordering, **order)
+    changed = dataclasses.replace(plan, ordering=ordering)
+    return run_trial(changed, seed, trial, workspace=workspace).counts
+
+
+def load_hit_ratios(
+    counts: Sequence[npt.NDArray[np.int64]],
+    trace: Trace,
+    machine: Machine,
+    places: Places = ONE_PLACE,
+) -> dict[str, float | None]:
+    """Level -> load hit ratio of one trial's counts at each place, as trials are weighed; None for a level that
+    no load reaches at one of them. Of the open misses, half of the likely ones are hits, as in reports."""
+    loads = np.array([site.direction == "load" for site in trace.sites], np.bool_)
+    totals = np.stack([one[:, : len(loads)][:, loads].sum(axis=1) for one in counts]).astype(float)
+    totals[..., HITS] += totals[..., LIKELY] / 2
+    weights = [places.of_ratio(level[:, ACCESSES]).weights for level in totals.swapaxes(0, 1)]
+    ratios = (np.array(weights).T * hit_ratio(totals)).sum(axis=0)
+    return {
+        level.name: None if np.isnan(ratio) else float(ratio)
+        for level, ratio in zip(machine.levels, ratios, strict=True)
+    }
+
+
+TRIALS_PER_PAIR, FEWEST_PAIRS, MOST_PAIRS = 4, 2, 4
+"""One of so many trials is replayed again, until there are enough."""
+SIGNIFICANCE = 0.95
+OTHER_ORDERING = 1 << 31
+"""Added to the number of a trial, where its ordering is another and its pages are the same."""
+
+Counts = npt.NDArray[np.int64]
+
+
+def page_calls(machine: Machine, seed: int, n_trials: int, n_places: int) -> dict[Hashable, Call]:
+    """Replays of the first trials with other orderings, where pages are placed at random."""
+    translation = machine.translation
+    n_pairs = min(n_trials // TRIALS_PER_PAIR, MOST_PAIRS)
+    if translation is None or translation.placement != "random" or n_pairs < FEWEST_PAIRS:
+        return {}
+    return {
+        ("pages", k): Call(counts_on_same_pages, k % n_places, (seed, k)) for k in range(n_pairs)
+    }
+
+
+def counts_on_same_pages(plan: Plan, workspace: Workspace, seed: int, trial: int) -> Counts:
+    """The counts of another ordering with the pages of a trial."""
+    prepared = prepare(plan, workspace, seed, trial)
+    prepared.clear(None)
+    sequence = trial_sequence(seed, trial + OTHER_ORDERING)
+    return run_launch(plan, workspace.queues, prepared, sequence, trial).counts
+
+
+def page_shares(
+    trials: Sequence[Counts],
+    others: Mapping[Hashable, Any],
+    loads: npt.NDArray[np.bool_],
+    n_places: int,
+) -> list[float]:
+    """The share of the pages in the variance of each level's load hit ratio over trials of one place; 0 where it
+    is not significant, or pairs are too few.
+
+    trials : (n_level, n_site, n_count) each;  others : results of `page_calls`
+    """
+    done = itertools.takewhile(others.__contains__, (("pages", k) for k in range(MOST_PAIRS)))
+    pairs = [others[key] for key in done]
+    if len(pairs) < FEWEST_PAIRS or len(trials) < 2 * n_places:
+        return [0.0] * len(trials[0])
+    ratios, again = (_load_ratios(counts, loads) for counts in (trials, pairs))
+    within = (again - ratios[: len(pairs)]) ** 2 / 2
+    by_place = [ratios[k::n_places] for k in range(n_places)]
+    squares = np.sum([((one - one.mean(axis=0)) ** 2).sum(axis=0) for one in by_place], axis=0)
+    freedom = len(trials) - n_places
+    limit = float(special.fdtri(freedom, len(pairs), SIGNIFICANCE))
+    shares = []
+    for total, ordering in zip(squares / freedom, within.mean(axis=0), strict=True):
+        is_clear = np.isfinite(total) and np.isfinite(ordering) and total > limit * ordering
+        shares.append(float(1 - ordering / total) if is_clear else 0.0)
+    return shares
+
+
+def _load_ratios(counts: Sequence[Counts], loads: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """(n_trial, n_level) hit ratio of all loads; NaN for a level that none reaches."""
+    totals = np.stack([one[:, : len(loads)][:, loads].sum(axis=1) for one in counts])
+    return np.where(totals[..., ACCESSES] > 0, hit_ratio(totals), np.nan)

@@ -32,10 +32,9 @@ from memsim.hierarchy.cache import (
 from memsim.machine.file import load_machine, machine_to_json
 from memsim.machine.model import Machine
 from memsim.montecarlo.besides import Besides, miss_kinds_of
-from memsim.montecarlo.first_reads import first_loads, first_reads
 from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.options import ReplayOptions
-from memsim.montecarlo.past import has_past, repeated_bytes
+from memsim.montecarlo.past import first_loads, first_reads, has_past, repeated_bytes
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.result import MISS_KINDS, Replay
 from memsim.montecarlo.totals import requests_of_group, site_lookups, site_totals, whole_groups
@@ -51,8 +50,8 @@ from memsim.montecarlo.workers import (
     trials_and_more,
 )
 from memsim.statistics import PHASES, Places
+from memsim.trace.launches import launch_work
 from memsim.trace.model import GRANULE_BYTES, Trace
-from memsim.trace.work import launch_work
 
 SCHEMA = 1
 SHORT_TRIAL = 50_000_000

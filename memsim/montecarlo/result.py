@@ -61,7 +61,7 @@ Attributes:
     granules, traced_subgroups (int)     of the snapshot
     arrays_json             array -> its size in bytes
     first_reads_json        array -> bytes that the launch reads from DRAM beyond the scaled snapshot, because
-                            groups before it read them first (memsim.montecarlo.first_reads)
+                            groups before it read them first (memsim.montecarlo.past)
     group_requests_json     array -> how often a group loads each 32-byte sector that it loads of it
     occupancy_json          groups per core and what limits them
     pages_json              level -> the part of the variance of its load hit ratio over trials that is due to

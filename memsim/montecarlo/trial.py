@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.hierarchy import cache, dram
-from memsim.hierarchy.buffers import aligned
-from memsim.hierarchy.cache import N_COUNTS, Cache, Queue, Stage
+from memsim.hierarchy.cache import N_COUNTS, Cache, Queue, Stage, aligned
 from memsim.hierarchy.core_stage import (
     AT,
     END,

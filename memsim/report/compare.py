@@ -1,4 +1,4 @@
-"""Two replays side by side, access by access: two variants of a kernel, or one on two machines.
+"""Two replays side by side, access by access: two variants of a kernel, or one on two machines; comparisons as JSON.
 
 Accesses are matched by name. Differences are B - A, with Welch's t test over orderings. With n tests,
 a difference is significant where p < 0.05 / n (Bonferroni); without that correction one in twenty
@@ -9,13 +9,17 @@ share if their machine is the same.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import xarray as xr
 
 from memsim.report import text
+from memsim.report.counters.measurement import LineRow, Measurement, Row
+from memsim.report.json_contract import SCHEMA, estimate_data
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.summary import summarise
 from memsim.statistics import CONFIDENCE, Estimate, WelchTest, welch
@@ -313,3 +317,95 @@ LEGEND = (
     "change = B - A; its ± is the 95 % interval over random orderings alone. ▲: better, ▼: worse. ≈: random orderings explain it (Welch's test, Bonferroni), or it is within intervals that cover more."
     " =: less than a point of a ratio, or 2 % of anything else. ?: unknown with one trial. No interval covers the model's own error."
 )
+
+
+def changes_data(comparison: Comparison) -> list[dict[str, Any]]:
+    """Every quantity that both replays have: of all loads, of the totals of a level, of each access.
+
+    access, level : None where the quantity is not of one access or level
+    difference : B - A, with the half-width of its 95 % interval
+    differs : whether more than random orderings explain; None where one trial cannot tell
+    """
+    unit = comparison.latency_unit
+    rows = [
+        _change(comparison, None, None, f"latency_{unit}", comparison.load_latency),
+        _change(comparison, None, None, f"group_latency_{unit}", comparison.group_latency),
+        _change(comparison, None, None, "dram_read_bytes_per_group", comparison.dram_read_bytes),
+    ]
+    rows += [
+        _change(comparison, None, level, f"{kind}_hit_ratio", pair)
+        for (level, kind), pair in comparison.totals.items()
+    ]
+    for site in comparison.sites:
+        rows.append(_change(comparison, site.name, None, f"latency_{unit}", site.latency))
+        rows.append(_change(comparison, site.name, None, "share", site.share))
+        rows += [
+            _change(comparison, site.name, level, "hit_ratio", pair)
+            for level, pair in site.levels.items()
+        ]
+    return [row for row in rows if row]
+
+
+def _change(
+    comparison: Comparison, access: str | None, level: str | None, quantity: str, pair: Pair
+) -> dict[str, Any]:
+    if not pair.is_defined:
+        return {}
+    return {
+        "access": access,
+        "level": level,
+        "quantity": quantity,
+        "a": estimate_data(pair.a),
+        "b": estimate_data(pair.b),
+        "difference": _number(pair.test.difference),
+        "half_width": _number(pair.test.half_width),
+        "differs": comparison.differs(pair),
+    }
+
+
+def measurement_json(measurement: Measurement) -> str:
+    """`{"schema", "kernel", "machine", "tool", "counters", "lines", "notes"}` as JSON text."""
+    data = {
+        "schema": SCHEMA,
+        "kernel": measurement.kernel,
+        "machine": measurement.machine,
+        "tool": measurement.tool,
+        "measured_kernel": measurement.measured_kernel,
+        "groups": measurement.n_groups,
+        "counters": [_counter(row) for row in measurement.rows],
+        "lines": [_line(line) for line in measurement.lines],
+        "notes": list(measurement.notes),
+    }
+    return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=True)
+
+
+def _counter(row: Row) -> dict[str, Any]:
+    return {
+        "counter": row.name,
+        "level": row.level,
+        "what": row.what,
+        "unit": row.unit,
+        "replay": estimate_data(row.ours),
+        "as_counter_counts": estimate_data(row.counted),
+        "measured": _number(row.measured),
+        "measured_range": [_number(row.low), _number(row.high)],
+        "launches": row.n_launches,
+        "error": _number(row.error),
+        "note": row.note,
+    }
+
+
+def _line(line: LineRow) -> dict[str, Any]:
+    return {
+        "file": line.file,
+        "line": line.line,
+        "accesses": list(line.sites),
+        "values": [
+            {"what": what, "replay": _number(ours), "measured": _number(measured)}
+            for what, ours, measured in line.values
+        ],
+    }
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

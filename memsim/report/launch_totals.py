@@ -5,7 +5,7 @@ access divided by the share of it that the trial counted (memsim.report.launch_c
 hence over orderings and, where several snapshots were replayed, over their places in the launch. They
 contain how well the launch's requests are known, and with a single snapshot how far its groups are from
 the launch's mean group. What the groups before a snapshot were the first to read from DRAM is added
-(memsim.montecarlo.first_reads).
+(memsim.montecarlo.past).
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
-"""The terminal's table: one row per access, largest share first, as wide as the terminal allows."""
+"""The terminal's table: one row per access, largest share first, as wide as the terminal allows; and one access in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from memsim.errors import MemsimError
 from memsim.latency import DRAM
 from memsim.report import text
 from memsim.report.finding import headline
@@ -20,7 +22,8 @@ from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.order_sensitivity import orders_text
 from memsim.report.residency import occupancy_text, resident_text
 from memsim.report.semantics import LEGENDS
-from memsim.report.verdict import first_advice
+from memsim.report.verdict import Finding, findings_on, first_advice
+from memsim.visible import shown, visible
 
 BAR_CELLS = 8
 LONGEST_NAME = 120
@@ -369,3 +372,31 @@ def _saving(site: SiteNumbers) -> Text:
     cell = Text(text.percent(site.saved_ratio, 0))
     cell.append(f"\n{text.byte_size(site.saved_bytes)}", style="dim")
     return cell
+
+
+def check_name(name: str, sites: Sequence[tuple[str, str]]) -> None:
+    """Raises MemsimError, which lists the names, where no access and no array is called so.
+
+    sites : name of an access, and of its array
+    """
+    names = list(dict.fromkeys(site for site, _ in sites))
+    if name not in names and name not in {array for _, array in sites}:
+        raise MemsimError(f"no access is called {shown(name)}: choose one of {', '.join(names)}")
+
+
+def explanations(summary: Summary, name: str) -> Iterator[Group]:
+    """A paragraph for each access that is called so, or that is of an array called so."""
+    for finding in findings_on(summary, name):
+        yield _explained(finding)
+
+
+def _explained(finding: Finding) -> Group:
+    site = finding.site
+    where = text.place(site.user_file, site.user_line, site.source_line)
+    head = f"{site.name} ({site.direction}{f', {where}' if where else ''}): {finding.headline}"
+    lines = list(finding.reasons)
+    if finding.certainty:
+        lines.append(f"Certainty: {' '.join(finding.certainty)}")
+    lines += [f"Try: {one.name}: {one.how} {one.gain}".rstrip() for one in finding.advice]
+    inside = (Padding(Text(visible(line)), (0, 0, 0, 2)) for line in lines)
+    return Group(Text(visible(head)), *inside)

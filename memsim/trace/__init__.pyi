@@ -7,6 +7,9 @@ from .columns import room as room
 from .file import write_launches as write_launches
 from .file import write_trace as write_trace
 from .launches import Launches as Launches
+from .launches import LaunchWork as LaunchWork
+from .launches import lane_instructions as lane_instructions
+from .launches import launch_work as launch_work
 from .model import BARRIER_SITE as BARRIER_SITE
 from .model import GRANULE_BYTES as GRANULE_BYTES
 from .model import AccessSite as AccessSite
@@ -15,6 +18,3 @@ from .model import Direction as Direction
 from .model import Launch as Launch
 from .model import SourceLocation as SourceLocation
 from .model import Trace as Trace
-from .work import LaunchWork as LaunchWork
-from .work import lane_instructions as lane_instructions
-from .work import launch_work as launch_work

@@ -23,8 +23,8 @@ import tracegen
 from experiments.kernels import matmul, spmv, stencil
 from memsim.hierarchy.cache import N_COUNTS
 from memsim.machine.model import Machine
+from memsim.montecarlo.besides import OTHER_SAMPLERS, TRIALS_PER_ORDER
 from memsim.montecarlo.options import Sampler
-from memsim.montecarlo.other_orders import OTHER_SAMPLERS, TRIALS_PER_ORDER
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.schedule import schedule
 from memsim.montecarlo.trial import Workspace, core_stage, run_trial, unpack_many

@@ -13,9 +13,8 @@ import numpy.typing as npt
 from memsim.errors import TraceError
 from memsim.formats.accel_sim import tables
 from memsim.formats.accel_sim.opcodes import Opcode, decode
-from memsim.formats.accel_sim.order import in_order
 from memsim.formats.text import Text
-from memsim.trace.columns import Columns, GrowingColumns, room
+from memsim.trace.columns import Columns, GrowingColumns, in_order, room
 
 VERSIONS = (3, 4, 5, 6)
 """Version 6 is of a fork that writes values after the immediates; they are not read."""

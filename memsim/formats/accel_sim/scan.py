@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from memsim.compile import hot, inner
-from memsim.formats.accel_sim.digits import after_equals, decimal, skip_blanks
-from memsim.formats.accel_sim.instruction import instruction
+from memsim.formats.accel_sim.instruction import after_equals, decimal, instruction, skip_blanks
 from memsim.formats.accel_sim.tables import (
     ACCESSES,
     AT,

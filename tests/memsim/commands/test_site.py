@@ -10,8 +10,8 @@ from click.shell_completion import ShellComplete
 from rich.console import Console
 
 from memsim.commands import cli
-from memsim.report.explained import explanations
 from memsim.report.summary import summarise
+from memsim.report.table import explanations
 from memsim.report.verdict import findings_on, judge
 from memsim.trace.file import write_launches, write_trace
 from memsim.trace.launches import Launches

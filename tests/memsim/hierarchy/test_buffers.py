@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from memsim.hierarchy.buffers import CACHE_LINE_BYTES, HUGE_PAGE_BYTES, MUCH_BYTES, aligned
+from memsim.hierarchy.cache import CACHE_LINE_BYTES, HUGE_PAGE_BYTES, MUCH_BYTES, aligned
 
 
 @pytest.mark.parametrize("n_bytes", [8, 4096, MUCH_BYTES - 8, MUCH_BYTES, 3 * HUGE_PAGE_BYTES + 8])

@@ -9,7 +9,7 @@ import pytest
 
 import memsim
 from memsim.errors import SnapshotWarning
-from memsim.montecarlo.first_reads import FirstLoads, first_loads, first_reads
+from memsim.montecarlo.past import FirstLoads, first_loads, first_reads
 from memsim.trace.model import AccessSite, ArrayExtent, Trace
 from tests.support.traces import make_trace
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import memsim
+from memsim.montecarlo.besides import other_orders
 from memsim.montecarlo.options import ReplayOptions
-from memsim.montecarlo.other_orders import other_orders
 from memsim.report.order_sensitivity import in_headline
 from memsim.report.summary import summarise
 from memsim.trace.model import Trace

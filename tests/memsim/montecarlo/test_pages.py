@@ -12,7 +12,7 @@ from memsim.bounds import pages_of
 from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS
 from memsim.machine.model import Machine
 from memsim.machine.parts import Translation
-from memsim.montecarlo.pages import (
+from memsim.montecarlo.besides import (
     FEWEST_PAIRS,
     MOST_PAIRS,
     SIGNIFICANCE,

@@ -16,7 +16,7 @@ from memsim.bounds import places_of
 from memsim.errors import ReplayError
 from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS
 from memsim.machine.model import Machine
-from memsim.montecarlo.sequence import (
+from memsim.montecarlo.launch_by_launch import (
     SequenceWorkspace,
     load_sequence,
     make_sequence,

@@ -16,7 +16,7 @@ from experiments.kernels import common_kernels
 from memsim.errors import KernelError
 from memsim.machine import load_machine
 from memsim.trace import Trace
-from memsim.trace.work import lane_instructions
+from memsim.trace.launches import lane_instructions
 from tests.support.accel_sim_twin import read
 from tests.support.command_line import RunMemsim
 from tests.support.compilers import needs_nvidia
