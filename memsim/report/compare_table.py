@@ -15,7 +15,7 @@ from memsim.report.compare import (
     dram_bytes_per_sector,
     signed,
 )
-from memsim.report.table import FittingTable, frame
+from memsim.report.table import FittingTable, add_numbers, frame
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -35,13 +35,10 @@ def _fill(table: Table, comparison: Comparison, *, narrow: bool) -> None:
     """Adds columns and rows; a narrow table has latency and hit ratios only."""
     table.add_column("access", overflow="fold", min_width=12)
     table.add_column("", no_wrap=True)
-    table.add_column(f"latency\n{comparison.latency_unit}", justify="right", no_wrap=True)
-    for name in comparison.level_names:
-        table.add_column(f"{name} hit\n%", justify="right", no_wrap=True)
+    hits = (f"{name} hit\n%" for name in comparison.level_names)
+    add_numbers(table, f"latency\n{comparison.latency_unit}", *hits)
     if not narrow:
-        table.add_column("share\n%", justify="right", no_wrap=True)
-        table.add_column("sectors\nper access", justify="right", no_wrap=True)
-        table.add_column("DRAM bytes\nper sector", justify="right", no_wrap=True)
+        add_numbers(table, "share\n%", "sectors\nper access", "DRAM bytes\nper sector")
     n_columns = len(table.columns)
     table.add_row(*_total_cells(comparison)[:n_columns])
     for site in comparison.sites:

@@ -36,13 +36,10 @@ def launch_table(summaries: Sequence[Summary]) -> Table:
     )
     table.add_column("launch", justify="right")
     table.add_column("kernel", overflow="fold")
-    table.add_column("groups", justify="right")
-    for name in first.level_names:
-        table.add_column(f"{name} load hits", justify="right")
-    table.add_column("DRAM read", justify="right")
-    table.add_column("DRAM written", justify="right")
-    table.add_column("cycles per load", justify="right")
-    table.add_column("share of load cycles", justify="right")
+    hits = (f"{name} load hits" for name in first.level_names)
+    moved = ("DRAM read", "DRAM written", "cycles per load", "share of load cycles")
+    for head in ("groups", *hits, *moved):
+        table.add_column(head, justify="right")
     everything = sum(zero_if_unknown(one.total_load_cycles.mean) for one in summaries)
     for k, one in enumerate(summaries):
         share = zero_if_unknown(one.total_load_cycles.mean) / everything if everything else 0.0

@@ -110,6 +110,12 @@ def wide_columns(summary: Summary) -> int:
     return 98 + 15 * len(summary.level_names)
 
 
+def add_numbers(table: Table, *heads: str) -> None:
+    """Adds columns of numbers, which are not wrapped."""
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+
+
 def frame(title: Text, caption: Text) -> dict[str, Any]:
     """The style that all tables of this package share."""
     return {
@@ -232,14 +238,9 @@ def _moved(moved: Moved, model_error_bytes: Mapping[str, float] = NOT_VALIDATED)
 
 def _fill_wide(table: Table, summary: Summary) -> None:
     table.add_column("access", overflow="fold", min_width=14)
-    table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("latency\ncycles", justify="right", no_wrap=True)
-    for name in summary.level_names:
-        table.add_column(f"{name} hit %\n(pending)", justify="right", no_wrap=True)
-    table.add_column("sectors\nper access\n(ideal)", justify="right", no_wrap=True)
-    table.add_column("read from", justify="right", no_wrap=True)
-    table.add_column("misses, %\ncold cap. conf.", justify="right", no_wrap=True)
-    table.add_column("coalescing\nwould save", justify="right", no_wrap=True)
+    hits = (f"{name} hit %\n(pending)" for name in summary.level_names)
+    add_numbers(table, "share", "latency\ncycles", *hits, "sectors\nper access\n(ideal)")
+    add_numbers(table, "read from", "misses, %\ncold cap. conf.", "coalescing\nwould save")
     for site in summary.sites:
         table.add_row(
             _name(site),

@@ -13,7 +13,7 @@ from memsim.latency import DRAM
 from memsim.report import text
 from memsim.report.json_contract import SCHEMA, to_data
 from memsim.report.numbers import SiteNumbers, Summary
-from memsim.report.table import FittingTable, frame
+from memsim.report.table import FittingTable, add_numbers, frame
 
 LEGEND = (
     "time: predicted; without a prediction, what limits it is the largest lower bound. Hits include pending sectors. Bytes are those of the whole launch. ± is the 95 % interval over random"
@@ -54,8 +54,7 @@ def accesses_table(variants: Sequence[Variant]) -> Table:
     def wide(table: Table) -> None:
         table.add_column("access", overflow="fold", min_width=12)
         table.add_column("", no_wrap=True)
-        for head in heads:
-            table.add_column(head, justify="right", no_wrap=True)
+        add_numbers(table, *heads)
         for name, letters, cells in rows:
             columns = (Text("\n".join(column)) for column in zip(*cells, strict=True))
             table.add_row(name, Text("\n".join(letters), style="dim"), *columns)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from memsim.report import text
 from memsim.report.counters.measurement import LineRow, Measurement, Row
-from memsim.report.table import FittingTable, frame
+from memsim.report.table import FittingTable, add_numbers, frame
 from memsim.statistics import Estimate
 
 _COLUMNS = 120
@@ -40,12 +40,8 @@ TOOLS = {"nsight": "Nsight Compute", "rocprof": "rocprof"}
 
 def _fill(table: Table, measurement: Measurement, *, narrow: bool) -> None:
     table.add_column("counter", overflow="fold", min_width=20)
-    if not narrow:
-        table.add_column("replay", justify="right", no_wrap=True)
-        table.add_column("by definition", justify="right", no_wrap=True)
-    table.add_column("as counter counts", justify="right", no_wrap=True)
-    table.add_column("measured", justify="right", no_wrap=True)
-    table.add_column("error", justify="right", no_wrap=True)
+    add_numbers(table, *(() if narrow else ("replay", "by definition")))
+    add_numbers(table, "as counter counts", "measured", "error")
     for number, row in enumerate(measurement.rows):
         cells = [_name(row, _note_number(measurement, number))]
         if not narrow:
