@@ -25,7 +25,7 @@ from .output import write_variants_report as write_variants_report
 from .output import wrote_json as wrote_json
 from .process import EXIT_INTERRUPTED as EXIT_INTERRUPTED
 from .provisional import provisional_results as provisional_results
-from .screen import console as console
+from .showing import console as console
 from .showing import display as display
 from .showing import progress_bar as progress_bar
 from .showing import working as working

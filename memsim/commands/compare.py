@@ -81,7 +81,7 @@ class Compared(NamedTuple):
 
 
 def _beside_counters(saved: Path, files: tuple[Path, ...], kernel: str | None) -> Compared:
-    from memsim.formats.profilers.read import read_counters
+    from memsim.formats.any_trace import read_counters
     from memsim.montecarlo.result import Replay
     from memsim.report.compare import measurement_json
     from memsim.report.counters.measurement import against
@@ -105,8 +105,7 @@ def _of_replays(paths: tuple[Path, ...], counters: Semantics) -> Compared:
     from memsim.report.html import comparison_page
     from memsim.report.summary import summarise
     from memsim.report.text import file_label
-    from memsim.report.variants import accesses_table, variants_json, variants_table
-    from memsim.report.variants_page import variants_page
+    from memsim.report.variants import accesses_table, variants_json, variants_page, variants_table
 
     replays = [Replay.load(path).recount(counters).dataset for path in paths]
     summaries = [summarise(one) for one in replays]

@@ -16,7 +16,7 @@ from memsim.commands import completion
 from memsim.commands.cli import EntryPointGroup, entry_points_of
 from memsim.commands.options import json_option, out_option
 from memsim.commands.output import check_outputs, write_tables
-from memsim.commands.screen import console
+from memsim.commands.showing import console
 
 GROUP = "memsim.machines.commands"
 _SHOW = "show"
@@ -117,7 +117,7 @@ def import_machine(config: Path, name: str | None, output: Path) -> int:
     """
     from memsim.files import write_text
     from memsim.formats.gpgpusim.machine import import_config
-    from memsim.machine.to_toml import machine_to_toml
+    from memsim.machine.file import machine_to_toml
 
     check_outputs({"--out": output}, inputs=(config,))
     imported = import_config(config, name)

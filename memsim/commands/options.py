@@ -283,7 +283,7 @@ def report_replay(replay: Replay, outputs: ReplayOutputs) -> int:
     shown = replay.recount(outputs.counters)
     write_report(shown, html=outputs.html, json=outputs.json, save=None)
     if outputs.site is not None and outputs.json != STDOUT:
-        from memsim.commands.screen import console
+        from memsim.commands.showing import console
         from memsim.report.summary import summarise
         from memsim.report.table import explanations
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from memsim.commands.screen import console
-from memsim.commands.showing import working
+from memsim.commands.showing import console, working
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
@@ -158,8 +157,8 @@ def wrote_json(content: Callable[[], str], json: Path | None) -> bool:
 
 def write_launches_report(replays: Sequence[Replay], json: Path | None) -> None:
     """Prints a row per launch, or writes JSON of all launches to standard output or a file."""
-    from memsim.report.launch_table import launch_table, launches_json
     from memsim.report.summary import summarise
+    from memsim.report.variants import launch_table, launches_json
 
     summaries = [summarise(replay.dataset, by_site=json is not None) for replay in replays]
     write_tables([launch_table(summaries)], lambda: launches_json(summaries), json)

@@ -9,13 +9,13 @@ Imports nothing heavy: the group's help loads it.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
 
-from memsim.commands.screen import console
 from memsim.progress import AT_ONCE, heard_by, report
 
 if TYPE_CHECKING:
@@ -174,3 +174,25 @@ def progress_bar(what: str) -> Iterator[Progress]:
     with display():
         report(what)
         yield lambda done, total: report(what, done, total)
+
+
+PIPE_COLUMNS = 160
+"""Width of a table that is written to a file or a pipe; no column is cut at this width."""
+
+LEAST_COLUMNS = 20
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that is wide enough for every column where no terminal sets the width."""
+    from rich.console import Console
+
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            """Rich ends the process, with an exit code of its own."""
+            raise BrokenPipeError
+
+    plain = Ours(stderr=stderr)
+    if not plain.is_terminal and "COLUMNS" not in os.environ:
+        return Ours(stderr=stderr, width=PIPE_COLUMNS)
+    # COLUMNS=0 says nothing of a width; rich would print nothing.
+    return plain if plain.width >= LEAST_COLUMNS else Ours(stderr=stderr, width=LEAST_COLUMNS)

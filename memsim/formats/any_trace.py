@@ -1,4 +1,4 @@
-"""Reads a trace of any known format, recognised by its name or content; one module per format.
+"""Reads a trace of any known format, or a profiler's counters, recognised by name or content; one module per format.
 
 The readers are part of memsim, not of tracegen, because `memsim replay DIR` must read these traces
 without OpenCL and Loopy. Every reader streams: its memory is bounded whatever the file contains, and an
@@ -7,11 +7,15 @@ error in the file is a TraceError that names file and line.
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memsim.errors import TraceError
+from memsim.formats.profilers import nsight, rocprof
+from memsim.formats.profilers.counter_file import CounterFile, Rows
+from memsim.formats.text import Text
 
 if TYPE_CHECKING:
     from memsim.trace.launches import Launches
@@ -148,3 +152,29 @@ def _kind_of_content(path: Path) -> str:
 def _stem(name: str) -> str:
     root, suffix = os.path.splitext(name)
     return root if suffix in _PACKED else name
+
+
+def read_counters(path: str | os.PathLike[str]) -> CounterFile:
+    """The counters in a profiler's CSV, plain or packed; its first row identifies the profiler.
+
+    Raises TraceError, with file and line, where it is neither Nsight Compute's nor rocprof's.
+    """
+    target = Path(path)
+    with Text(target) as text:
+        try:
+            rows = Rows(text)
+            for row in rows:
+                for begins, read in ((nsight.begins, nsight.read), (rocprof.begins, rocprof.read)):
+                    if begins(row):
+                        rows.begun = True
+                        return read(target, row, rows)
+        except TraceError as error:
+            if str(error).startswith(str(target)):
+                raise
+            raise text.fail(str(error), max(text.number, 1)) from None
+        except csv.Error as error:
+            raise text.fail(f"not CSV: {error}", max(text.number, 1)) from None
+    raise TraceError(
+        f"{target}: contains no counters: there must be a row of columns as Nsight Compute (--csv) or"
+        " rocprof write it"
+    )

@@ -2,6 +2,7 @@ from .file import NO_SOURCE as NO_SOURCE
 from .file import keys as keys
 from .file import load_machine as load_machine
 from .file import machine_names as machine_names
+from .file import machine_to_toml as machine_to_toml
 from .model import Machine as Machine
 from .parts import PORT_BYTES_PER_CYCLE as PORT_BYTES_PER_CYCLE
 from .parts import Dram as Dram
@@ -10,4 +11,3 @@ from .parts import Replacement as Replacement
 from .parts import Residency as Residency
 from .rules import SUBGROUP_SIZES as SUBGROUP_SIZES
 from .table import size_text as size_text
-from .to_toml import machine_to_toml as machine_to_toml

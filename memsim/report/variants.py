@@ -1,4 +1,4 @@
-"""Several replays in one table: variants of a kernel, machines, saved files."""
+"""Several replays in one table or on one page: variants of a kernel, machines, saved files, or launches one after another."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from markupsafe import Markup
 from rich.table import Table
 from rich.text import Text
 
 from memsim.latency import DRAM
 from memsim.report import text
 from memsim.report.json_contract import SCHEMA, to_data
-from memsim.report.numbers import SiteNumbers, Summary
+from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary, zero_if_unknown
+from memsim.report.pages import Bar, Cell, Section, bar_chart, data_table, page, paragraph
 from memsim.report.table import FittingTable, add_numbers, frame
 
 LEGEND = (
@@ -207,3 +209,121 @@ def _fill_narrow(
         lines += [f"DRAM: {read} read, {written} written", f"{latency} {unit} per load"]
         lines += [f"most latency: {slowest}", f"{trials} trials"]
         table.add_row(Text(label, style="bold"), Text("\n".join(lines)))
+
+
+_LEGEND = (
+    "The first level is empty when a launch begins; the levels below keep their contents from launch"
+    " to launch. --launch I shows the accesses of one."
+)
+
+
+def launch_table(summaries: Sequence[Summary]) -> Table:
+    """Per launch: load hit ratios of each level, DRAM traffic, and the latency of its loads.
+
+    summaries : (n_launches,) of one machine, in order, n_launches >= 1
+    """
+    first = summaries[0]
+    parts = [
+        f"{len(summaries)} launches on {first.machine_title}",
+        f"{first.n_trials} trials, seed {first.seed}",
+    ]
+    if first.interrupted:
+        parts.append("INTERRUPTED")
+    table = Table(
+        **frame(Text(" · ".join(parts), style="bold"), Text(_LEGEND, style="dim")),
+    )
+    table.add_column("launch", justify="right")
+    table.add_column("kernel", overflow="fold")
+    hits = (f"{name} load hits" for name in first.level_names)
+    moved = ("DRAM read", "DRAM written", "cycles per load", "share of load cycles")
+    for head in ("groups", *hits, *moved):
+        table.add_column(head, justify="right")
+    everything = sum(zero_if_unknown(one.total_load_cycles.mean) for one in summaries)
+    for k, one in enumerate(summaries):
+        share = zero_if_unknown(one.total_load_cycles.mean) / everything if everything else 0.0
+        table.add_row(
+            str(k),
+            Text(one.kernel),
+            f"{one.traced_groups} of {one.of_groups}",
+            *(_hits(_loads(one, name)) for name in one.level_names),
+            text.byte_size(one.dram.read_bytes.mean),
+            text.byte_size(one.dram.write_bytes.mean),
+            text.plus_minus(one.load_latency_cycles, 0),
+            text.percent(share),
+        )
+    return table
+
+
+def launches_json(summaries: Sequence[Summary]) -> str:
+    """`{"schema", "launches": [...]}`: each in the form of memsim.report.json_contract, in order."""
+    data = {"schema": SCHEMA, "launches": [to_data(one) for one in summaries]}
+    return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=True)
+
+
+def _loads(summary: Summary, level: str) -> LevelNumbers | None:
+    kind = "load" if level == summary.level_names[0] else "read"
+    return summary.totals.get((level, kind))
+
+
+def _hits(level: LevelNumbers | None) -> str:
+    return text.UNKNOWN if level is None else text.percent_estimate(level.hit_ratio)
+
+
+def variants_page(variants: Sequence[Variant]) -> str:
+    """The page of (n_variant,) replays, n_variant >= 2, which are named A, B, C and so on."""
+    lettered = [(letter(k), one) for k, (_, one) in enumerate(variants)]
+    subtitle = Markup("<br>").join(
+        f"{name}: {label}: {one.kernel} on {one.machine_title}, {one.n_trials} trials"
+        for (name, one), (label, _) in zip(lettered, variants, strict=True)
+    )
+    head, rows = variant_rows(lettered)
+    table = data_table(head, rows, left=(0, 2, len(head) - 2))
+    sections = [Section("The replays", _times(lettered) + table + paragraph(LEGEND, "soft small"))]
+    sections.append(Section("Access by access", _accesses(variants)))
+    return page(
+        f"{len(variants)} replays compared", headline(lettered), sections, subtitle=subtitle
+    )
+
+
+def headline(variants: Sequence[Variant]) -> str:
+    """Which is predicted to be fastest, and by how much; the number of replays without predictions."""
+    times = sorted(
+        (one.time.seconds.mean, name) for name, one in variants if one.time.seconds is not None
+    )
+    if len(times) < 2:
+        return f"{len(variants)} replays"
+    (best, fastest), (second, other), (worst, slowest) = times[0], times[1], times[-1]
+    words = f"{fastest} is predicted to be fastest, {text.seconds(best)}"
+    words += f"; {other} takes {second / best:.3g} times as long"
+    return words if len(times) == 2 else f"{words}, {slowest} {worst / best:.3g} times"
+
+
+def _times(variants: Sequence[tuple[str, Summary]]) -> Markup:
+    bars = [
+        Bar(
+            name,
+            one.time.seconds.mean,
+            f"{text.seconds(one.time.seconds.mean)}, limited by {one.time.binds}",
+            mark=one.time.floor_s,
+        )
+        for name, one in variants
+        if one.time.seconds is not None
+    ]
+    if not bars:
+        return Markup("")
+    note = "Predicted times; the line is the largest lower bound."
+    return paragraph(note, "soft small") + bar_chart(bars)
+
+
+def _accesses(variants: Sequence[Variant]) -> Markup:
+    """A row for each access, with a line for each replay that has it."""
+    heads, accesses = access_rows(variants)
+    rows: list[list[Cell | Markup]] = [
+        [
+            Cell(Markup("<strong><code>{}</code></strong>").format(text.shortened(name))),
+            *(Markup("<br>").join(column) for column in (letters, *zip(*cells, strict=True))),
+        ]
+        for name, letters, cells in accesses
+    ]
+    head = ["access", "", *(one.replace("\n", ", ") for one in heads)]
+    return data_table(head, rows, left=(0, 1), sortable=False)

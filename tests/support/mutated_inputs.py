@@ -129,8 +129,7 @@ def use_trace(path: Path, replays: bool) -> None:
 
 @cache
 def _machines() -> tuple[str, ...]:
-    from memsim.machine.file import load_machine, machine_names
-    from memsim.machine.to_toml import machine_to_toml
+    from memsim.machine.file import load_machine, machine_names, machine_to_toml
 
     return tuple(machine_to_toml(load_machine(name)) for name in machine_names())
 
@@ -372,13 +371,12 @@ def use_foreign(path: Path, replays: bool) -> None:
     """Reads it. A list names a trace, which is good."""
     if path.name == "gpgpusim.config":
         from memsim.formats.gpgpusim.machine import import_config
-        from memsim.machine.file import machine_from_toml
-        from memsim.machine.to_toml import machine_to_toml
+        from memsim.machine.file import machine_from_toml, machine_to_toml
 
         machine = import_config(path).machine
         assert machine_from_toml(machine_to_toml(machine)) == machine
     elif path.name in ("raw.csv", "results.csv"):
-        from memsim.formats.profilers.read import read_counters
+        from memsim.formats.any_trace import read_counters
 
         found = read_counters(path)
         assert found.kernels or found.notes

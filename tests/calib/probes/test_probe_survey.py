@@ -20,9 +20,8 @@ from calib.probes.outcome import Notebook, Unclear
 from calib.probes.page import NAMES, page, quantity
 from calib.probes.replacement import replacement
 from calib.probes.survey import Survey, survey
-from memsim.machine.file import load_machine
+from memsim.machine.file import load_machine, machine_to_toml
 from memsim.machine.model import Machine
-from memsim.machine.to_toml import machine_to_toml
 from tests.support.outline import Outline, in_one_kind_of_space
 from tests.support.planted import RIGHT, WRONG, Answer, answers, verdicts
 from tests.support.random_machines import MB, cpu, gpu, small_cpu, surveyed

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memsim.errors import TraceError
 from memsim.formats import read_any
-from memsim.formats.profilers.read import read_counters
+from memsim.formats.any_trace import read_counters
 from tests.support.foreign_files import ACCEL_SIM, CSV, ROCPROF_1, ROCPROF_3
 from tests.support.foreign_files import NSIGHT_DETAILS as DETAILS
 from tests.support.foreign_files import NSIGHT_RAW as RAW

@@ -12,9 +12,8 @@ import memsim
 from memsim.errors import MachineError
 from memsim.formats.gpgpusim.config import Option, parse_cache, parse_options
 from memsim.formats.gpgpusim.machine import Imported, import_config
-from memsim.machine.file import load_machine, machine_from_toml
+from memsim.machine.file import load_machine, machine_from_toml, machine_to_toml
 from memsim.machine.parts import Level
-from memsim.machine.to_toml import machine_to_toml
 from tests.support.traces import csr_like
 
 # Written for this test, in the form of that simulator's files; the values are those of our

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memsim.errors import TraceError
+from memsim.formats.any_trace import read_counters
 from memsim.formats.profilers.counter_file import CounterFile
-from memsim.formats.profilers.read import read_counters
 from tests.support.foreign_files import NSIGHT_DETAILS as DETAILS
 from tests.support.foreign_files import NSIGHT_LEAD as LEAD
 from tests.support.foreign_files import NSIGHT_RAW as RAW

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from memsim.formats.any_trace import read_counters
 from memsim.formats.profilers.counter_file import CounterFile
-from memsim.formats.profilers.read import read_counters
 from tests.support.foreign_files import ROCPROF_1 as V1
 from tests.support.foreign_files import ROCPROF_2 as V2
 from tests.support.foreign_files import ROCPROF_3 as V3

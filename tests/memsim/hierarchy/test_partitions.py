@@ -13,9 +13,8 @@ import memsim
 from memsim.errors import MachineError
 from memsim.hierarchy.cache import ACCESSES, FAR, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
 from memsim.latency import level_latencies_cycles
-from memsim.machine.file import machine_from_toml
+from memsim.machine.file import machine_from_toml, machine_to_toml
 from memsim.machine.model import Machine
-from memsim.machine.to_toml import machine_to_toml
 from tests.support.small_machines import level, machine
 from tests.support.traces import loads, make_trace
 from tests.support.trials import replayed

@@ -9,9 +9,8 @@ import pytest
 
 import memsim
 from memsim.errors import MachineError
-from memsim.machine.file import load_machine, machine_from_toml
+from memsim.machine.file import load_machine, machine_from_toml, machine_to_toml
 from memsim.machine.model import Machine
-from memsim.machine.to_toml import machine_to_toml
 from tests.support.traces import make_trace
 
 TEXTS = {name: machine_to_toml(load_machine(name)) for name in ("v100", "c1060", "v100-accelsim")}

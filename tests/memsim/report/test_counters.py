@@ -16,8 +16,8 @@ from rich.console import Console
 import memsim
 from memsim.commands.compare import compare as compare_command
 from memsim.errors import MemsimError, ResultError
+from memsim.formats.any_trace import read_counters
 from memsim.formats.profilers.counter_file import CounterFile, LaunchCounters, LineCounters
-from memsim.formats.profilers.read import read_counters
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.result import Replay

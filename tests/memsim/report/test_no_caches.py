@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from memsim.report.launch_table import launch_table, launches_json
 from memsim.report.summary import summarise
+from memsim.report.variants import launch_table, launches_json
 from memsim.trace.file import write_launches
 from memsim.trace.launches import Launches
 from tests.support.command_line import RunMemsim
