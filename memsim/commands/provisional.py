@@ -12,7 +12,7 @@ from memsim.report import text
 from memsim.report.numbers import Summary
 from memsim.report.semantics import Semantics
 from memsim.report.summary import summarise
-from memsim.report.table import access_table, lines_of_access
+from memsim.report.table import AccessTable, lines_of_access
 
 MOST_COST = 0.1
 """Share of the time since the last provisional result that the next one may take."""
@@ -35,7 +35,7 @@ def provisional_results(
         if shown.in_place:
             most = shown.rows(lines_of_access(summary, shown.columns))
             rows = dataclasses.replace(summary, sites=summary.sites[:most])
-            shown.provisional(_line(summary), access_table(rows))
+            shown.provisional(_line(summary), AccessTable(rows))
         else:
             shown.provisional(_line(summary))
         last_n, last_s = n_trials, time.monotonic()

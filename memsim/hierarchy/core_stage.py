@@ -455,28 +455,8 @@ def begin_core(stage, streams, queues, core):
     stage.rng[0] = streams[nth(core)]
 
 
-@hot
-def replay_cores(
-    stage, streams, requests, progress, group, core_offset, resident, sampler, latency_turns, began,
-    queues,
-):  # fmt: skip
-    """Replay all cores, one by one; see `_replay_core`.
-
-    streams : (n_core,) uint64, the random stream of each
-    group, core_offset : see memsim.montecarlo.schedule.Schedule;  queues : filled
-    """
-    for core in range(len(core_offset) - 1):
-        begin_core(stage, streams, queues, core)
-        groups = group[core_offset[nth(core)] : core_offset[nth(core + 1)]]
-        if len(groups) > 0:
-            queues.turns[nth(core)], queues.warm[nth(core)] = _replay_core(
-                stage, requests, progress, groups, resident, sampler, latency_turns, began
-            )
-        queues.last[nth(core)] = stage.queue.used[0]
-
-
 @inner
-def _replay_core(stage, requests, progress, groups, resident, sampler, latency_turns, began):
+def replay_core(stage, requests, progress, groups, resident, sampler, latency_turns, began):
     """Replay one core's groups; returns (turns, records queued before counting began).
 
     groups : (n,) int32, the core's groups in order, `resident` at a time

@@ -91,6 +91,15 @@ def pending(stage, slot, hit, now, window):
 
 
 @inner
+def count_hits(stage, row, slot, hit, now, window):
+    """Count the hit sectors, of which those are pending that were requested less than `window` turns ago."""
+    if hit:
+        young = pending(stage, slot, hit, now, window)
+        stage.counts[nth(row), nth(HITS)] += np.int64(stage.tables.n_sectors[nth(hit)]) - young
+        stage.counts[nth(row), nth(PENDING)] += young
+
+
+@inner
 def read(stage, instance, line, mask, unsure, site, kind, counted, now, window):
     """A load, or the read half of an atomic; returns the slot, -1 where the level is bypassed.
 
@@ -110,10 +119,7 @@ def read(stage, instance, line, mask, unsure, site, kind, counted, now, window):
     if slot >= 0:
         hit = need & np.int64(cache.slots[nth(slot + META)])
         used(geometry, cache, slot, set_)
-        if hit:
-            young = pending(stage, slot, hit, now, window)
-            counts[nth(row), nth(HITS)] += np.int64(tables.n_sectors[nth(hit)]) - young
-            counts[nth(row), nth(PENDING)] += young
+        count_hits(stage, row, slot, hit, now, window)
         if len(cache.traces) > 0:
             count_doubtful(stage, entry, row, slot, hit, sure)
         missing = need & ~hit

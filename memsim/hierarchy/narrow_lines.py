@@ -1,4 +1,4 @@
-"""Loads of an LRU level whose lines are single granules, in fewer steps than `cache.read` takes.
+"""Loads of an LRU level whose lines are single granules, in fewer steps than `loads.read` takes.
 
 Such a level (Fermi's L2) receives four requests for every miss of a level with 128-byte lines, so on
 these machines most of a trial's time is spent here. A line is a single sector, and the values that

@@ -29,7 +29,7 @@ from memsim.hierarchy.cache import (
     set_of,
     slot_of,
 )
-from memsim.hierarchy.loads import fill, pending
+from memsim.hierarchy.loads import count_hits, fill
 from memsim.hierarchy.replacement import allocate, drop, used
 
 
@@ -68,12 +68,8 @@ def read_copy(stage, near, line, mask, sure, site, counted, now, window):
     row = row_of(stage.n_site, site, counted)
     if len(cache.traces) > 0:
         count_doubtful(stage, entry, row, slot, hit, sure)
-    if hit:
-        young = pending(stage, slot, hit, now, window)
-        served = np.int64(stage.tables.n_sectors[nth(hit)])
-        stage.counts[nth(row), nth(ACCESSES)] += served
-        stage.counts[nth(row), nth(HITS)] += served - young
-        stage.counts[nth(row), nth(PENDING)] += young
+    stage.counts[nth(row), nth(ACCESSES)] += stage.tables.n_sectors[nth(hit)]
+    count_hits(stage, row, slot, hit, now, window)
     return need & ~hit
 
 

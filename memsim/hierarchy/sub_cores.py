@@ -44,6 +44,7 @@ from memsim.hierarchy.core_stage import (
     begin_core,
     issue,
     place,
+    replay_core,
     resume,
     settle,
     start_next,
@@ -284,17 +285,30 @@ def _begin(requests, progress, cores, groups, n_first):
 
 
 @hot
-def replay_cores_in_parts(
-    stage, streams, requests, progress, cores, group, core_offset, resident, timing, began, queues
+def replay_cores(
+    stage, streams, requests, progress, cores, group, core_offset, resident, order, began, queues
 ):  # fmt: skip
-    """Replay all cores, one by one, as memsim.hierarchy.core_stage.replay_cores; `queues.turns` are cycles."""
+    """Replay all cores, one by one.
+
+    streams : (n_core,) uint64, the random stream of each
+    cores : the SubCores of each where schedulers are greedy, and order is their Timing; else None, and order is
+        (sampler, latency_turns), see memsim.hierarchy.core_stage.replay_core
+    group, core_offset : see memsim.montecarlo.schedule.Schedule
+    queues : filled; its turns are cycles where schedulers are greedy
+    """
     for core in range(len(core_offset) - 1):
         begin_core(stage, streams, queues, core)
         groups = group[core_offset[nth(core)] : core_offset[nth(core + 1)]]
         if len(groups) > 0:
-            queues.turns[nth(core)], queues.warm[nth(core)] = _replay_sub_cores(
-                stage, requests, progress, cores, groups, resident, timing, began
-            )
+            if cores is None:
+                turns, warm = replay_core(
+                    stage, requests, progress, groups, resident, order[0], order[1], began
+                )
+            else:
+                turns, warm = _replay_sub_cores(
+                    stage, requests, progress, cores, groups, resident, order, began
+                )
+            queues.turns[nth(core)], queues.warm[nth(core)] = turns, warm
         queues.last[nth(core)] = stage.queue.used[0]
 
 

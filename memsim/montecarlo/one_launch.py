@@ -347,13 +347,11 @@ def dataset(
         "read_bytes": (per_trial, counts[..., READ_GRANULES] * GRANULE_BYTES),
         "write_bytes": (per_trial, counts[..., WRITE_GRANULES] * GRANULE_BYTES),
         "dram_latency_cycles": (("trial", "sample"), latency),
-        "dram_mean_cycles": ("trial", [result.dram.mean_cycles for result in results]),
-        "dram_dominant_cycles": ("trial", [result.dram.dominant_cycles for result in results]),
         "dram_read_bytes": ("trial", [result.dram_read_bytes for result in results]),
         "dram_write_bytes": ("trial", [result.dram_write_bytes for result in results]),
-        "dram_row_hit_ratio": ("trial", [result.dram.row_hit_ratio for result in results]),
-        "dram_bytes_per_row": ("trial", [result.dram.bytes_per_row for result in results]),
     }
+    for name in ("mean_cycles", "dominant_cycles", "row_hit_ratio", "bytes_per_row"):
+        variables[f"dram_{name}"] = ("trial", [getattr(one.dram, name) for one in results])
     if any(level.n_partitions > 1 for level in plan.machine.levels):
         variables["far_hits"] = (per_trial, counts[..., FAR])
     if counts[..., OPEN].any():
@@ -383,10 +381,7 @@ def dataset(
         "array": ("site", np.array([site.array for site in sites], dtype=object)),
         "direction": ("site", np.array([site.direction for site in sites], dtype=object)),
         "source_line": ("site", [_line(site.source.generated_line) for site in sites]),
-        "user_file": (
-            "site",
-            np.array([site.source.user_file or "" for site in sites], dtype=object),
-        ),
+        "user_file": ("site", np.array([site.source.user_file or "" for site in sites], object)),
         "user_line": ("site", [_line(site.source.user_line) for site in sites]),
         "itemsize_bytes": ("site", [site.itemsize_bytes for site in sites]),
     }
@@ -450,11 +445,8 @@ def _dirtied(
         "unfilled_bytes": (("trial", "level"), np.stack(unfilled) * line_bytes),
     }
     if counts[..., OPEN_DIRTIED].any():
-        for name, column in (
-            ("open_dirtied_bytes", OPEN_DIRTIED),
-            ("likely_dirtied_bytes", LIKELY_DIRTIED),
-        ):
-            variables[name] = (per_trial, counts[..., column] * GRANULE_BYTES)
+        for name, column in (("open", OPEN_DIRTIED), ("likely", LIKELY_DIRTIED)):
+            variables[f"{name}_dirtied_bytes"] = (per_trial, counts[..., column] * GRANULE_BYTES)
     return variables
 
 

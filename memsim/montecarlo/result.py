@@ -191,9 +191,9 @@ class Replay:
     def table(self) -> Table:
         """The accesses as a rich table for any console, largest share first."""
         from memsim.report.summary import summarise
-        from memsim.report.table import access_table
+        from memsim.report.table import AccessTable
 
-        return access_table(summarise(self.dataset))
+        return AccessTable(summarise(self.dataset))
 
     @property
     def plot(self) -> Plots:

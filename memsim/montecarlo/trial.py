@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +23,13 @@ from memsim.hierarchy.core_stage import (
     CoreQueues,
     Progress,
     clear,
-    replay_cores,
     unpack_accesses,
 )
 from memsim.hierarchy.levels import LevelPlan
 from memsim.hierarchy.requests import CHUNK_GRANULES
 from memsim.hierarchy.rng import trial_sequence
 from memsim.hierarchy.shared_stage import BATCH, Scratch, Sources, replay_shared
-from memsim.hierarchy.sub_cores import Timing, empty_sub_cores, replay_cores_in_parts
+from memsim.hierarchy.sub_cores import SubCores, Timing, empty_sub_cores, replay_cores
 from memsim.hierarchy.translation import missed_translations, page_offsets, placement_key
 from memsim.montecarlo.options import GREEDY
 from memsim.montecarlo.plan import SAMPLERS, ChunkOffsets, Plan
@@ -329,18 +328,14 @@ def core_stage(
     stage.queue.used[:] = 0
     groups = (drawn.group, drawn.core_offset, plan.resident)
     miss_cycles, turn_cycles = _latency_below(plan, 0), plan.machine.cycles_per_turn
-    if plan.ordering.sampler not in GREEDY:
-        number, latency = SAMPLERS[plan.ordering.sampler], int(np.ceil(miss_cycles / turn_cycles))
-        replay_cores(
-            stage, streams, plan.requests, progress, *groups, number, latency, began, queues
-        )
-    else:
-        machine = plan.machine
-        cores = empty_sub_cores(machine.n_schedulers, len(progress.parked), progress.ring.shape[1])
-        timing = _timing(plan, miss_cycles)
-        replay_cores_in_parts(
-            stage, streams, plan.requests, progress, cores, *groups, timing, began, queues
-        )
+    cores: SubCores | None = None
+    order: Any = SAMPLERS.get(plan.ordering.sampler), int(np.ceil(miss_cycles / turn_cycles))
+    if plan.ordering.sampler in GREEDY:
+        n_schedulers, most = plan.machine.n_schedulers, progress.ring.shape[1]
+        cores = empty_sub_cores(n_schedulers, len(progress.parked), most)
+        order = _timing(plan, miss_cycles)
+    replay_cores(stage, streams, plan.requests, progress, cores, *groups, order, began, queues)
+    if cores is not None:
         queues.turns[:] = np.ceil(queues.turns / turn_cycles)
     *ends, turns = queues
     return Queued(stage.queue, *ends), turns, began
@@ -489,10 +484,7 @@ def _scratch(above: Queued, ends: npt.NDArray[np.int64], capacity: int) -> Scrat
         order=np.empty(int(n_shuffled), np.int32),
         active=np.empty(len(above.first), np.int64),
         record=np.empty(BATCH, np.uint64),
-        entry=np.empty(BATCH, np.int64),
-        partial_at=np.empty(BATCH, np.int64),
-        instance=np.empty(BATCH, np.int64),
-        core=np.empty(BATCH, np.int64),
+        **{name: np.empty(BATCH, np.int64) for name in ("entry", "partial_at", "instance", "core")},
     )
 
 
@@ -549,15 +541,10 @@ def _requests(
 
 def unpack_many(record: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], ...]:
     """`memsim.hierarchy.cache.unpack` over an array: line, mask, full, site, kind, counted, each (n,)."""
-    low = (record & np.uint64(0x7FFFFFFFFFFFFFFF)).astype(np.int64)
-    return (
-        low & 0x3FFFFFFF,
-        (low >> 30) & 0xFF,
-        (low >> 38) & 0xFF,
-        (low >> 46) & 0x7FFF,
-        low >> 61,
-        (record >> np.uint64(63)).astype(np.int64),
+    unpacked: tuple[npt.NDArray[np.int64], ...] = getattr(cache.unpack, "py_func", cache.unpack)(
+        record
     )
+    return unpacked
 
 
 MissCache = Literal["unbounded", "associative"]

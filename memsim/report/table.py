@@ -85,11 +85,6 @@ class AccessTable(FittingTable):
         )
 
 
-def access_table(summary: Summary) -> Table:
-    """The accesses of a replay."""
-    return AccessTable(summary)
-
-
 MOST_ON_TERMINAL = 30
 """Accesses that a terminal shows of many."""
 
