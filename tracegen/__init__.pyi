@@ -3,11 +3,11 @@ from .api import trace_launches as trace_launches
 from .api import trace_snapshots as trace_snapshots
 from .blocks.count import count_blocks as count_blocks
 from .profiling import profile as profile
-from .workloads.binary import BinaryWorkload as BinaryWorkload
-from .workloads.cuda import CudaWorkload as CudaWorkload
 from .workloads.load import AnyWorkload as AnyWorkload
 from .workloads.load import load_kernel as load_kernel
-from .workloads.opencl import OpenCLWorkload as OpenCLWorkload
 from .workloads.tensor_map import tensor_map as tensor_map
-from .workloads.triton import TritonWorkload as TritonWorkload
+from .workloads.workload import BinaryWorkload as BinaryWorkload
+from .workloads.workload import CudaWorkload as CudaWorkload
+from .workloads.workload import OpenCLWorkload as OpenCLWorkload
+from .workloads.workload import TritonWorkload as TritonWorkload
 from .workloads.workload import Workload as Workload

@@ -9,11 +9,17 @@ within the original loops, branches and grid; arithmetic, local memory and barri
 global store that is kept stores read_tgt. If no store follows the last load, each work-item stores
 read_tgt into read_tgt_dest with stride 1, so that no compiler removes the loads. Instructions that
 compute addresses, loop bounds or conditions of a kept access do not change.
+
+Loopy derives a loop's bounds from its entire domain. If that domain contains the local inames of
+two fetches, a work-item's trips end where its part of *either* fetch ends. A barrier in the loop
+hides this, because the bounds are then those of the whole group; without the barrier accesses would
+be lost. Therefore groups and loops get one domain, and each set of local inames gets one nested in
+it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +35,6 @@ from pymbolic import primitives as p
 
 from calib.counting.iteration_domains import grid, is_vector, with_axis
 from calib.counting.language import near
-from calib.counting.loop_domains import separated
 from calib.counting.scheduled import Scheduled, schedule, translation_unit
 from calib.polynomials.isl_forms import DIM
 from memsim.errors import KernelError
@@ -444,3 +449,46 @@ def _tags(node: Any) -> frozenset[str]:
     if not isinstance(aggregate, TaggedVariable):
         return frozenset()
     return frozenset(str(getattr(tag, "value", tag)) for tag in aggregate.tags)
+
+
+def separated(kernel: Any, instructions: Sequence[Any]) -> list[Any]:
+    """The kernel's domains; those with several sets of local inames are split.
+
+    Raises KernelError if a loop's bounds depend on the local inames of such a domain.
+    """
+    domains = []
+    for domain in kernel.domains:
+        names = [domain.get_dim_name(DIM.set, k) for k in range(domain.dim(DIM.set))]
+        local = {name for name in names if kernel.iname_tags_of_type(name, LocalInameTag)}
+        used = sorted(
+            {frozenset(each.within_inames) & local for each in instructions} - {frozenset()},
+            key=sorted,
+        )
+        if len(used) < 2:
+            domains.append(domain)
+            continue
+        shared = [name for name in names if name not in local]
+        root = _onto(domain, shared)
+        domains.append(root)
+        domains += [_leaf(kernel, domain, root, sorted(inames), shared) for inames in used]
+    return domains
+
+
+def _leaf(kernel: Any, domain: Any, root: Any, inames: Sequence[str], shared: Any) -> Any:
+    wide = _onto(domain, [*shared, *inames])
+    if not _onto(wide, shared).is_equal(root):
+        raise KernelError(
+            f"loops of {kernel.name} have bounds that depend on the work-item ({', '.join(inames)}):"
+            " their work cannot be separated"
+        )
+    for name in shared:
+        at = wide.find_dim_by_name(DIM.set, name)
+        wide = wide.move_dims(DIM.param, wide.dim(DIM.param), DIM.set, at, 1)
+    return wide
+
+
+def _onto(domain: Any, names: Sequence[str]) -> Any:
+    for k in reversed(range(domain.dim(DIM.set))):
+        if domain.get_dim_name(DIM.set, k) not in names:
+            domain = domain.project_out(DIM.set, k, 1)
+    return domain

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from experiments.history.feedback import figure_7, figure_8
-from experiments.history.scheduling import figure_5, figure_6
-from experiments.history.simulated_scheduling import simulation
+from experiments.history.scheduling import figure_5, figure_6, simulation
 from experiments.reproduction import MakeFigure
 
 TITLE = "History-based performance models that calibrate themselves"

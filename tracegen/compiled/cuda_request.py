@@ -10,8 +10,7 @@ from tracegen.compiled.request import PRINTF, Request
 from tracegen.cuda import COMPILED, FIRST, CudaProgram
 from tracegen.cuda.host_code import on_device
 from tracegen.cuda.includes import originals
-from tracegen.tools.headers import DEPENDENCIES
-from tracegen.tools.precompiled import run_with_header
+from tracegen.tools.headers import DEPENDENCIES, run_with_header
 from tracegen.tools.process import Finished
 from tracegen.tools.toolchain import Tool
 

@@ -37,8 +37,7 @@ from tracegen.cuda.program import (
 )
 from tracegen.options import Compiler
 from tracegen.tools import cache
-from tracegen.tools.headers import DEPENDENCIES, included, unchanged
-from tracegen.tools.precompiled import run_with_header
+from tracegen.tools.headers import DEPENDENCIES, included, run_with_header, unchanged
 from tracegen.tools.process import Finished
 from tracegen.tools.toolchain import (
     INSTALL_CLANG,

@@ -22,7 +22,7 @@ from tracegen.workloads.checks import (
     record,
     short,
 )
-from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.workload import OpenCLWorkload
 
 MOST_GROUPS = (1 << 31) - 1
 

@@ -21,7 +21,7 @@ from tracegen.tools import cache
 from tracegen.tools.headers import DEPENDENCIES, included, unchanged
 from tracegen.tools.process import Finished, run
 from tracegen.tools.toolchain import INSTALL_CLANG, CompilerMissing, Tool, find_clang
-from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.workload import OpenCLWorkload
 
 LONGEST_TEXT = 8_000_000
 MOST_SHOWN = 5

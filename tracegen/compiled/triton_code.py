@@ -22,8 +22,8 @@ from tracegen.compiled.binary import CompiledText, amd_code, assembled
 from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.tools import cache
 from tracegen.workloads.checks import short
-from tracegen.workloads.triton import TritonWorkload
 from tracegen.workloads.triton_file import check_installed
+from tracegen.workloads.workload import TritonWorkload
 
 KNOWN_TRITON = "3.9"
 """The version of Triton whose launcher's functions these are."""

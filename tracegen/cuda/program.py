@@ -16,8 +16,7 @@ import numpy as np
 from memsim.errors import KernelError
 from tracegen.cuda import includes
 from tracegen.cuda.options import BuildOptions, read_options
-from tracegen.workloads.binary import BinaryWorkload
-from tracegen.workloads.cuda import CudaWorkload
+from tracegen.workloads.workload import BinaryWorkload, CudaWorkload
 
 HEADERS = Path(__file__).parent / "headers"
 FIRST = HEADERS / "memsim" / "kernel.h"

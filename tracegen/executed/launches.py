@@ -19,8 +19,7 @@ from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
 from tracegen.record import Launches
 from tracegen.workloads.load import AnyWorkload
-from tracegen.workloads.opencl import OpenCLWorkload
-from tracegen.workloads.workload import Workload
+from tracegen.workloads.workload import OpenCLWorkload, Workload
 
 
 def executed(workload: AnyWorkload, machine: Machine | None, options: TraceOptions) -> Launches:

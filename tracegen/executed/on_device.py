@@ -10,7 +10,7 @@ from memsim.errors import KernelError, one_line
 from tracegen.compiled.opencl_arguments import Argument, bound, shape
 from tracegen.compiled.opencl_program import read_program
 from tracegen.devices.program import Builds
-from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.workload import OpenCLWorkload
 
 
 def device_outputs(workload: OpenCLWorkload, context: cl.Context) -> dict[str, Any]:

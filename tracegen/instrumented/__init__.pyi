@@ -1,3 +1,3 @@
 from .host import known_arguments as known_arguments
 from .host import prepare as prepare
-from .subscripts import readable as readable
+from .sites import readable as readable

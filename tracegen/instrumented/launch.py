@@ -22,8 +22,7 @@ from pymbolic import evaluate
 from memsim.errors import KernelError
 from memsim.trace import AccessSite, ArrayExtent
 from tracegen.instrumented.instrument import Instrumented
-from tracegen.instrumented.sites import site_map, static_accesses
-from tracegen.instrumented.subscripts import readable
+from tracegen.instrumented.sites import readable, site_map, static_accesses
 from tracegen.instrumented.tables import ProbeTables, tables
 from tracegen.instrumented.tokens import TokenEncoding
 from tracegen.recording.sites import allocate

@@ -1,4 +1,4 @@
-"""The access sites of a Loopy kernel function: their names, lines and sizes."""
+"""The access sites of a Loopy kernel function: their names, lines and sizes, and their subscripts in the user's kernel."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from loopy.symbolic import IdentityMapper
+from pymbolic import primitives as p
+
 from memsim.trace import AccessSite, SourceLocation
 from tracegen.instrumented.marks import Mark, MarkTable
 from tracegen.instrumented.probes import Probe, Program
-from tracegen.instrumented.subscripts import readable
 from tracegen.recording.sites import unique
 from tracegen.workloads.fortran import LINE_ID
 from tracegen.workloads.origin import Origin
@@ -179,3 +181,42 @@ def _part(kernel: Any, mark: Mark, element: int) -> tuple[int, int]:
         part, offset = dtype.fields[mark.field_name][:2]
         return int(offset), int(part.itemsize)
     return 0, element
+
+
+def readable(expression: Any) -> str:
+    """A subscript as in the user's kernel: without tags, and with the halves of split inames joined."""
+    text = str(_Readable()(expression))
+    return re.sub(r" \+ -(?=\d)", " - ", re.sub(r" \+ \(-1\)\*", " - ", text))
+
+
+class _Readable(IdentityMapper):  # type: ignore[misc]
+    def map_tagged_variable(self, expr: Any, *args: Any) -> Any:
+        return p.Variable(expr.name)
+
+    def map_sum(self, expr: Any, *args: Any) -> Any:
+        children = list(_flat([self.rec(child) for child in expr.children]))
+        while (pair := _halves(children)) is not None:
+            inner, outer, whole = pair
+            children = [
+                whole if k == inner else child for k, child in enumerate(children) if k != outer
+            ]
+        return children[0] if len(children) == 1 else p.Sum(tuple(children))
+
+
+def _flat(children: Sequence[Any]) -> Sequence[Any]:
+    flat: list[Any] = []
+    for child in children:
+        flat += _flat(child.children) if isinstance(child, p.Sum) else [child]
+    return flat
+
+
+def _halves(children: Sequence[Any]) -> tuple[int, int, Any] | None:
+    for k, inner in enumerate(children):
+        if not (isinstance(inner, p.Variable) and inner.name.endswith("_inner")):
+            continue
+        whole = inner.name.removesuffix("_inner")
+        for m, outer in enumerate(children):
+            factors = outer.children if isinstance(outer, p.Product) else ()
+            if any(isinstance(f, p.Variable) and f.name == f"{whole}_outer" for f in factors):
+                return k, m, p.Variable(whole)
+    return None

@@ -10,11 +10,8 @@ from collections.abc import Iterator
 
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import Compiler
-from tracegen.workloads.binary import BinaryWorkload
-from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.load import AnyWorkload
-from tracegen.workloads.opencl import OpenCLWorkload
-from tracegen.workloads.triton import TritonWorkload
+from tracegen.workloads.workload import BinaryWorkload, CudaWorkload, OpenCLWorkload, TritonWorkload
 
 
 def bind(

@@ -20,9 +20,8 @@ from tracegen.machine_code.binding_makers import code_of
 from tracegen.machine_code.binding_memory import Memory
 from tracegen.machine_code.binding_nvidia import NvidiaCode
 from tracegen.machine_code.bound import BoundKernel
-from tracegen.workloads.binary import BinaryWorkload
 from tracegen.workloads.checks import is_whole, short
-from tracegen.workloads.triton import TritonWorkload
+from tracegen.workloads.workload import BinaryWorkload, TritonWorkload
 
 _FLOATS = {2: np.float16, 4: np.float32, 8: np.float64}
 _POINTER_BYTES = 8

@@ -23,7 +23,7 @@ from tracegen.machine_code.binding_memory import Bytes, Memory, content
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import Compiler
 from tracegen.workloads.checks import check_array, number
-from tracegen.workloads.cuda import CudaWorkload
+from tracegen.workloads.workload import CudaWorkload
 
 _REFUSED = {
     "texture": "a texture",

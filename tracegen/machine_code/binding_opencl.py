@@ -19,7 +19,7 @@ from tracegen.machine_code.binding_memory import Memory
 from tracegen.machine_code.binding_values import ConstantBytes, LocalBytes, Value
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import Compiler
-from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.workload import OpenCLWorkload
 
 
 def bind_opencl(

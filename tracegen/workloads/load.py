@@ -24,14 +24,16 @@ from typing import Any, TypeVar
 
 from memsim.errors import KernelError, MemsimError
 from tracegen.workloads import triton_file
-from tracegen.workloads.binary import BinaryWorkload
-from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.fortran import SUFFIX, load_fortran
-from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.origin import Origin, origin_of, recording_origins
 from tracegen.workloads.settings import WrongSetting, convert
-from tracegen.workloads.triton import TritonWorkload
-from tracegen.workloads.workload import Workload
+from tracegen.workloads.workload import (
+    BinaryWorkload,
+    CudaWorkload,
+    OpenCLWorkload,
+    TritonWorkload,
+    Workload,
+)
 
 OPENCL_SUFFIXES = (".cl", ".ocl", ".opencl")
 CUDA_SUFFIXES = (".cu", ".cuh", ".hip", ".cpp", ".cc", ".cxx", ".hpp", ".h")

@@ -71,7 +71,7 @@ def dg(variant: str) -> Workload:
 CASES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
     "tiled, b": (lambda: matmul.tiled(64), {"remove_vars": ["a", "c"]}, ("b",)),
     "tiled, a": (lambda: matmul.tiled(64), {"remove_vars": ["b", "c"]}, ("a",)),
-    # Partial tiles of both arrays bound one loop: see loop_domains.py.
+    # Partial tiles of both arrays bound one loop: see work_removal.py.
     "tiled, tails": (lambda: matmul.tiled(50, 8), {"remove_vars": ["c"]}, ("a", "b")),
     "naive, with its store": (lambda: matmul.naive(50, 8), {"remove_vars": ["b"]}, ("a", "c")),
     "naive, all": (lambda: matmul.naive(48, 8), {}, ("a", "b", "c")),

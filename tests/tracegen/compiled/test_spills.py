@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tracegen.compiled.model import BasicBlock, Instruction, MemoryOperation, Space
+from tracegen.compiled.nvidia.back_end import mark_spills
 from tracegen.compiled.nvidia.ptx import Origin
-from tracegen.compiled.nvidia.spills import mark_spills
 
 
 def is_spill(ptx: str, space: Space = "private", origin: int | None = 2) -> bool:

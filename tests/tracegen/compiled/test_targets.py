@@ -15,9 +15,9 @@ from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.amd.gcn_metadata import read_resources
 from tracegen.compiled.amd.gcn_opcodes import names
 from tracegen.compiled.model import BasicBlock
+from tracegen.compiled.nvidia.back_end import mark_spills
 from tracegen.compiled.nvidia.ptx import number_instructions
 from tracegen.compiled.nvidia.sass import read_sass
-from tracegen.compiled.nvidia.spills import mark_spills
 from tracegen.tools.toolchain import find_clang, nvidia_tools
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -1,4 +1,8 @@
-"""Compiles OpenCL C for NVIDIA's targets: clang writes PTX, ptxas compiles it, nvdisasm shows the code."""
+"""Compiles OpenCL C for NVIDIA's targets: clang writes PTX, ptxas compiles it, nvdisasm shows the code.
+
+nvdisasm marks spilled registers from version 13.5 on only. ptxas gives the access to a spill slot the line of the
+instruction that needs the register, and an access to an array the line of that access.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,6 @@ from tracegen.compiled.model import BasicBlock, Instruction, MachineCode
 from tracegen.compiled.nvidia.nvidia_ptx import builtins_text, number, write_ptx
 from tracegen.compiled.nvidia.ptx import Origin, number_instructions
 from tracegen.compiled.nvidia.sass import read_sass, without_encodings
-from tracegen.compiled.nvidia.spills import mark_spills
 from tracegen.compiled.request import Request, check
 from tracegen.tools import cache
 from tracegen.tools.headers import included
@@ -241,3 +244,33 @@ def _with_origin(instruction: Instruction, origins: Sequence[Origin]) -> Instruc
     if number is None or not 1 <= number <= len(origins):
         return instruction
     return structs.replace(instruction, location=origins[number - 1].location)
+
+
+_PRIVATE_ACCESS = re.compile(
+    r"(?:@!?%?\w+ )?(?:ld|st|atom|red)\."
+    r"(?:(?:volatile|relaxed|acquire|release|acq_rel|cta|cluster|gpu|sys)\.)*+"
+    r"(?!global|shared|const)"
+)
+"""PTX that accesses private memory itself: `.local`, the parameters of a call, or a generic address."""
+
+
+def mark_spills(blocks: Sequence[BasicBlock], origins: Sequence[Origin]) -> tuple[BasicBlock, ...]:
+    """The blocks, with `MemoryOperation.spill` set for accesses to private memory that PTX has not.
+
+    origins : of the PTX instructions, from `number_instructions`
+    """
+    return tuple(
+        dataclasses.replace(
+            block, instructions=tuple(_marked(one, origins) for one in block.instructions)
+        )
+        for block in blocks
+    )
+
+
+def _marked(instruction: Instruction, origins: Sequence[Origin]) -> Instruction:
+    memory, number = instruction.memory, instruction.origin
+    if memory is None or memory.space != "private" or memory.spill or number is None:
+        return instruction
+    if _PRIVATE_ACCESS.match(origins[number - 1].text):
+        return instruction
+    return structs.replace(instruction, memory=structs.replace(memory, spill=True))
