@@ -165,7 +165,10 @@ def state() -> str:
     digest = hashlib.sha256()
     for folder in ("memsim", "tracegen", "calib", *(f"experiments/{name}" for name in OF_CASES)):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".toml", ".cu", ".cl", ".csv") and path.name not in RECORDED:
+            if (
+                path.suffix in (".py", ".toml", ".cu", ".hip", ".cl", ".csv")
+                and path.name not in RECORDED
+            ):
                 digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 

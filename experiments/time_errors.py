@@ -32,6 +32,7 @@ _OF_FIGURE = {
     "mi250x-times": "mi250x",
     "derivatives": "mi250x",
     "marching-times": "mi250x",
+    "applications": "mi300a",
 }
 _N_BODY = {"V100": "v100", "A100": "a100", "RTX 4090": "rtx4090", "L40S": "l40s", "H200": "h200"}
 TENSORS = "tensor-steps"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ import xarray as xr
 from calib.prediction.hot_lines import hot_line_cycles
 from calib.prediction.l1_cycles import Touched, blocks_touched, pipe_cycles
 from memsim.latency import dram_latency_cycles, expected_latency_cycles, level_latencies_cycles
-from memsim.machine import Dram, Machine
+from memsim.machine import Dram, Level, Machine
 from memsim.montecarlo import Replay
 from memsim.report import STORES
 from memsim.statistics import MIN_TRIALS, student_t
@@ -42,7 +43,10 @@ class AccessCosts:
 
     A channel is a resource with a bandwidth that cores share: the loads from a level below the first, the
     stores to such a level, and DRAM, whose one bus carries both. Loads and stores of a level are
-    separate channels because the bandwidths of caches are measured with loads alone.
+    separate channels because the bandwidths of caches are measured with loads alone. A cache on the
+    memory's side, into which the level above writes back, has one bus, as DRAM has: on an MI300A,
+    kernels that load as much as they store move 4.0 TB/s of it together, and those that only load 4.3
+    (sarchlab/mgpusim, gpu_perf_scripts, relu; RRZE-HPC/gpu-benches, gpu-l2-stream).
 
     sites : names;  loads : (n_site,) bool, whether an instruction can wait for the access
     per_subgroup : (n_site,) executions by one sub-group
@@ -149,7 +153,7 @@ class AccessCosts:
 class TraceCosts(NamedTuple):
     """Costs of an execution that the trace alone determines, (n_site,) each.
 
-    written_back : bytes that the last level writes to DRAM, at least
+    written_back : (n_level, n_site) bytes that a level writes to the next one, at least
     hot_line : cycles of the busiest line of atomic operations
     """
 
@@ -234,7 +238,7 @@ def access_costs(
         served=served,
         latency_cycles=latency,
         dram_quantiles_cycles=_dram_quantiles(dataset, tm, machine.dram),
-        channel_bytes=moved,
+        channel_bytes=_on_buses(moved, machine),
         channels=channels,
         channel_bytes_per_cycle=np.array(
             [
@@ -271,8 +275,24 @@ def _dram_quantiles(dataset: xr.Dataset, typical: Floats, dram: Dram) -> Floats:
 
 def channel_names(machine: Machine) -> tuple[str, ...]:
     """The names of the channels of AccessCosts."""
-    below = [level.name for level in machine.levels[1:]]
-    return (*(name + kind for name in below for kind in ("", STORES)), DRAM)
+    named: list[str] = []
+    for above, level in pairwise(machine.levels):
+        named += [level.name] if _has_one_bus(above) else [level.name, level.name + STORES]
+    return (*named, DRAM)
+
+
+def _has_one_bus(above: Level) -> bool:
+    """Whether one bus carries what is loaded from a level and stored to it: `above` it is one that writes back."""
+    return above.write_policy == "write_back"
+
+
+def _on_buses(moved: Floats, machine: Machine) -> Floats:
+    """Bytes of loads and of stores to each level, (n_trial, n, n_site), those of one bus added."""
+    ways: list[Floats] = []
+    for k, above in enumerate(machine.levels[:-1]):
+        loaded, stored = moved[:, 2 * k], moved[:, 2 * k + 1]
+        ways += [loaded + stored] if _has_one_bus(above) else [loaded, stored]
+    return np.stack([*ways, moved[:, -1]], axis=1)
 
 
 def core_bandwidth(
@@ -343,7 +363,7 @@ def _channel_bytes(
     read = dataset["read_bytes"].transpose(*order).values
     written = dataset["write_bytes"].transpose(*order).values.astype(np.float64)
     divisor = np.where(counted > 0, counted, 1)
-    written[:, -1] = np.maximum(written[:, -1], written_back * divisor)
+    written = np.maximum(written, written_back * divisor[:, None, :])
     below = [part[:, k] for k in range(len(machine.levels) - 1) for part in (read, written)]
     moved = np.stack([*below, read[:, -1] + written[:, -1]], axis=1)
     per_execution = moved / divisor[:, None, :]
@@ -388,13 +408,14 @@ def _n_examined(trace: Trace) -> int:
 
 
 def _written_back(trace: Trace, machine: Machine) -> Floats:
-    """(n_site,) bytes that an execution of a store makes the last level write to DRAM, at least.
+    """(n_level, n_site) bytes that an execution of a store makes a level write to the next one, at least.
 
-    At the end of a snapshot, the last level still has stored sectors that it has not written back; a short
-    snapshot writes back hardly any. Over the launch all of them go to DRAM, except those that the
-    level can keep at the end.
+    At the end of a snapshot, a level that writes back still has stored sectors; a short snapshot writes back
+    hardly any. Over the launch all of them go on, except those that the last level can keep at the end. Instances
+    that see each other's stores only below, as the L2 of a die, keep none (LLVM, User Guide for AMDGPU Backend,
+    memory model of gfx942: `buffer_wbl2` where a kernel ends).
     """
-    per_execution = np.zeros(len(trace.sites))
+    per_execution = np.zeros((len(machine.levels), len(trace.sites)))
     if not machine.levels or not trace.n_access:
         return per_execution
     n_access = _n_examined(trace)
@@ -406,13 +427,20 @@ def _written_back(trace: Trace, machine: Machine) -> Floats:
     groups = max(len(np.unique(trace.workgroup)) * share, 1.0)
     touched = _n_distinct(trace.granule[:end]) * GRANULE_BYTES
     total = touched * max(trace.launch.n_groups / groups, 1.0) / trace.traced_part
-    kept = min(1.0, machine.levels[-1].size_bytes / total)
+    writes_on = np.array([_written_on(level, total, machine.n_cores) for level in machine.levels])
     for k, described in enumerate(trace.sites):
         if described.direction != "load":
             times = max(int((trace.site[:n_access] == k).sum()), 1)
             stored = _n_distinct(trace.granule[:end][site == k]) * GRANULE_BYTES
-            per_execution[k] = (1 - kept) * stored / times
+            per_execution[:, k] = writes_on * stored / times
     return per_execution
+
+
+def _written_on(level: Level, touched_bytes: float, n_cores: int) -> float:
+    """The part of what is stored in a level that it has written to the next one when a launch has touched so much."""
+    if level.write_policy != "write_back":
+        return 0.0
+    return 1 - min(1.0, level.size_bytes / touched_bytes) * (level.cores_per_instance >= n_cores)
 
 
 def _n_distinct(values: npt.NDArray[np.int64]) -> int:

@@ -11,7 +11,11 @@ multiply integers, too: at the rate of int32_add, as that table says (clpeak, an
 same units compute with floating-point numbers and integers (NVIDIA Maxwell and Pascal Tuning Guides).
 On AMD's GPUs all vector arithmetic shares the SIMD units, beside which the scalar unit, the local
 data share and the memory unit issue (AMD, Graphics Core Next architecture whitepaper, 2012: at most
-five instructions a cycle, each of another kind).
+five instructions a cycle, each of another kind). Up to CDNA a core has one scalar unit, which scalar loads use, too (ROCm
+Compute Profiler documentation, pipeline descriptions), and a SIMD unit has its turn every fourth cycle, in which a
+sub-group issues one instruction: one by itself takes as many cycles as its instructions' turns. On an MI300A, iterations of 11,
+13 and 15 instructions around a load from L1 take 173, 176 and 190 cycles where a SIMD unit has one sub-group (sarchlab/mgpusim,
+gpu_perf_scripts: kmeans, simpleconvolution, fir), of which the load takes 120.
 
 The load/store unit is counted apart, because the global accesses of a block use it as well. Matrix instructions are counted twice:
 as instructions that are issued, and by the multiply-adds of a lane, at the rate of the types of their numbers.
@@ -19,6 +23,7 @@ as instructions that are issued, and by the multiply-adds of a lane, at the rate
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from calib.prediction.throughputs import MATRIX_RATES, STANDS_IN, cycles_of
@@ -59,7 +64,12 @@ _LOAD_STORE = {
     _PASSES: 1.0,
 }
 """Passes of the local memory's banks, 4 bytes a lane each; those that conflicts add are counted apart."""
-_NO_INSTRUCTIONS = (_CONFLICT, _WIDE, _STALLED, _OPERANDS, _PASSES, "copies", "integer_fma")
+_SCALAR_LOADS = "scalar_loads"
+_NO_INSTRUCTIONS = (
+    *(_CONFLICT, _WIDE, _STALLED, _OPERANDS, _PASSES, _SCALAR_LOADS),
+    *("copies", "integer_fma", "idle_turns"),
+)
+_TAKE_NO_TURN = frozenset((*_NO_INSTRUCTIONS, *MATRIX_RATES, "wait")) - {"idle_turns"}
 LOCAL_BYTES = "local_bytes"
 """The throughput of local memory in bytes that differ; what several lanes read counts once."""
 
@@ -72,6 +82,7 @@ RATES = frozenset(
         SLOTS,
         LOCAL_BYTES,
         "scattered_lanes",
+        _SCALAR_LOADS,
     }
 )
 """The [throughputs] of a machine that decide a predicted time; a machine file may list others."""
@@ -108,16 +119,33 @@ def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, 
             unit = unit_of.get(kind, kind)
             busy = counts[kind] * cycles_of(machine, throughput)
             cycles[unit] = cycles.get(unit, 0.0) + busy
+    if counts.get("scalar") and _is_gcn(machine):
+        cycles["scalar"] = counts["scalar"]
+    if counts.get(_SCALAR_LOADS) and machine.throughputs.get(_SCALAR_LOADS):
+        cycles["scalar loads"] = counts[_SCALAR_LOADS] * cycles_of(machine, _SCALAR_LOADS)
     if matrices:
         cycles[TENSOR] = sum(n * cycles_of(machine, kind) for kind, n in matrices.items())
     return cycles
 
 
 def stalled_cycles(machine: Machine, operations: Mapping[str, float]) -> float:
-    """Cycles in which a sub-group issues a block, if nothing else delays it: results that follow instructions need
-    take a fixed time to arrive, which the compiler has counted. 0 where no compiler has: the instructions of an older
-    GPU are those of a later one."""
-    return _counts(operations).get(_STALLED, 0.0) if _is_split(machine) else 0.0
+    """Cycles in which a sub-group issues a block, if nothing else delays it.
+
+    On NVIDIA's GPUs since Volta, results that following instructions need take a fixed time to arrive, which the compiler has
+    counted; 0 where no compiler has: the instructions of an older GPU are those of a later one. On AMD's up to CDNA, each
+    instruction takes a turn of its SIMD unit, or several.
+    """
+    counts = _counts(operations)
+    if _is_gcn(machine):
+        turn = machine.n_schedulers
+        issued = sum(n for kind, n in counts.items() if kind not in _TAKE_NO_TURN)
+        longer = {
+            kind: max(turn * cycles_of(machine, throughput) - turn, 0.0)
+            for kind, throughput in _THROUGHPUT.items()
+            if counts.get(kind) and kind in _VECTOR
+        }
+        return turn * issued + sum(counts[kind] * cycles for kind, cycles in longer.items())
+    return counts.get(_STALLED, 0.0) if _is_split(machine) else 0.0
 
 
 def load_store_cycles(machine: Machine, operations: Mapping[str, float]) -> float:
@@ -156,3 +184,8 @@ def _is_split(machine: Machine) -> bool:
     """Whether it is one of NVIDIA's GPUs since Volta."""
     target = machine.compiler_target
     return target.startswith("sm_") and int(target[3:].rstrip("af")) >= _FIRST_SPLIT
+
+
+def _is_gcn(machine: Machine) -> bool:
+    """Whether it is one of AMD's GPUs up to CDNA."""
+    return re.fullmatch("gfx[0-9]..", machine.compiler_target) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from experiments.hardware.applications import applications
 from experiments.hardware.babelstream import babelstream
 from experiments.hardware.common_kernels import common_times, common_traffic
 from experiments.hardware.derivatives import derivative_times
@@ -45,6 +46,7 @@ FIGURES: Mapping[str, MakeFigure] = {
     "matmul-steps": matmul_steps,
     "tensor-steps": tensor_steps,
     "textbook": textbook,
+    "applications": applications,
     "common-kernels": common_times,
     "common-traffic": common_traffic,
 }

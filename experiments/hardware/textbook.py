@@ -18,11 +18,16 @@ from tracegen import CudaWorkload
 TABLE = "textbook.csv"
 
 
+def settings_of(row: Mapping[str, str]) -> dict[str, int | str]:
+    """The settings of a row, numbers where they are."""
+    words = (word.partition("=") for word in row["settings"].split())
+    return {name: int(value) if value.isdigit() else value for name, _, value in words}
+
+
 def workload(row: Mapping[str, str], **others: Any) -> CudaWorkload:
     """The kernel of a row of the table. others : settings to replace"""
-    words = (word.partition("=") for word in row["settings"].split())
-    given = {name: int(value) if value.isdigit() else value for name, _, value in words}
-    made: CudaWorkload = getattr(kernels, row["kernel"])(row["step"], **{**given, **others})
+    given = {**settings_of(row), **others}
+    made: CudaWorkload = getattr(kernels, row["kernel"])(row["step"], **given)
     return made
 
 

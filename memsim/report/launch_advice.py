@@ -260,6 +260,8 @@ UNITS = {
     "fp16": "16-bit floating-point numbers",
     "special": "special functions (such as exp, sqrt and sin)",
     "vector": "vector instructions",
+    "scalar": "instructions of the scalar unit",
+    "scalar loads": "loads of the scalar unit",
     "slots": "issuing instructions of any kind",
 }
 """What the units of machine code are for."""

@@ -88,9 +88,9 @@ class Launches:
 
 INSTRUCTIONS_AN_ACCESS = 8
 NO_INSTRUCTIONS = re.compile(
-    "conflict|wide|stalled|operands|passes|copies|integer_fma|tensor_.+|wgmma_.+"
+    "conflict|wide|stalled|operands|passes|copies|integer_fma|scalar_loads|idle_turns|tensor_.+|wgmma_.+"
 )
-"""Kinds of work that count passes of local memory's banks, cycles, copies beside their accesses, and what matrix instructions compute."""
+"""Kinds of work that count passes of local memory's banks, cycles, instructions that have another kind, too, and what matrix instructions compute."""
 
 
 def lane_instructions(trace: Trace) -> float:

@@ -56,6 +56,8 @@ class Runs(Protocol):
 
 CHEAP_STEPS = 4096
 """Accesses of a launch's groups below which these are short: they are traced whole."""
+IDLE = 0.01
+"""Part of the longest run below which a group counts as idle."""
 ENOUGH_ACCESSES = 20_000_000
 """Of the first sampled group, beyond which no others are run."""
 
@@ -65,9 +67,11 @@ def sampled_run(run: Runs) -> windows.Run | None:
     if waits_for_groups(run.execution.code):
         return None
     ids = snapshot.sample(run.launch.n_groups)
-    first = ids[len(ids) // 2 :][:1]
-    alone = run.counted(first, by_barriers=False)
-    if alone.runs.sum() < CHEAP_STEPS:
+    for first in (ids[len(ids) // 2 :][:1], ids[:1], ids[-1:]):
+        alone = run.counted(first, by_barriers=False)
+        if alone.runs.sum() >= CHEAP_STEPS:
+            break
+    else:
         return None
     if alone.runs.sum() > ENOUGH_ACCESSES:
         ids = first
@@ -82,7 +86,8 @@ def sampled_run(run: Runs) -> windows.Run | None:
         runs += one.runs / len(ids)
         segments += one.segment_count / len(ids)
         instructions += one.micro_operations * run.code.lanes / len(ids)
-    steps = float(np.mean(longest))
+    # A launch may have more groups than work: those that do nothing have no run of which a window is a part.
+    steps = float(np.mean([one for one in longest if one > IDLE * max(longest)]))
     probe = [max(int(steps * (k + 0.5) / len(ids)), 0) for k in range(len(ids))]
     seen = np.array([(at, at + windows.PROBE_STEPS) for at in probe], np.int64)
     recorded = run.recorded(ids, seen, by_barriers)

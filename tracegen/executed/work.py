@@ -43,9 +43,11 @@ operands : no instructions, but further cycles in which operands are read, and n
 Behind these, of code that has them (see `kinds_of`): what matrix instructions compute, in multiply-adds of a lane, by the rate
 that a machine's file has for them (see matrix_work); passes : no instructions, but passes of local memory's banks, in which
 products of four sub-groups read; copies : of `access`, those that are asynchronous copies to local memory; integer_fma : of
-`fma`, those of integers, for which NVIDIA's GPUs since compute capability 8.6 have half as many units.
+`fma`, those of integers, for which NVIDIA's GPUs since compute capability 8.6 have half as many units; scalar_loads : of `scalar`,
+loads; idle_turns : of `wait`, those for which an `s_nop` takes its sub-group's turn.
 """
 PASSES, COPIES, INTEGER_FMA = "passes", "copies", "integer_fma"
+SCALAR_LOADS, IDLE_TURNS = "scalar_loads", "idle_turns"
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 
 
@@ -75,6 +77,10 @@ def _more(instruction: Instruction) -> dict[str, float]:
         return {COPIES: 1.0}
     if instruction.pipe == "fma" and instruction.opcode.startswith(("IMAD", "IMUL", "IDP")):
         return {INTEGER_FMA: 1.0}
+    if instruction.opcode.startswith(("s_load", "s_buffer_load")):
+        return {SCALAR_LOADS: 1.0}
+    if instruction.opcode == "s_nop":
+        return {IDLE_TURNS: 1.0 + int(instruction.text.split()[1], 0)}
     work = matrix_work(instruction)
     return {work.kind: work.fused} | ({PASSES: work.passes} if work.passes else {}) if work else {}
 

@@ -48,7 +48,28 @@ def test_vector_instructions_of_amd_share_their_unit() -> None:
     cycles = unit_cycles(MI250X, issued(fma=10, alu=6, fp64=3, special=2, scalar=30))
     assert cycles["vector"] == 10 + 6 + 3 + 2 * 4
     assert cycles["slots"] == pytest.approx(51 / 5)
-    assert set(cycles) == {"vector", "slots"}
+    assert cycles["scalar"] == 30
+    assert set(cycles) == {"vector", "slots", "scalar"}
+
+
+def test_a_sub_group_of_amd_issues_an_instruction_every_fourth_cycle() -> None:
+    """Reciprocals take four turns; a wait takes none, nor do passes of local memory, but `s_nop 2` takes three."""
+    counts = {"alu": 4, "fma": 1, "special": 2, "scalar": 7, "branch": 1, "access": 1}
+    operations = issued(**counts, wait=2, idle_turns=3, conflict=9)
+    assert stalled_cycles(MI250X, operations) == 4 * (16 + 2 * 3 + 3)
+    assert stalled_cycles(load_machine("rx7900xtx"), operations) == 0
+
+
+def test_scalar_loads_have_a_rate_where_one_is_known() -> None:
+    """They are counted among the instructions of the scalar unit, and are no further ones."""
+    operations = issued(scalar=7, scalar_loads=2)
+    assert "scalar loads" not in unit_cycles(MI250X, operations)
+    mi300a = load_machine("mi300a")
+    assert unit_cycles(mi300a, operations) == {
+        "slots": pytest.approx(7 / 5),
+        "scalar": 7,
+        "scalar loads": 2 * 64 / mi300a.throughputs["scalar_loads"],
+    }
 
 
 def test_before_volta_integers_share_the_unit_of_floating_point() -> None:

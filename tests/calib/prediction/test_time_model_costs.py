@@ -126,6 +126,21 @@ def test_what_a_short_snapshot_leaves_in_the_last_level_is_written_back_later() 
     np.testing.assert_allclose(costs(trace).channel_bytes[:, 2, 1], 128 * (1 - kept))
 
 
+def test_one_bus_leads_to_a_cache_on_the_memorys_side() -> None:
+    """128 bytes down and 128 up again: what dies store goes on to the L3, which keeps all of it."""
+    n = 4096
+    far = 4 * n
+    groups = [
+        [[(0, range(4 * g, 4 * g + 4)), (1, range(far + 4 * g, far + 4 * g + 4))]] for g in range(n)
+    ]
+    machine = load_machine("mi300a").replace(coalesce_lanes=64)
+    result = costs(make_trace(groups, ("load", "store"), subgroup_size=64), machine)
+    assert result.channels == channel_names(machine) == ("L2", "L2 stores", "L3", DRAM)
+    np.testing.assert_allclose(result.channel_bytes[:, :3, 0], [[128, 0, 128]] * 2)
+    np.testing.assert_allclose(result.channel_bytes[:, :3, 1], [[0, 128, 128]] * 2)
+    np.testing.assert_allclose(result.channel_bytes[:, 3, 1], 0)
+
+
 def test_hits_and_what_serves_them() -> None:
     """Every sub-group loads one line again and again: L1 serves all but the first load of a core."""
     again = [[[(0, range(4))] * 64]] * 160

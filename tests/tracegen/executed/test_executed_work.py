@@ -59,8 +59,12 @@ def test_copies_and_products_count_in_kinds_of_their_own() -> None:
     product = Instruction(opcode="HMMA.16816.F32", text="HMMA.16816.F32", pipe="tensor")
     integers = Instruction(opcode="IMAD.WIDE", text="IMAD.WIDE", pipe="fma")
     wanted = [{"access": 1, "copies": 1, "conflict": 3}, {"tensor": 1, "tensor_f16_f32": 64}]
-    wanted += [{"fma": 1, "integer_fma": 1}]
-    found = counted([[1, 1, 3, 0], [0, 0, 0, 0], [0, 0, 0, 0]], copy, product, integers)
+    wanted += [{"fma": 1, "integer_fma": 1}, {"scalar": 1, "scalar_loads": 1}]
+    wanted += [{"wait": 1, "idle_turns": 3}]
+    scalar = Instruction(opcode="s_load_dword", text="s_load_dword s0", pipe="scalar")
+    idle = Instruction(opcode="s_nop", text="s_nop 2", pipe="wait")
+    counts = [[1, 1, 3, 0], *[[0, 0, 0, 0]] * 4]
+    found = counted(counts, copy, product, integers, scalar, idle)
     assert found == wanted
 
 

@@ -215,6 +215,17 @@ def test_a_trip_is_counted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.trip for one in found if one is not None] == [1, 8, 8]
 
 
+def test_groups_that_do_nothing_have_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 40 groups the first five load and the others end at once: eight are looked at, one of them long."""
+    monkeypatch.setattr(executed, "CHEAP_STEPS", 100)
+    ends = COLUMNS.replace("  float sum", "  if (blockIdx.x >= 5) return;\n  float sum")
+    sampled = executed.sampled_run(run_of(workload(ends, 400, 40, 64)))
+    assert sampled is not None
+    assert (len(sampled.groups), sampled.steps) == (8, 401)
+    assert sampled.accesses.mean() == 2 * 401 / 8
+    assert executed.sampled_run(run_of(workload(ends.replace(">= 5", ">= 0"), 400, 40, 64))) is None
+
+
 @pytest.mark.parametrize("copies", [True, False])
 @pytest.mark.parametrize(("source", "by_barriers"), [(COLUMNS, False), (TILES, True)])
 def test_what_came_before_a_window(
