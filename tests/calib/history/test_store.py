@@ -96,7 +96,6 @@ def test_eight_writers_and_a_kill_lose_nothing_acknowledged(tmp_path):
             own = store.samples(Key(kernel=f"own{w}", device="d", layout=0))
             assert [number for _, number in map(named, own)] == mine, "all of a batch or none"
         record = store.get(shared)
-        assert record is not None
         assert record.seen == sum(stored.values())
         assert record.accepted.n + record.rejected == record.seen
 

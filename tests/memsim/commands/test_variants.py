@@ -189,7 +189,6 @@ def test_one_name_for_the_file_that_is_written() -> None:
     """--out, -o; commands that called it --output still take that."""
     for name in ("trace", "compile", "calibrate"):
         command = cli.memsim.get_command(click.Context(cli.memsim), name)
-        assert command is not None
         context = click.Context(command)
         record = "\n".join(
             first for p in command.params if (r := p.get_help_record(context)) for first in r[:1]

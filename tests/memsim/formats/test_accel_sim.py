@@ -149,7 +149,6 @@ def test_what_does_not_reach_global_memory_is_counted(read: Callable[[str], Trac
         ("0090 RED.E.ADD", 1, [(B, 0xF)]),
     ]
     assert trace.provenance["skipped"] == {"shared": 4, "local": 2, "constant": 1}
-    assert trace.lane_hits is not None
     assert trace.lane_hits.tolist() == [1, 2, 1]
     assert [site.direction for site in trace.sites] == ["load", "atomic", "atomic"]
 

@@ -218,7 +218,6 @@ def test_pairs_are_shuffled(pair: str, header: str, machine: str, compiler: Any)
     given = workload(PAIRS.format(pair, header), I * 3)
     np.testing.assert_array_equal(run(given, machine, compiler=compiler)["x"], (I ^ 4) * 3)
     trace = tracegen.trace(given, machine, options=TraceOptions(compiler=compiler))
-    assert trace.work_table is not None
     assert trace.work_table.sum() > 0
     assert trace.launch.registers_per_item
 
