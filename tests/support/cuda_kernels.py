@@ -20,8 +20,8 @@ from tracegen.tools.toolchain import find_library
 needs_clang = needs_nvidia
 """Names and types of parameters are clang's, which is one of the compilers for NVIDIA's GPUs."""
 
-
 needs_nvrtc = pytest.mark.skipif(find_library("nvrtc") is None, reason="NVRTC is not installed")
+needs_both = [needs_clang, needs_nvrtc]
 
 
 def run(workload: CudaWorkload, machine: str = "a100", **options: Any) -> dict[str, Any]:
@@ -32,9 +32,9 @@ def run(workload: CudaWorkload, machine: str = "a100", **options: Any) -> dict[s
     return left
 
 
-def is_right_and_a_wrong_one_is_seen(workload: CudaWorkload) -> None:
+def is_right_and_a_wrong_one_is_seen(workload: CudaWorkload, machine: str = "a100") -> None:
     """By the workload's own check: what the kernel leaves, and what is off by one."""
-    written = run(workload)
+    written = run(workload, machine)
     assert workload.check is not None
     workload.check(written)
     with pytest.raises(AssertionError):

@@ -15,8 +15,7 @@ from memsim.errors import KernelError
 from tests.support.cuda_kernels import (
     compiler_of,
     floats,
-    needs_clang,
-    needs_nvrtc,
+    needs_both,
     traced,
     workload,
 )
@@ -29,7 +28,6 @@ from tracegen.options import TraceOptions
 from tracegen.workloads.load import load_kernel
 
 KERNELS = Path(__file__).parents[3] / "experiments" / "kernels"
-MARKS = [needs_clang, needs_nvrtc]
 STENCIL = """
 template <int N> __global__ void k(float *y, const float *x, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x + 1;
@@ -46,7 +44,7 @@ def stencil(source: str = STENCIL, **changes: Any) -> CudaWorkload:
 
 
 class TestOnItsOwn:
-    pytestmark = MARKS
+    pytestmark = needs_both
 
     @pytest.mark.weekly(3)
     @pytest.mark.parametrize("name", ["transpose_tiled", "bfs_level", "laplacian"])

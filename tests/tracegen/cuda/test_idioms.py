@@ -11,14 +11,13 @@ import pytest
 import tracegen
 from memsim.errors import KernelError
 from memsim.machine import load_machine
-from tests.support.cuda_kernels import floats, needs_clang, run, workload
-from tests.tracegen.compiled.test_nvrtc import needs_nvrtc
+from tests.support.cuda_kernels import floats, needs_both, needs_clang, run, workload
 from tracegen import CudaWorkload
 from tracegen.options import TraceOptions
 from tracegen.tools.toolchain import cuda_headers
 
 pytestmark = [
-    *needs_nvrtc,
+    *needs_both,
     pytest.mark.skipif(len(cuda_headers()) < 3, reason="CUDA's headers are not installed"),
 ]
 
