@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
 
+import calib
+import tracegen
+from calib.advice.options import AdviseOptions
+from calib.counting.options import CountOptions
+from calib.fitting.calibrate_options import CalibrateOptions
+from calib.prediction.options import PredictOptions
+from calib.tuning.options import TuneOptions
 from memsim.commands.cli import main
 from memsim.commands.cli import memsim as cli
 from memsim.errors import MemsimError
+from memsim.montecarlo.options import ReplayOptions
+from memsim.options import Options, declared, markdown_table
+from tracegen.options import TraceOptions
 
 SEVERAL = {
     "--set": {"NAME=VALUE", "NAME=VALUE[,VALUE...]"},  # one variant, or several
@@ -39,6 +52,31 @@ def named() -> dict[str, dict[str, click.Option]]:
                 for flag in parameter.opts:
                     found[flag][name] = parameter
     return found
+
+
+OPTIONS: dict[str, type[Options]] = {
+    "replay": ReplayOptions, "trace": TraceOptions, "profile": TraceOptions, "tune": TuneOptions,
+    "predict": PredictOptions, "count": CountOptions, "calibrate": CalibrateOptions, "advise": AdviseOptions,
+}  # fmt: skip
+"""Command -> what the function of Python takes."""
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_command_has_the_options_of_python_with_their_defaults(name: str) -> None:
+    command = dict(commands(cli))[name]
+    context, taken = click.Context(command), {one.name: one for one in command.params}
+    for field in dataclasses.fields(OPTIONS[name]):
+        told, option = declared(field), taken.get(field.name)
+        assert (option is None) == (told.flags == ()), field.name
+        if isinstance(option, click.Option):
+            default = option.process_value(context, option.get_default(context))
+            assert default == getattr(OPTIONS[name](), field.name)
+            assert option.help == told.help
+
+
+@pytest.mark.parametrize(("package", "options"), [(tracegen, TraceOptions), (calib, CountOptions)])
+def test_a_readme_shows_the_options(package: ModuleType, options: type[Options]) -> None:
+    assert markdown_table(options) in Path(package.__path__[0], "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("flag", sorted(flag for flag, seen in named().items() if len(seen) > 1))

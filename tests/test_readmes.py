@@ -103,7 +103,6 @@ def test_the_first_command_is_one_that_memsim_understands() -> None:
     with memsim.make_context("memsim", arguments, resilient_parsing=False) as ctx:
         name, command, rest = memsim.resolve_command(ctx, arguments)
         assert name == "profile"
-        assert command is not None
         parsed = command.make_context(name, rest, parent=ctx)
     assert parsed.params["settings"] == [{"matrix": "fem"}]
     kernel_file = parsed.params["spec"].partition(":")[0]

@@ -1,4 +1,4 @@
-"""The convolution of the tuning runs: what it computes, and what is recorded of its predicted times."""
+"""The convolution of the tuning runs: what is recorded of its predicted times."""
 
 from __future__ import annotations
 
@@ -11,24 +11,6 @@ from calib.tuning.search import Found
 from experiments.data_files import rows
 from experiments.hardware.tuned_kernels import CONVOLUTION
 from experiments.hardware.tuning_runs import ranking
-from experiments.kernels.convolution import convolution
-from tests.support.cuda_kernels import is_right_and_a_wrong_one_is_seen, needs_clang
-
-
-@pytest.mark.weekly(2)
-@needs_clang
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {},
-        {"block_size_x": 48, "block_size_y": 2, "tile_size_y": 4, "image_size": 96},
-        {"block_size_x": 16, "tile_size_x": 2, "tile_size_y": 3, "read_only": 1, "use_padding": 1}
-        | {"image_size": 70},
-        {"filter_size": 3, "image_size": 33},
-    ],
-)
-def test_it_computes_the_correlation(parameters: dict[str, int]) -> None:
-    is_right_and_a_wrong_one_is_seen(convolution(**{"image_size": 64, **parameters}))
 
 
 def test_a_ranking_is_judged_by_what_was_measured() -> None:

@@ -1,27 +1,10 @@
-"""The dedispersion of the tuning runs: what it computes."""
+"""The dedispersion of the tuning runs: its problem and its configurations."""
 
 from __future__ import annotations
 
-import pytest
-
 from experiments.data_files import rows
 from experiments.hardware.tuned_kernels import DEDISPERSION
-from experiments.kernels.dedispersion import dedispersion, delays_in_samples
-from tests.support.cuda_kernels import is_right_and_a_wrong_one_is_seen, needs_clang
-
-
-@needs_clang
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {},
-        {"block_size_x": 8, "tile_size_x": 3, "samples": 100},
-        {"block_size_y": 8, "tile_size_x": 2, "tile_size_y": 3, "tile_stride_x": 1, "measures": 50},
-        {"block_size_x": 1, "tile_size_y": 2, "tile_stride_y": 1, "channels": 9},
-    ],
-)
-def test_it_computes_the_shifted_sums(parameters: dict[str, int]) -> None:
-    is_right_and_a_wrong_one_is_seen(dedispersion(**parameters))
+from experiments.kernels.dedispersion import delays_in_samples
 
 
 def test_the_delays_are_those_of_the_measured_problem() -> None:

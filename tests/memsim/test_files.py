@@ -108,7 +108,6 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert child.stdout is not None
     assert child.stdin is not None
     assert child.stdout.readline() == b"ready\n"
     left = sorted(tmp_path.iterdir())

@@ -15,13 +15,11 @@ README = Path(memsim.__file__).with_name("README.md").read_text(encoding="utf-8"
 
 def test_the_table_of_options_is_that_of_the_declaration() -> None:
     match = re.search(r"<!-- options -->\n(.*?)\n<!-- end of options -->", README, re.DOTALL)
-    assert match is not None
     assert match[1] == markdown_table(ReplayOptions)
 
 
 def test_the_machine_file_can_be_loaded_and_replayed_on(tmp_path: Path) -> None:
     match = re.search(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    assert match is not None
     path = tmp_path / "small.toml"
     path.write_text(match[1])
     machine = memsim.load_machine(path)

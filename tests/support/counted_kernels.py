@@ -7,7 +7,6 @@ from typing import Any
 import loopy as lp
 
 from tests.support.loopy_kernels import groups_of, make
-from tracegen.workloads.workload import Workload
 
 
 def triangle(tags: bool = False) -> Any:
@@ -132,10 +131,3 @@ def halved() -> Any:
         name="halved",
     )
     return groups_of(kernel, 32)
-
-
-def with_sizes(kernel: Any, **sizes: int) -> Workload:
-    """A kernel with generated arrays of the given size."""
-    from tracegen.workloads.made_up import arguments
-
-    return Workload(kernel, arguments(kernel, {k: str(v) for k, v in sizes.items()}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import loopy as lp
@@ -9,25 +10,30 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.tools
 
+from tracegen.workloads.made_up import arguments
 from tracegen.workloads.workload import Workload
 
 USES: dict[str, Any] = {
     "": {},
     "out": {"is_input": False, "is_output": True},
     "inout": {"is_output": True},
+    "atomic": {"for_atomic": True},
 }
+OVER_I = "{[i]: 0 <= i < n}"
 
 
 def declared(text: str) -> list[Any]:
     """Arguments of a kernel: `n, m: i4` are numbers; `a, b: f8[n, 3]` are arrays, which are written where `out`
-    follows, and read, too, where `inout` does."""
+    follows, and read, too, where `inout` does; `atomic` are updated."""
     made = []
     for one in text.split("; "):
         names, kind = one.split(": ")
         dtype, _, rest = kind.partition("[")
         shape, _, use = rest.partition("]")
         if rest:
-            made.append(lp.GlobalArg(names, np.dtype(dtype), shape=shape, **USES[use.strip()]))
+            made.append(
+                lp.GlobalArg(names, np.dtype(dtype), shape=shape or (), **USES[use.strip()])
+            )
         else:
             made.append(lp.ValueArg(names, np.dtype(dtype)))
     return made
@@ -43,24 +49,38 @@ def groups_of(kernel: Any, size: int, iname: str = "i") -> Any:
     return lp.split_iname(kernel, iname, size, inner_tag="l.0", outer_tag="g.0")
 
 
+def grouped(
+    instructions: str,
+    data: Any,
+    given: Any,
+    *,
+    domains: Any = OVER_I,
+    group: int = 32,
+    **options: Any,
+) -> Workload:
+    """In groups of so many of `i`. given : arguments, or a size n of arrays that are made up"""
+    kernel = groups_of(make(domains, instructions, data, **options), group)
+    return with_sizes(kernel, n=given) if isinstance(given, int) else Workload(kernel, given)
+
+
+def with_sizes(kernel: Any, **sizes: int) -> Workload:
+    """A kernel with generated arrays of the given size."""
+    return Workload(kernel, arguments(kernel, {k: str(v) for k, v in sizes.items()}))
+
+
 def copy(n: int, group: int = 32, dtype: Any = np.float32, stride: int = 1) -> Workload:
-    kernel = make(
-        "{[i]: 0 <= i < n}",
-        f"y[i] = x[{stride}*i]" if stride > 1 else "y[i] = x[i]",
-        [
-            lp.GlobalArg("x", dtype, shape=f"{stride}*n"),
-            lp.GlobalArg("y", dtype, shape="n", is_input=False),
-            lp.ValueArg("n", np.int32),
-        ],
-    )
+    kind, index = np.dtype(dtype).str[1:], f"{stride}*i" if stride > 1 else "i"
+    data = f"x: {kind}[{stride}*n]; y: {kind}[n] out; n: i4"
     x = (np.arange(stride * n) % 100).astype(dtype)
-    return Workload(groups_of(kernel, group), {"x": x, "n": n})
+    return grouped(f"y[i] = x[{index}]", data, {"x": x, "n": n}, group=group)
 
 
 def ragged(lengths: Any, group: int = 32) -> Workload:
     """A sparse matrix-vector product whose rows have the given lengths."""
-    kernel = make(
-        ["{[i]: 0 <= i < n}", "[begin, end] -> {[j]: begin <= j < end}"],
+    lengths = np.asarray(lengths)
+    n, m = len(lengths), int(lengths.sum())
+    rng = np.random.default_rng(1)
+    return grouped(
         """
         for i
             <> begin = start[i]
@@ -69,12 +89,6 @@ def ragged(lengths: Any, group: int = 32) -> Workload:
         end
         """,
         "start: i4[n + 1]; ind: i4[m]; a: f4[m]; x: f4[n]; y: f4[n] out; n, m: i4",
-    )
-    lengths = np.asarray(lengths)
-    n, m = len(lengths), int(lengths.sum())
-    rng = np.random.default_rng(1)
-    return Workload(
-        groups_of(kernel, group),
         {
             "start": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
             "ind": rng.integers(0, n, m).astype(np.int32),
@@ -82,17 +96,15 @@ def ragged(lengths: Any, group: int = 32) -> Workload:
             "x": rng.random(n, np.float32),
             "m": m,
         },
+        domains=[OVER_I, "[begin, end] -> {[j]: begin <= j < end}"],
+        group=group,
     )
 
 
 def nested(n: int, group: int = 32) -> Workload:
     """Two nested loops with bounds from memory; a predicate inside, and a store after."""
-    kernel = make(
-        [
-            "{[i]: 0 <= i < n}",
-            "[rows] -> {[j]: 0 <= j < rows}",
-            "[columns] -> {[k]: 0 <= k < columns}",
-        ],
+    rng = np.random.default_rng(2)
+    return grouped(
         """
         for i
             <> rows = n_rows[i]
@@ -107,16 +119,14 @@ def nested(n: int, group: int = 32) -> Workload:
         end
         """,
         "n_rows, n_columns: i4[n]; w, bonus: f8[n]; out: f8[n] out; n: i4",
-    )
-    rng = np.random.default_rng(2)
-    return Workload(
-        groups_of(kernel, group),
         {
             "n_rows": rng.integers(0, 5, n).astype(np.int32),
             "n_columns": rng.integers(0, 6, n).astype(np.int32),
             "w": rng.random(n),
             "bonus": rng.random(n),
         },
+        domains=[OVER_I, "[rows] -> {[j]: 0 <= j < rows}", "[columns] -> {[k]: 0 <= k < columns}"],
+        group=group,
     )
 
 
@@ -143,65 +153,39 @@ def two_launches(n: int) -> Workload:
     kernel = make(
         "{[i, j]: 0 <= i < n and 0 <= j < n}",
         """
-        middle[i] = 3 * a[i] {id=scale}
+        <> middle[i] = 3 * a[i] {id=scale}
         ... gbarrier {id=meet, dep=scale}
         b[j] = middle[n - 1 - j] {dep=meet}
         """,
-        [
-            lp.GlobalArg("a", np.float32, shape="n"),
-            lp.GlobalArg("b", np.float32, shape="n", is_input=False),
-            lp.TemporaryVariable(
-                "middle", np.float32, shape="n", address_space=lp.AddressSpace.GLOBAL
-            ),
-            lp.ValueArg("n", np.int32),
-        ],
+        "a: f4[n]; b: f4[n] out; n: i4",
         assumptions="n >= 1",
     )
+    kernel = lp.set_temporary_address_space(kernel, "middle", "global")
     kernel = groups_of(groups_of(kernel, 32), 32, "j")
     return Workload(kernel, {"a": np.arange(n, dtype=np.float32)})
 
 
 def accumulate(n: int) -> Workload:
     """y += x, in place: a second run must not see the first one's result."""
-    kernel = make(
-        "{[i]: 0 <= i < n}",
-        "y[i] = y[i] + x[i]",
-        [lp.GlobalArg("x, y", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-    )
     ones = np.ones(n, np.float32)
-    return Workload(groups_of(kernel, 32), {"x": ones, "y": 10 * ones})
+    return grouped("y[i] = y[i] + x[i]", "x, y: f4[n] inout; n: i4", {"x": ones, "y": 10 * ones})
 
 
 def histogram(n: int, n_bins: int = 4) -> Workload:
-    kernel = make(
-        "{[i]: 0 <= i < n}",
+    return grouped(
         "bins[data[i]] = bins[data[i]] + 1 {atomic}",
-        [
-            lp.GlobalArg("data", np.int32, shape="n"),
-            lp.GlobalArg("bins", np.int32, shape=(n_bins,), for_atomic=True),
-            lp.ValueArg("n", np.int32),
-        ],
+        f"data: i4[n]; bins: i4[{n_bins}] atomic; n: i4",
+        {"data": (np.arange(n) % n_bins).astype(np.int32), "bins": np.zeros(n_bins, np.int32)},
     )
-    data = (np.arange(n) % n_bins).astype(np.int32)
-    return Workload(groups_of(kernel, 32), {"data": data, "bins": np.zeros(n_bins, np.int32)})
 
 
 def gather(n: int, indices: Any, columns: int = 0) -> Workload:
     """y[i] = x[ind[i]], or x[i, ind[i]] of so many columns."""
     shape, index = ("n", "ind[i]") if not columns else (f"n, {columns}", "i, ind[i]")
-    kernel = make(
-        "{[i]: 0 <= i < n}",
-        f"y[i] = x[{index}]",
-        [
-            lp.GlobalArg("ind", np.int32, shape="n"),
-            lp.GlobalArg("x", np.float32, shape=shape),
-            lp.GlobalArg("y", np.float32, shape="n", is_input=False),
-            lp.ValueArg("n", np.int32),
-        ],
-    )
     x = np.arange(n * max(columns, 1), dtype=np.float32)
-    return Workload(
-        groups_of(kernel, 32),
+    return grouped(
+        f"y[i] = x[{index}]",
+        f"ind: i4[n]; x: f4[{shape}]; y: f4[n] out; n: i4",
         {"ind": np.asarray(indices, np.int32), "x": x.reshape(n, columns) if columns else x},
     )
 
@@ -221,8 +205,8 @@ def vectors(n: int) -> Workload:
 
 def read_twice(n: int) -> Workload:
     """One array read twice by one text, then stored to, then read again."""
-    kernel = make(
-        "{[i]: 0 <= i < n}",
+    ones = np.ones(n, np.float32)
+    return grouped(
         """
         p[i] = a[i] * b[i]
         q[i] = a[i] + b[i]
@@ -230,10 +214,9 @@ def read_twice(n: int) -> Workload:
         r[i] = a[i] + b[i]
         """,
         "a, b: f4[n]; p, q, r: f4[n] out; n: i4",
+        {"a": 3 * ones, "b": 2 * ones},
         seq_dependencies=True,
     )
-    ones = np.ones(n, np.float32)
-    return Workload(groups_of(kernel, 32), {"a": 3 * ones, "b": 2 * ones})
 
 
 def unrolled(n: int) -> Workload:
@@ -257,7 +240,7 @@ def called(n: int) -> Workload:
     kernel = make(
         f"{{[i, k]: 0 <= i < {n} and 0 <= k < 4}}",
         "[k]: b[i, k] = twice([k]: a[i, k])",
-        [lp.GlobalArg("a, b", np.float32, shape=(n, 4))],
+        f"a, b: f4[{n}, 4]",
     )
     kernel = lp.tag_inames(kernel, {"i": "l.0"})
     a = np.random.default_rng(6).random((n, 4), np.float32)
@@ -276,7 +259,7 @@ def loop_of_launches() -> Workload:
             ... gbarrier
         end
         """,
-        [lp.GlobalArg("a, b", np.float32, shape=(64,))],
+        "a, b: f4[64]",
         seq_dependencies=True,
     )
     kernel = lp.tag_inames(kernel, {"i": "l.0"})
@@ -286,37 +269,21 @@ def loop_of_launches() -> Workload:
 
 def either(n: int) -> Workload:
     """One of two loads, by a value."""
-    kernel = make(
-        "{[i]: 0 <= i < n}",
-        "y[i] = z[i] if x[i] > 0.5 else -x[i]",
-        [lp.GlobalArg("x, y, z", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-    )
     rng = np.random.default_rng(7)
-    return Workload(groups_of(kernel, 32), {name: rng.random(n, np.float32) for name in "xz"})
+    given = {name: rng.random(n, np.float32) for name in "xz"}
+    return grouped("y[i] = z[i] if x[i] > 0.5 else -x[i]", "x, y, z: f4[n]; n: i4", given)
 
 
 def total(n: int) -> Workload:
     """A sum into an array without axes."""
-    kernel = make(
-        "{[i]: 0 <= i < n}",
-        "s = sum(i, x[i])",
-        [
-            lp.GlobalArg("x", np.float32, shape="n"),
-            lp.GlobalArg("s", np.float32, shape=()),
-            lp.ValueArg("n", np.int32),
-        ],
-    )
+    kernel = make(OVER_I, "s = sum(i, x[i])", "x: f4[n]; s: f4[]; n: i4")
     return Workload(kernel, {"x": np.ones(n, np.float32)})
 
 
 def complex_product(n: int) -> Workload:
-    kernel = make(
-        "{[i]: 0 <= i < n}",
-        "y[i] = x[i] * x[i] + 1",
-        [lp.GlobalArg("x, y", np.complex64, shape="n"), lp.ValueArg("n", np.int32)],
-    )
+    """Loopy writes the arithmetic of complex numbers as function calls."""
     x = np.random.default_rng(8).random(n) * (1 + 2j)
-    return Workload(groups_of(kernel, 32), {"x": x.astype(np.complex64)})
+    return grouped("y[i] = x[i] * x[i] + 1", "x, y: c16[n]; n: i4", {"x": x})
 
 
 def structs(n: int, context: Any) -> Workload:
@@ -324,14 +291,29 @@ def structs(n: int, context: Any) -> Workload:
     dtype = np.dtype([("p", np.float32), ("q", np.int32), ("r", np.float64)])
     dtype, declaration = cl.tools.match_dtype_to_c_struct(context.devices[0], "pqr", dtype)
     cl.tools.get_or_register_dtype("pqr", dtype)
-    kernel = make(
-        "{[i]: 0 <= i < n}",
+    return grouped(
         "y[i] = x[i].r + x[i].p",
-        [
-            lp.GlobalArg("x", dtype, shape="n"),
-            lp.GlobalArg("y", np.float64, shape="n", is_input=False),
-            lp.ValueArg("n", np.int32),
-        ],
+        [lp.GlobalArg("x", dtype, shape="n"), *declared("y: f8[n] out; n: i4")],
+        {"x": np.zeros(n, dtype)},
         preambles=[("01_struct", declaration)],
     )
-    return Workload(groups_of(kernel, 32), {"x": np.zeros(n, dtype)})
+
+
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    "copy": lambda: copy(100, group=48),
+    "ragged": lambda: ragged(np.random.default_rng(5).integers(0, 9, 90), group=40),
+    "nested": lambda: nested(70),
+    "tiled_matmul": lambda: tiled_matmul(16),
+    "two_launches": lambda: two_launches(70),
+    "accumulate": lambda: accumulate(40),
+    "histogram": lambda: histogram(50),
+    "gather": lambda: gather(40, np.arange(40)[::-1]),
+    "vectors": lambda: vectors(40),
+    "read_twice": lambda: read_twice(40),
+    "unrolled": lambda: unrolled(40),
+    "called": lambda: called(40),
+    "loop_of_launches": loop_of_launches,
+    "either": lambda: either(40),
+    "total": lambda: total(9),
+    "complex_product": lambda: complex_product(40),
+}

@@ -88,7 +88,6 @@ def test_without_a_site_waits_sequences_and_instructions_pass_to_the_next_access
     assert left.waits.tolist() == [-1, -1, 0] * 2
     assert left.starts_sequence.tolist() == [True, True, True] * 2
     assert left.work is not None
-    assert left.work_table is not None
     assert left.work_table[left.work][:, 0].tolist() == [11.0, 1100.0, 110000.0] * 2
     assert left.work_table[left.work][:, 1].tolist() == [22.0, 2200.0, 220000.0] * 2
     kept = without(trace, 1)
@@ -153,8 +152,6 @@ def test_an_altered_trace_of_a_real_kernel_is_valid(alter: Any) -> None:
             assert site.name not in {altered.site_names[s] for s in set(altered.site) if s >= 0}
             if trace.work is not None:
                 assert altered.work is not None
-                assert altered.work_table is not None
-                assert trace.work_table is not None
                 np.testing.assert_allclose(
                     altered.work_table[altered.work].sum(0), trace.work_table[trace.work].sum(0)
                 )

@@ -34,7 +34,6 @@ def test_a_resident_array_leaves_the_levels_below(name: str) -> None:
     machine = load_machine(name)
     prediction, traces = predicted(stream.triad(N), machine, FEW)
     replay = prediction.replay
-    assert replay is not None
     before = access_costs(traces, replay, machine)
     requested = 4.0 * machine.subgroup_size
     assert moved(before, "b[i]")["DRAM"] == requested
@@ -62,7 +61,6 @@ def test_hits_above_a_level_that_keeps_an_array_stay_hits() -> None:
     """X = h1 t1 + (1 - h1) t2, with the ratio of hits in L1 as it was."""
     machine = load_machine("v100")
     replay = predicted(matmul.naive(64), machine, FEW)[0].replay
-    assert replay is not None
     altered = resident(replay, "a", "L2").dataset
     first, second = machine.levels
     ratio = hit_ratios(replay.dataset).sel(site="a[i, k]", level="L1").values

@@ -34,7 +34,6 @@ def test_quasi_polynomials_are_found() -> None:
     size = (1000, 777)
     forms = fit_exactly(counts(*of), ("n", "m"), size, 32)
     for form, count in zip(forms, of, strict=True):
-        assert form is not None
         assert form.at({"n": 1000, "m": 777}) == count(*size)
         # Any size of the same residues, also one that nothing could count.
         assert form.at({"n": 1000 + 32, "m": 777 - 32}) == count(1032, 745)
@@ -45,8 +44,6 @@ def test_quasi_polynomials_are_found() -> None:
     assert str(remainder) == "n"
     assert str(seven) == "7"
     labels = {"n": "n", "m": "m = k"}
-    assert rows is not None
-    assert remainder is not None
     assert rows.where(labels) == "n = 8 mod 32, m = k = 9 mod 32"
     assert remainder.where(labels) == "n = 8 mod 32"
 

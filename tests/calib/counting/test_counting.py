@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -19,7 +16,6 @@ from calib.counting.feature_counts import kernel_counts
 from calib.counting.options import CountOptions, Share, Trips
 from experiments.kernels import matmul, stencil
 from memsim.errors import KernelError
-from memsim.options import markdown_table
 from tests.support import counted_kernels
 from tests.support import loopy_kernels as kernels
 
@@ -289,14 +285,6 @@ def test_unknown_options_are_refused(paper: Any) -> None:
         calib.count(paper, LOAD, trip_counts={"j": -1})
 
 
-@pytest.mark.parametrize("field", dataclasses.fields(CountOptions), ids=lambda f: f.name)
-def test_the_command_has_every_option_with_the_same_default(field: dataclasses.Field[Any]) -> None:
-    (option,) = (each for each in count_command.params if each.name == field.name)
-    context = click.Context(count_command)
-    default = option.process_value(context, option.get_default(context))
-    assert default == getattr(CountOptions(), field.name)
-
-
 def test_the_command_counts_with_its_options() -> None:
     spec = "experiments.kernels.spmv:spmv"
     arguments = [spec, "f_op_float32_madd", "--set", "n=200", "--trips", "j=2.5", "--json", "-"]
@@ -304,11 +292,6 @@ def test_the_command_counts_with_its_options() -> None:
     ended = CliRunner().invoke(count_command, arguments, catch_exceptions=False)
     (row,) = json.loads(ended.output)["counts"]
     assert (row["unit"], row["value"]) == ("work-item", 125 * 2.5)
-
-
-def test_the_readme_shows_the_options() -> None:
-    readme = Path(calib.__file__).with_name("README.md").read_text(encoding="utf-8")
-    assert markdown_table(CountOptions) in readme
 
 
 def test_other_objects_are_refused() -> None:

@@ -38,13 +38,13 @@ CASES: dict[str, Callable[[], Workload]] = {
     "either": lambda: kernels.either(70),
     "no grid": lambda: kernels.total(40),
     "complex": lambda: kernels.complex_product(40),
-    "triangle": lambda: counted_kernels.with_sizes(counted_kernels.triangle(tags=True), n=45),
-    "rising": lambda: counted_kernels.with_sizes(counted_kernels.rising(24), n=61),
-    "branches": lambda: counted_kernels.with_sizes(counted_kernels.branches(), n=100, m=30),
-    "guarded": lambda: counted_kernels.with_sizes(counted_kernels.guarded(), n=100, m=30),
-    "operations": lambda: counted_kernels.with_sizes(counted_kernels.ops(), n=50),
-    "flat": lambda: counted_kernels.with_sizes(counted_kernels.flat(), n=20),
-    "halved": lambda: counted_kernels.with_sizes(counted_kernels.halved(), n=50),
+    "triangle": lambda: kernels.with_sizes(counted_kernels.triangle(tags=True), n=45),
+    "rising": lambda: kernels.with_sizes(counted_kernels.rising(24), n=61),
+    "branches": lambda: kernels.with_sizes(counted_kernels.branches(), n=100, m=30),
+    "guarded": lambda: kernels.with_sizes(counted_kernels.guarded(), n=100, m=30),
+    "operations": lambda: kernels.with_sizes(counted_kernels.ops(), n=50),
+    "flat": lambda: kernels.with_sizes(counted_kernels.flat(), n=20),
+    "halved": lambda: kernels.with_sizes(counted_kernels.halved(), n=50),
     "spmv": lambda: spmv.spmv(matrix="fem", n=300),
     "spmv vector": lambda: spmv.spmv_vector(matrix="U", n=130, subgroup_size=64),
     "matmul naive": lambda: matmul.naive(50, 8),
@@ -123,7 +123,7 @@ def test_control_flow_without_accesses_is_refused(context: Any) -> None:
     )
     kernel = kernels.groups_of(kernel, 32)
     with pytest.raises(KernelError, match="no separate global access shows how often j runs"):
-        calib.measure_control_flow(counted_kernels.with_sizes(kernel, n=32), context=context)
+        calib.measure_control_flow(kernels.with_sizes(kernel, n=32), context=context)
 
 
 def distinct(name: str) -> list[MeasurementKernel]:

@@ -16,13 +16,7 @@ from calib.history.power_laws import LogSums, power_law, solve_power_law
 from calib.history.records import Sample
 from calib.history.regression import Question, linear, power_law_with_offset
 from calib.history.statistics import running
-from calib.history.store import Store
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "h.db") as store:
-        yield store
+from tests.support.histories import record_of
 
 
 def key(layout, device="cpu", driver="1", kernel="k"):
@@ -144,12 +138,15 @@ def test_terms_that_go_together_do_not_calibrate(store):
         (linear, lambda n: 1e-9 * n + 2e-5),
     ],
 )
-def test_intervals_hold_what_they_say(tmp_path, fit, law):
+def test_intervals_hold_what_they_say(fit, law):
     """Of 300 new launches at new sizes, about 95 % lie in the interval: a binomial bound."""
     covered, trials = 0, 300
     for trial in range(trials):
         rng = np.random.default_rng(trial)
-        records = _records(law, rng, noise=0.08)
+        records = [
+            record_of(n, law(n) * np.exp(0.08 * rng.standard_normal(4)), {"n": float(n)})
+            for n in SIZES.tolist()
+        ]
         size = int(rng.integers(SIZES[0], SIZES[-1]))
         got = fit(records).predict(Question(size_bytes=size, terms={"n": float(size)}))
         covered += got[1] <= law(size) * math.exp(0.08 * rng.standard_normal()) <= got[2]
@@ -157,39 +154,15 @@ def test_intervals_hold_what_they_say(tmp_path, fit, law):
     assert low <= covered <= high
 
 
-def _records(law, rng, noise):
-    from calib.history.records import Record
-    from calib.history.statistics import running
-
-    records = []
-    for size in SIZES:
-        times = [law(size) * math.exp(noise * rng.standard_normal()) for _ in range(4)]
-        records.append(
-            Record(
-                key=key(int(size)),
-                size_bytes=int(size),
-                terms={"n": float(size)},
-                accepted=running(times),
-                seen=4,
-                rejected=0,
-                recent=np.array(times),
-                first_at=0.0,
-                last_at=0.0,
-            )
-        )
-    return records
-
-
-def test_the_interval_of_a_history_holds_the_next_launch(tmp_path):
+def test_the_interval_of_a_history_holds_the_next_launch(store):
     rng = np.random.default_rng(9)
     covered, trials = 0, 200
-    with Store(tmp_path / "h.db") as store:
-        for trial in range(trials):
-            times = 1e-3 * (1 + 0.05 * rng.standard_normal(11))
-            store.add_many(Sample(key=key(trial), time_s=t) for t in times[:10])
-            got = answer(store, key(trial))
-            assert got.time_s == pytest.approx(times[:10].mean())
-            covered += got.low_s <= times[10] <= got.high_s
+    for trial in range(trials):
+        times = 1e-3 * (1 + 0.05 * rng.standard_normal(11))
+        store.add_many(Sample(key=key(trial), time_s=t) for t in times[:10])
+        got = answer(store, key(trial))
+        assert got.time_s == pytest.approx(times[:10].mean())
+        covered += got.low_s <= times[10] <= got.high_s
     low, high = stats.binom.interval(1 - 1e-5, trials, 0.95)
     assert low <= covered <= high
 

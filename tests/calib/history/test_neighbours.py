@@ -12,34 +12,19 @@ from calib.history.errors import HistoryError
 from calib.history.key import Key
 from calib.history.model_kinds import verdicts
 from calib.history.neighbours import NORMAL_95, neighbours
-from calib.history.records import Record, Sample
+from calib.history.records import Sample
 from calib.history.regression import Question
-from calib.history.statistics import running
-from calib.history.store import Store
+from tests.support.histories import record_of
 
 SIZES = 1000 * 2 ** np.arange(9)
 
 
-def record_of(size, times, layout=0):
-    return Record(
-        key=Key(kernel="k", device="d", layout=layout or int(size)),
-        size_bytes=int(size),
-        terms={},
-        accepted=running(times),
-        seen=len(times),
-        rejected=0,
-        recent=np.asarray(times),
-        first_at=0.0,
-        last_at=0.0,
-    )
-
-
 def records_of(law, sizes, n=3, noise=0.0, rng=None):
     return [
-        record_of(size, [law(size) * math.exp(noise * rng.standard_normal()) for _ in range(n)])
-        if noise
-        else record_of(size, [law(size)] * n)
-        for size in sizes
+        record_of(
+            size, law(size) * np.exp(noise * rng.standard_normal(n) if noise else np.zeros(n))
+        )
+        for size in sizes.tolist()
     ]
 
 
@@ -84,7 +69,7 @@ def test_a_size_left_out_by_hand():
 
 
 def test_layouts_of_one_size_are_one_point():
-    same = [record_of(1000, [1e-3] * 3, 1), record_of(1000, [2e-3] * 3, 2)]
+    same = [record_of(1000, [1e-3 * k] * 3, layout=k) for k in (1, 2)]
     model = neighbours([*same, record_of(2000, [4e-3] * 6)])
     assert model.predict(Question(size_bytes=1000))[0] == pytest.approx(math.sqrt(2) * 1e-3)
     assert (model.n_samples, model.n_keys) == (12, 3)
@@ -137,12 +122,6 @@ def test_intervals_cover_times_that_follow_no_law():
     low, high = stats.binom.interval(1 - 1e-5, 400, 0.95)
     assert low <= inside <= high
     assert alone < low
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "h.db") as store:
-        yield store
 
 
 def feed(store, times, n):
@@ -202,19 +181,16 @@ def test_first_samples_are_blended_with_neighbours(store):
 
 def test_they_are_a_kind_of_model(store):
     feed(store, TIMES, 3)
-    verdict = next(v for v in verdicts(store.records()) if v.kind == "neighbours in size")
-    assert (verdict.calibrated, verdict.fits) == (True, False)  # the cache's edge is left out
-    smooth = verdicts(records_of(lambda size: 1e-9 * size + 2e-8 * size**0.5, SIZES))
-    verdict = next(v for v in smooth if v.kind == "neighbours in size")
-    assert (verdict.calibrated, verdict.fits) == (True, True)
-    assert "between 9 sizes" in verdict.reason
-    few = verdicts(records_of(lambda size: 1e-9 * size, SIZES[:3], n=3))
-    verdict = next(v for v in few if v.kind == "neighbours in size")
-    assert (verdict.calibrated, verdict.fits) == (False, False)
-    assert verdict.reason.endswith("9 samples of the 10 it needs")
-    two = verdicts(records_of(lambda size: 1e-9 * size, SIZES[:2], n=6))
-    verdict = next(v for v in two if v.kind == "neighbours in size")
-    assert (verdict.calibrated, verdict.fits) == (True, False)
-    assert verdict.reason.endswith("2 sizes; there are too few layouts to know its error")
+    smooth = records_of(lambda size: 1e-9 * size + 2e-8 * size**0.5, SIZES)
+    few, two = (records_of(lambda size: 1e-9 * size, SIZES[:k], n=n) for k, n in ((3, 3), (2, 6)))
+    for records, calibrated, fits, reason in (
+        (store.records(), True, False, ""),  # the cache's edge is left out
+        (smooth, True, True, "between 9 sizes"),
+        (few, False, False, "9 samples of the 10 it needs"),
+        (two, True, False, "2 sizes; there are too few layouts to know its error"),
+    ):
+        verdict = next(v for v in verdicts(records) if v.kind == "neighbours in size")
+        assert (verdict.calibrated, verdict.fits) == (calibrated, fits)
+        assert reason in verdict.reason
     found = answer(store, ASKED, size_bytes=12_000, kind="neighbours in size")
     assert (found.kind, found.fits, found.n_samples) == ("neighbours in size", False, 15)

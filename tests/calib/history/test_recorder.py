@@ -9,6 +9,7 @@ import pytest
 from calib.history import HistoryError, HistoryWarning, RecordingQueue, Store, hooks, record
 from calib.history.key import layout_hash
 from calib.history.recorder import WAITING, Recorder
+from tests.support.histories import twice
 
 cl = pytest.importorskip("pyopencl")
 
@@ -25,14 +26,13 @@ def program(context):
     return cl.Program(context, SOURCE).build()
 
 
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "h.db", keep_samples=True) as store:
-        yield store
-
-
 def buffer(context, n):
     return cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * n)
+
+
+def scale(program, queue, a, n=1024, by=2, **options):
+    arguments = (a, np.int32(n), np.float32(by))
+    return cl.Kernel(program, "scale")(queue, (1024,), None, *arguments, **options)
 
 
 def by_kernel(store):
@@ -46,9 +46,8 @@ def test_every_launch_is_timed_by_its_own_profile(context, program, store):
     a, events = buffer(context, 1024), []
     with record(store) as recorder:
         queue = cl.CommandQueue(context)
-        kernel = cl.Kernel(program, "scale")
         for _ in range(15):
-            events.append(kernel(queue, (1024,), None, a, np.int32(1024), np.float32(2)))
+            events.append(scale(program, queue, a))
     counts = recorder.counts()
     assert (counts.launched, counts.stored) == (15, 15)
     (entry,) = store.records()
@@ -64,13 +63,10 @@ def test_arguments_tell_layouts_apart(context, program, store):
     with record(store):
         queue = cl.CommandQueue(context)
         kernel = cl.Kernel(program, "scale")
-        for args in (
-            (small, np.int32(1024), np.float32(2)),
-            (small, np.int32(1024), np.float32(3)),  # content: the same key
-            (small, np.int32(512), np.float32(2)),  # a bound
-            (large, np.int32(1024), np.float32(2)),  # a size
-        ):
-            kernel(queue, (1024,), None, *args)
+        scale(program, queue, small)
+        scale(program, queue, small, by=3)  # content: the same key
+        scale(program, queue, small, n=512)  # a bound
+        scale(program, queue, large)  # a size
         kernel(queue, (512,), None, small, np.int32(512), np.float32(2))  # a grid
         kernel(queue, (512,), (64,), small, np.int32(512), np.float32(2))  # a group
         cl.Kernel(program, "add")(queue, (1024,), None, small, large)
@@ -98,17 +94,7 @@ def test_all_ways_to_launch_are_one_kind(context, program, store):
 
 
 def test_loopy_programs_are_recorded(context, store):
-    import loopy as lp
-
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "y[i] = 2 * x[i]",
-        [lp.GlobalArg("x,y", np.float32, shape=lp.auto), "..."],
-        target=lp.PyOpenCLTarget(),
-        lang_version=(2018, 2),
-        name="twice",
-    )
-    executor = knl.executor(context)
+    executor = twice().kernel.executor(context)
     with record(store):
         queue = cl.CommandQueue(context)
         for n in (100, 100, 200):
@@ -117,25 +103,18 @@ def test_loopy_programs_are_recorded(context, store):
 
 
 def test_pyopencl_is_left_as_it_was(context, program, store):
-    before = (
-        cl.enqueue_nd_range_kernel,
-        cl.CommandQueue,
-        cl.Kernel.set_arg,
-        cl.Kernel._set_arg_multi,
-        cl._cl.enqueue_nd_range_kernel,
-    )
+    def replaced():
+        """What a recording puts something else in the place of."""
+        of_kernels = cl.Kernel.set_arg, cl.Kernel._set_arg_multi
+        launches = cl.enqueue_nd_range_kernel, cl._cl.enqueue_nd_range_kernel
+        return (*launches, cl.CommandQueue, *of_kernels)
+
+    before = replaced()
     with contextlib.suppress(ZeroDivisionError), record(store), record(store):
-        assert cl.CommandQueue is not before[1]
+        assert cl.CommandQueue is not before[2]
         assert isinstance(cl.CommandQueue(context), cl.CommandQueue)
         _ = 1 / 0
-    after = (
-        cl.enqueue_nd_range_kernel,
-        cl.CommandQueue,
-        cl.Kernel.set_arg,
-        cl.Kernel._set_arg_multi,
-        cl._cl.enqueue_nd_range_kernel,
-    )
-    assert all(a is b for a, b in zip(before, after, strict=True))
+    assert all(a is b for a, b in zip(before, replaced(), strict=True))
 
 
 def test_a_queue_without_profiling_is_counted_and_said(context, program, store):
@@ -156,7 +135,7 @@ def test_a_recording_queue_records_itself_alone(context, program, store):
     with RecordingQueue(context, store=store, device_name=lambda q: "worker 0") as queue:
         assert isinstance(queue, cl.CommandQueue)
         for where in (queue, other, queue):
-            cl.Kernel(program, "scale")(where, (1024,), None, a, np.int32(1024), np.float32(2))
+            scale(program, where, a)
     (entry,) = store.records()
     assert (entry.seen, entry.key.device) == (2, "worker 0")
 
@@ -177,7 +156,7 @@ def test_what_is_laid_out_by_hand(context, program, store):
     with record(store, kernel_name=lambda k: k.function_name) as recorder:
         queue = cl.CommandQueue(context)
         with recorder.laid_out(matrix, terms={"rows": 32}):
-            cl.Kernel(program, "scale")(queue, (1024,), None, a, np.int32(1024), np.float32(2))
+            scale(program, queue, a)
     (entry,) = store.records()
     assert entry.key.layout == layout_hash([matrix])
     assert (entry.key.kernel, entry.size_bytes, entry.terms) == ("scale", 4096, {"rows": 32})
@@ -187,9 +166,7 @@ def test_flush_makes_safe(context, program, store):
     with record(store) as recorder:
         queue = cl.CommandQueue(context)
         for n in range(1, 4):
-            cl.Kernel(program, "scale")(
-                queue, (1024,), None, buffer(context, 1024), np.int32(1024), np.float32(2)
-            )
+            scale(program, queue, buffer(context, 1024))
             recorder.flush()
             assert sum(r.seen for r in store.records()) == n
 
@@ -199,9 +176,9 @@ def test_threads_launch_at_once(context, program, store):
 
         def work():
             queue = cl.CommandQueue(context)
-            kernel, a = cl.Kernel(program, "scale"), buffer(context, 1024)
+            a = buffer(context, 1024)
             for _ in range(50):
-                kernel(queue, (1024,), None, a, np.int32(1024), np.float32(2))
+                scale(program, queue, a)
             queue.finish()
 
         threads = [threading.Thread(target=work) for _ in range(4)]
@@ -219,9 +196,7 @@ def test_launches_that_wait_forever_are_given_up_and_said(context, program, stor
     recorder.start()
     queue = cl.CommandQueue(context)
     gate = cl.UserEvent(context)
-    event = cl.Kernel(program, "scale")(
-        queue, (1024,), None, buffer(context, 1024), np.int32(1024), np.float32(2), wait_for=[gate]
-    )
+    event = scale(program, queue, buffer(context, 1024), wait_for=[gate])
     recorder.flush(longest_s=0.05)
     assert recorder.counts().lost == 1
     gate.set_status(cl.command_execution_status.COMPLETE)
@@ -239,9 +214,7 @@ def test_memory_is_bounded(context, program, store, monkeypatch):
     try:
         queue = cl.CommandQueue(context)
         for _ in range(5):
-            cl.Kernel(program, "scale")(
-                queue, (1024,), None, buffer(context, 1024), np.int32(1024), np.float32(2)
-            )
+            scale(program, queue, buffer(context, 1024))
     finally:
         hooks.unlisten(recorder)
     recorder.flush()
@@ -254,9 +227,7 @@ def test_a_store_that_refuses_is_said_in_the_programs_thread(context, program, t
     recorder.start()
     queue = cl.CommandQueue(context)
     store.close()
-    cl.Kernel(program, "scale")(
-        queue, (1024,), None, buffer(context, 1024), np.int32(1024), np.float32(2)
-    )
+    scale(program, queue, buffer(context, 1024))
     with pytest.raises(HistoryError, match="is closed"):
         recorder.stop()
     assert recorder.counts().lost == 1

@@ -6,34 +6,18 @@ from functools import partial
 import numpy as np
 import pytest
 
-from calib.history import HistoryError, Key, Store, answer, hooks, record
+from calib.history import HistoryError, Key, answer, hooks, record
 from calib.history.dry_run import launch_of
 from calib.history.workloads import ask_workload, wall_time
 from calib.timing.trials import device_title, time_kernel
 from memsim.errors import KernelError
+from memsim.machine.file import load_machine
+from tests.support.histories import twice
+from tests.support.loopy_kernels import two_launches
 from tracegen.workloads.workload import Workload
 
 cl = pytest.importorskip("pyopencl")
 lp = pytest.importorskip("loopy")
-
-
-def twice(n=4096):
-    kernel = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "y[i] = 2 * x[i]",
-        [lp.GlobalArg("x,y", np.float32, shape=lp.auto), "..."],
-        target=lp.PyOpenCLTarget(),
-        lang_version=(2018, 2),
-        name="twice",
-    )
-    kernel = lp.split_iname(kernel, "i", 64, outer_tag="g.0", inner_tag="l.0")
-    return Workload(kernel, {"x": np.ones(n, np.float32)})
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "h.db") as store:
-        yield store
 
 
 def saved_model(device, time_s=1e-5, scatter=0.05):
@@ -111,17 +95,7 @@ def test_wall_time_comes_from_the_store_once_it_is_known(context, store, monkeyp
 
 
 def test_several_launches_have_no_key_together(context, store):
-    kernel = lp.make_kernel(
-        "{[i,j]: 0 <= i,j < n}",
-        ["y[i] = 2 * x[i] {id=a}", "... gbarrier {id=b,dep=a}", "z[j] = y[n - 1 - j] {dep=b}"],
-        [lp.GlobalArg("x,y,z", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        target=lp.PyOpenCLTarget(),
-        lang_version=(2018, 2),
-        name="two",
-    )
-    kernel = lp.tag_inames(kernel, {"i": "g.0", "j": "g.0"})
-    ones = np.ones(64, np.float32)
-    workload = Workload(kernel, {"x": ones, "y": ones})
+    workload = two_launches(64)
     with pytest.raises(HistoryError, match="has 2 launches"):
         launch_of(workload, context)
     assert wall_time(store, workload, context=context, trials=3) > 0
@@ -144,30 +118,10 @@ def test_an_unseen_workload_is_answered_by_the_calibrated_model(context, store):
     assert 1.05 < found.high_s / found.time_s < 1.25
 
 
-def test_with_samples_it_shifts_over_to_them(context, store):
-    model = saved_model(device_title(context))
-    launch = launch_of(twice(), context)
-    times, weights = [], []
-    for n in range(13):
-        found = ask_workload(store, twice(), context=context, model=model)
-        times.append(found.time_s)
-        if 0 < n < 10:
-            assert found.kind == "blend"
-            assert "calibrated model one-load predicts" in found.note
-            weights.append(float(found.note.split("the weight ")[1].split(";")[0]))
-        store.add(launch.key, 2e-5, size_bytes=launch.size_bytes)
-    assert times == sorted(times)
-    assert weights == sorted(weights)
-    assert found.kind == "history"
-    assert found.time_s == pytest.approx(2e-5)
-
-
 def test_a_model_of_another_device_is_passed_over(context, store):
     other = saved_model("NVIDIA CUDA: Tesla V100")
     with pytest.raises(HistoryError, match="nothing is known"):
         ask_workload(store, twice(), context=context, model=other)
-    from memsim.machine.file import load_machine
-
     machine = load_machine("v100")
     found = ask_workload(store, twice(), context=context, model=other, machine=machine)
     assert found.kind == "uncalibrated model of v100"
@@ -183,8 +137,6 @@ def test_a_model_of_another_device_is_passed_over(context, store):
 
 def test_sizes_on_either_side_go_before_an_uncalibrated_model(context, store, monkeypatch):
     """Recorded at 4096 and 16384 work-items, asked at 8192: nothing is traced for it."""
-    from memsim.machine.file import load_machine
-
     for n, time_s in ((4096, 1e-5), (16384, 4e-5)):
         launch = launch_of(twice(n), context)
         for _ in range(3):
@@ -199,8 +151,6 @@ def test_sizes_on_either_side_go_before_an_uncalibrated_model(context, store, mo
 
 
 def test_a_machine_file_of_no_device_is_not_offered(context, store):
-    from memsim.machine.file import load_machine
-
     with pytest.raises(HistoryError, match=r"cpu-pocl describes no device.*machines measure"):
         ask_workload(store, twice(), context=context, machine=load_machine("cpu-pocl"))
 

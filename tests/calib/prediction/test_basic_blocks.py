@@ -132,7 +132,6 @@ def test_blocks_of_machine_code_have_all_of_its_instructions() -> None:
     for number, times in program.occurrences().items():
         for name, count in program.blocks[number].operations.items():
             counted[name.removeprefix(PREFIX)] += times * count  # type: ignore[assignment]
-    assert trace.work_table is not None
     means = trace.work_table[trace.work].sum(axis=0) / trace.n_subgroup
     expected = dict(zip(trace.work_kinds, means.tolist(), strict=True))
     assert counted == pytest.approx({kind: mean for kind, mean in expected.items() if mean})

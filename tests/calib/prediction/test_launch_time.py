@@ -53,11 +53,9 @@ def test_the_report_has_the_time_of_the_prediction(
     traced: list[Trace], replay: Replay, prediction: Prediction
 ) -> None:
     time = summarise(keep_time(replay.dataset, time_of_replay(traced, replay, V100))).time
-    assert time.seconds is not None
     assert time.seconds.mean == pytest.approx(prediction.timing.estimate.mean)
     assert time.binds == prediction.timing.binds
     assert time.floor_s <= time.seconds.mean
-    assert time.timeline is not None
     steps = time.timeline.steps
     assert len(set(steps)) == len(steps) <= MOST_STEPS
     assert {step for row in time.timeline.rows for step, _, _ in row.spans} <= {

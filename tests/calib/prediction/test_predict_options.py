@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-import click
 import pytest
 
 import calib
-from calib.commands.predict import predict
 from calib.prediction.options import PredictOptions
 from memsim.errors import MemsimError
-from memsim.options import declared
-
-
-@pytest.mark.parametrize("field", dataclasses.fields(PredictOptions), ids=lambda field: field.name)
-def test_the_command_has_every_field_with_the_same_default(field: dataclasses.Field[Any]) -> None:
-    option = {parameter.name: parameter for parameter in predict.params}.get(field.name)
-    if declared(field).flags == ():
-        assert option is None
-        return
-    assert isinstance(option, click.Option)
-    context = click.Context(predict)
-    default = option.process_value(context, option.get_default(context))
-    assert default == getattr(PredictOptions(), field.name)
 
 
 @pytest.mark.parametrize(

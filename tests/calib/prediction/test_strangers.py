@@ -9,10 +9,10 @@ import pytest
 
 import calib
 from memsim.machine import load_machine
-from tests.tracegen.compiled.test_nvrtc import needs_nvrtc
+from tests.support.cuda_kernels import needs_both
 from tracegen import CudaWorkload
 
-pytestmark = needs_nvrtc
+pytestmark = needs_both
 SINGLES = np.float32
 READS = """__global__ void k(const float4 *x, float *y, int n) {
   float s = 0;

@@ -92,7 +92,6 @@ def test_the_interval_of_an_edge_contains_it(seed: int) -> None:
     curve = 2.0 + 4.0 * np.clip((x - true) / (true / 8), 0, 1)  # eight ways
     curve[x <= true] = 2.0
     result = edge(x, noisy(curve, rng, 12), 2.0, 6.0, n_flat=6)
-    assert result is not None
     assert is_sharp(result)
     assert result.low <= true + 2 * (x[1] - x[0])
     assert result.high >= true

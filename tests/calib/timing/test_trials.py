@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
-import click
 import numpy as np
 import pytest
 
-from calib.commands.calibrate import calibrate as calibrate_command
-from calib.fitting.calibrate_options import CalibrateOptions
 from calib.kernels import ALL_GENERATORS, KernelCollection
 from calib.timing import trials as timing
 from calib.timing.trials import KernelTrials, time_kernel
@@ -115,14 +109,6 @@ def test_a_trial_has_launches_for_its_duration(monkeypatch: pytest.MonkeyPatch) 
     assert timed.launches == 7
     assert set(timed.seconds) == {0.003}
     assert timed.timed_s == pytest.approx(70 * 0.003 + 18 * 0.027)  # launches 3 to 72
-
-
-@pytest.mark.parametrize("field", dataclasses.fields(CalibrateOptions), ids=lambda f: f.name)
-def test_the_command_has_every_option_with_the_same_default(field: Any) -> None:
-    (option,) = (each for each in calibrate_command.params if each.name == field.name)
-    context = click.Context(calibrate_command)
-    default = option.process_value(context, option.get_default(context))
-    assert default == getattr(CalibrateOptions(), field.name)
 
 
 def test_the_launches_of_a_trial_are_limited() -> None:

@@ -347,8 +347,6 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert child.stdout is not None
-    assert child.stderr is not None
     child.stdout.read(10)
     child.stdout.close()
     errors = child.stderr.read()
@@ -366,7 +364,6 @@ def test_ctrl_c_ends_with_one_line_and_130() -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert child.stdout is not None
     assert child.stdout.readline() == b"ready\n"
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=30)

@@ -188,7 +188,6 @@ def test_a_file_with_an_error_has_no_kernels(tmp_path: Path) -> None:
 def test_one_name_for_the_file_that_is_written() -> None:
     for name in ("trace", "compile", "calibrate"):
         command = cli.memsim.get_command(click.Context(cli.memsim), name)
-        assert command is not None
         context = click.Context(command)
         record = "\n".join(
             first for p in command.params if (r := p.get_help_record(context)) for first in r[:1]

@@ -49,6 +49,10 @@ def warp(k: int, *lines: str) -> str:
     return f"\nwarp = {k}\ninsts = {len(lines)}\n" + "".join(f"{line}\n" for line in lines)
 
 
+def of_one_warp(*lines: str) -> str:
+    return head() + block(warp(0, *lines))
+
+
 def block(*warps: str, at: str = "0,0,0") -> str:
     return f"#BEGIN_TB\n\nthread block = {at}\n{''.join(warps)}\n#END_TB\n\n"
 
@@ -84,19 +88,14 @@ FULL = 0xFFFFFFFF
 def test_the_three_address_modes(read: Callable[[str], Trace]) -> None:
     """The list of the format's own example, a base with a stride, a base with deltas."""
     listed = " ".join(f"0x{A + 128 * k:016x}" for k in range(4))
-    trace = read(
-        head()
-        + block(
-            warp(
-                0,
-                f"00a0 0000000f 1 R4 LDG.E 1 R4 4 0 {listed} 0",
-                f"00b0 ffffffff 1 R6 LDG.E 1 R8 4 1 0x{A:x} 4 0",
-                f"00c0 f0000001 1 R6 LDG.E.64 1 R8 8 2 0x{A + 32:x} 24 -32 0 64",
-                f"00d0 80000000 1 R6 LDG.E 1 R8 4 2 0x{A + 28:x}",
-                f"00e0 0000ff00 0 STG.E.U8 2 R8 R6 1 1 0x{B:x} 1",
-            )
-        )
+    text = of_one_warp(
+        f"00a0 0000000f 1 R4 LDG.E 1 R4 4 0 {listed} 0",
+        f"00b0 ffffffff 1 R6 LDG.E 1 R8 4 1 0x{A:x} 4 0",
+        f"00c0 f0000001 1 R6 LDG.E.64 1 R8 8 2 0x{A + 32:x} 24 -32 0 64",
+        f"00d0 80000000 1 R6 LDG.E 1 R8 4 2 0x{A + 28:x}",
+        f"00e0 0000ff00 0 STG.E.U8 2 R8 R6 1 1 0x{B:x} 1",
     )
+    trace = read(text)
     assert rows(trace) == [
         ("00a0 LDG.E", 4, [(A + 128 * k, 0xF) for k in range(4)]),
         ("00b0 LDG.E", 32, [(A + 32 * k, FULL) for k in range(4)]),
@@ -129,33 +128,27 @@ def test_the_head_is_the_launch(read: Callable[[str], Trace]) -> None:
 
 def test_what_does_not_reach_global_memory_is_counted(read: Callable[[str], Trace]) -> None:
     shared, local = 0x7F0000000010, 0x7F0002000010
-    trace = read(
-        head()
-        + block(
-            warp(
-                0,
-                "0000 ffffffff 1 R1 LDS 1 R2 4 1 0x10 4",
-                "0010 ffffffff 0 STS.64 2 R2 R3 8 1 0x10 8",
-                "0020 ffffffff 1 R1 LDL 1 R2 4 1 0xfffc10 4",
-                "0030 ffffffff 1 R1 LDC.64 1 R2 8 1 0x10 0",
-                f"0040 ffffffff 1 R1 LD.E 1 R2 4 1 0x{shared:x} 4",
-                f"0050 ffffffff 0 ST.E 2 R2 R3 4 1 0x{local:x} 4",
-                f"0060 00000001 1 R1 LD.E.128 1 R2 16 1 0x{A:x} 16",
-                f"0070 00000001 1 R1 ATOMS.ADD 1 R2 4 1 0x{shared:x} 4",
-                f"0080 00000003 1 R1 ATOM.E.ADD.F64.RN 2 R2 R3 8 2 0x{B:x} 0",
-                f"0090 00000001 0 RED.E.ADD 2 R2 R3 4 2 0x{B:x}",
-                f"00a0 00000000 1 R1 LDG.E 1 R2 4 1 0x{A:x} 0",
-                "00b0 ffffffff 1 R1 MUFU.RCP 1 R2 0",
-            )
-        )
+    text = of_one_warp(
+        "0000 ffffffff 1 R1 LDS 1 R2 4 1 0x10 4",
+        "0010 ffffffff 0 STS.64 2 R2 R3 8 1 0x10 8",
+        "0020 ffffffff 1 R1 LDL 1 R2 4 1 0xfffc10 4",
+        "0030 ffffffff 1 R1 LDC.64 1 R2 8 1 0x10 0",
+        f"0040 ffffffff 1 R1 LD.E 1 R2 4 1 0x{shared:x} 4",
+        f"0050 ffffffff 0 ST.E 2 R2 R3 4 1 0x{local:x} 4",
+        f"0060 00000001 1 R1 LD.E.128 1 R2 16 1 0x{A:x} 16",
+        f"0070 00000001 1 R1 ATOMS.ADD 1 R2 4 1 0x{shared:x} 4",
+        f"0080 00000003 1 R1 ATOM.E.ADD.F64.RN 2 R2 R3 8 2 0x{B:x} 0",
+        f"0090 00000001 0 RED.E.ADD 2 R2 R3 4 2 0x{B:x}",
+        f"00a0 00000000 1 R1 LDG.E 1 R2 4 1 0x{A:x} 0",
+        "00b0 ffffffff 1 R1 MUFU.RCP 1 R2 0",
     )
+    trace = read(text)
     assert rows(trace) == [
         ("0060 LD.E.128", 1, [(A, 0xFFFF)]),
         ("0080 ATOM.E.ADD.F64.RN", 2, [(B, 0xFF)]),
         ("0090 RED.E.ADD", 1, [(B, 0xF)]),
     ]
     assert trace.provenance["skipped"] == {"shared": 4, "local": 2, "constant": 1}
-    assert trace.lane_hits is not None
     assert trace.lane_hits.tolist() == [1, 2, 1]
     assert [site.direction for site in trace.sites] == ["load", "atomic", "atomic"]
 
@@ -164,26 +157,21 @@ def test_registers_and_barriers_give_sequences_and_waits(read: Callable[[str], T
     def load(pc: int, to: str, at: str) -> str:
         return f"{pc:04x} ffffffff 1 {to} LDG.E 1 {at} 4 1 0x{A:x} 4"
 
-    trace = read(
-        head()
-        + block(
-            warp(
-                0,
-                load(0x00, "R4", "R2"),  # access 0
-                load(0x10, "R6", "R2"),  # 1: independent
-                "0020 ffffffff 1 R4 IADD3 2 R4 R255 0",  # uses 0
-                load(0x30, "R8", "R4"),  # 2: its address comes from 0, through an addition
-                load(0x40, "R9", "R2"),  # 3: independent of what began since
-                f"0050 ffffffff 0 STG.E 2 R2 R9 4 1 0x{B:x} 4",  # 4: stores what 3 loaded
-                "0060 ffffffff 0 BAR.SYNC 1 R255 0",  # 5
-                load(0x70, "R4", "R2"),  # 6
-                "0080 ffffffff 1 R20 LDG.E.128 1 R2 16 1 0x1000 16",  # 7: R20 to R23
-                load(0x90, "R5", "R23"),  # 8
-                load(0x70, "R4", "R2"),  # 9: the PC fell
-                load(0x80, "R4", "R255"),  # 10
-            )
-        )
+    text = of_one_warp(
+        load(0x00, "R4", "R2"),  # access 0
+        load(0x10, "R6", "R2"),  # 1: independent
+        "0020 ffffffff 1 R4 IADD3 2 R4 R255 0",  # uses 0
+        load(0x30, "R8", "R4"),  # 2: its address comes from 0, through an addition
+        load(0x40, "R9", "R2"),  # 3: independent of what began since
+        f"0050 ffffffff 0 STG.E 2 R2 R9 4 1 0x{B:x} 4",  # 4: stores what 3 loaded
+        "0060 ffffffff 0 BAR.SYNC 1 R255 0",  # 5
+        load(0x70, "R4", "R2"),  # 6
+        "0080 ffffffff 1 R20 LDG.E.128 1 R2 16 1 0x1000 16",  # 7: R20 to R23
+        load(0x90, "R5", "R23"),  # 8
+        load(0x70, "R4", "R2"),  # 9: the PC fell
+        load(0x80, "R4", "R255"),  # 10
     )
+    trace = read(text)
     starts = [True, False, True, False, False, True, True, False, True, True, False]
     assert trace.starts_sequence.tolist() == starts
     assert trace.waits.tolist() == [-1, -1, 0, 0, 3, 3, 3, 3, 7, 7, 7]
@@ -196,19 +184,14 @@ def test_registers_and_barriers_give_sequences_and_waits(read: Callable[[str], T
 def test_arrivals_do_not_wait_and_uncached_loads_are_separate_sites(
     read: Callable[[str], Trace],
 ) -> None:
-    trace = read(
-        head()
-        + block(
-            warp(
-                0,
-                "0000 ffffffff 0 BAR.ARV 1 R255 0",
-                "0010 00000000 0 BAR.SYNC.DEFER_BLOCKING 1 R255 0",
-                f"0020 ffffffff 1 R4 LDG.E.STRONG.GPU 1 R2 4 1 0x{A:x} 4",
-                f"0030 ffffffff 1 R4 LDG.E.CONSTANT.SYS 1 R2 4 1 0x{A:x} 4",
-                f"0040 ffffffff 1 R4 LDG.E.STRONG.SYS 1 R2 4 1 0x{A:x} 4",
-            )
-        )
+    text = of_one_warp(
+        "0000 ffffffff 0 BAR.ARV 1 R255 0",
+        "0010 00000000 0 BAR.SYNC.DEFER_BLOCKING 1 R255 0",
+        f"0020 ffffffff 1 R4 LDG.E.STRONG.GPU 1 R2 4 1 0x{A:x} 4",
+        f"0030 ffffffff 1 R4 LDG.E.CONSTANT.SYS 1 R2 4 1 0x{A:x} 4",
+        f"0040 ffffffff 1 R4 LDG.E.STRONG.SYS 1 R2 4 1 0x{A:x} 4",
     )
+    trace = read(text)
     assert trace.n_access == 3
     passing = [site.name for site in trace.sites if site.bypasses_l1]
     assert passing == ["0020 LDG.E.STRONG.GPU", "0040 LDG.E.STRONG.SYS"]

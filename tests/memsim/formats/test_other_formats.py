@@ -41,7 +41,6 @@ def test_csv(tmp_path: Path) -> None:
     full = 0xFFFFFFFF
     assert trace.byte_mask.tolist() == [0xF, 0xF, full, full, full, full, 0xFFFF0, 0x3]
     assert trace.lane_groups.tolist() == [1, 1, 1, 2, 4, 8, 1, 8]
-    assert trace.lane_hits is not None
     assert trace.lane_hits.tolist()[:2] == [2, 1]
     launch = trace.launch
     assert (launch.kernel, launch.n_groups, launch.group_items) == ("gather", 3, 64)

@@ -81,7 +81,6 @@ def test_what_lies_within_a_page_stays_together() -> None:
 
 def test_a_machine_keeps_it() -> None:
     v100 = load_machine("v100")
-    assert v100.translation is not None
     assert v100.translation.placement == "random"
     assert v100.standing("translation.placement") == "fitted"
     assert machine_from_json(machine_to_json(v100)) == v100

@@ -47,21 +47,10 @@ def test_its_own_clock_changes_no_number() -> None:
     assert same.dram == machine.dram
 
 
-@pytest.mark.parametrize(
-    "clock",
-    [
-        "",
-        "fast",
-        "0MHz",
-        "-5MHz",
-        "1200",
-        "1e3MHz",
-        "9" * 30 + "GHz",
-        "0.5MHz",
-        "101GHz",
-        "\u0669MHz",
-    ],
-)
+NO_CLOCKS = ("", "fast", "0MHz", "-5MHz", "1200", "1e3MHz", "9" * 30 + "GHz", "0.5MHz", "101GHz")
+
+
+@pytest.mark.parametrize("clock", [*NO_CLOCKS, "\u0669MHz"])
 def test_what_is_no_clock_is_refused(clock: str) -> None:
     with pytest.raises(MachineError, match="a clock is a number of MHz or GHz behind @"):
         load_machine(f"v100@{clock}")

@@ -26,50 +26,11 @@ from memsim.machine.file import (
     machine_names,
     machine_to_json,
 )
+from memsim.machine.parts import Level
 from memsim.machine.table import machines_table, unit_of, value_of
 
-SHIPPED = [
-    *(
-        "a100",
-        "a6000",
-        "arc_b580",
-        "b200",
-        "b300",
-        "c1060",
-        "c2050",
-        "cpu-pocl",
-        "h100",
-        "h200",
-        "k40c",
-        "l4",
-    ),
-    *(
-        "l40s",
-        "max1550",
-        "mi210",
-        "mi250x",
-        "mi300a",
-        "mi300x",
-        "mi355x",
-        "r9_fury",
-        "rtx2080ti",
-        "rtx3080",
-        "rtx3090",
-        "rtx4090",
-    ),
-    *(
-        "rtx5090",
-        "rtxpro6000",
-        "rx7900xtx",
-        "rx9070xt",
-        "t4",
-        "titan_v",
-        "titan_x",
-        "v100",
-        "v100-accelsim",
-    ),
-]
 FOLDER = Path(__file__).parents[3] / "memsim" / "machine" / "shipped"
+SHIPPED = sorted(path.stem for path in FOLDER.glob("*.toml"))
 V100 = (FOLDER / "v100.toml").read_text()
 
 
@@ -172,24 +133,16 @@ def test_an_array_shared_with_local_memory_has_its_banks() -> None:
         machine.replace(levels=(dataclasses.replace(first, bank_bytes=3), second))
 
 
+def geometry(level: Level) -> tuple[int, int, int, int]:
+    return level.n_sets, level.n_ways, level.capacity_lines, level.tagged_lines
+
+
 def test_a_level_with_more_tags_than_room_keeps_its_sets() -> None:
     first = load_machine("h200").levels[0]
-    assert (first.n_sets, first.n_ways, first.capacity_lines, first.tagged_lines) == (
-        512,
-        4,
-        1984,
-        2048,
-    )
+    assert geometry(first) == (512, 4, 1984, 2048)
     assert first.size_beside(8192) == 245_760
-    half = first.resized(128 * 1000)
-    assert (half.n_sets, half.n_ways, half.capacity_lines, half.tagged_lines) == (
-        512,
-        4,
-        1000,
-        2048,
-    )
-    larger = first.resized(2 * 262_144)
-    assert (larger.n_sets, larger.n_ways, larger.tagged_lines) == (512, 8, 4096)
+    assert geometry(first.resized(128 * 1000)) == (512, 4, 1000, 2048)
+    assert geometry(first.resized(2 * 262_144)) == (512, 8, 4096, 4096)
     with pytest.raises(MachineError, match="multiple of one line, 128 bytes"):
         first.resized(1000)
 
@@ -298,59 +251,27 @@ def test_broken_values(key: str, value: str, after: str, message: str) -> None:
     assert str(caught.value).startswith(f"my.toml:{expected}: ")
 
 
+(N_CORES,), (WAYS, *_) = (re.findall(f"^{key} = .*", V100, re.M) for key in ("n_cores", "ways"))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message", "line"),
     [
         ("n_cores =", "n_coers =", "unknown key 'n_coers'; did you mean 'n_cores'?", "n_coers"),
         ("clock_hz =", "clock =", "unknown key 'clock'; a key carries its unit: clock_hz", "clock"),
-        (
-            "size_bytes =",
-            "size =",
-            "unknown key 'size'; a key carries its unit: size_bytes (level 'L1')",
-            "size",
-        ),
+        ("size_bytes =", "size =", "unknown key 'size'; a key carries its unit: size_bytes (level 'L1')", "size"),
         ("[dram]\n", '[dram]\n"a\\nb" = 1\n', r"unknown key 'a\nb' (dram)", r"\[dram"),
         ("[dram]\n", "[dram]\nzzz = 1\n", "unknown key 'zzz' (dram)", "zzz"),
         ('name = "L1"\n', 'name = "L1"\n"a.b" = 1\n', "unknown key 'a.b'", r"\[\[levels"),
         ("[dram]", "[darm]", "unknown key 'darm'; did you mean 'dram'?", r"\[darm"),
-        (
-            "n_cores = { value = 80, source",
-            "n_cores = { value = 80, sorce",
-            "unknown key 'sorce' in n_cores; did you mean 'source'?",
-            "n_cores",
-        ),
-        (
-            re.search("n_cores = .*", V100).group(),  # type: ignore[union-attr]
-            "n_cores = { value = 80 }",
-            "missing source of n_cores; write 'assumed' if nobody measured it",
-            "n_cores",
-        ),
-        (
-            re.search("n_cores = .*", V100).group(),  # type: ignore[union-attr]
-            'n_cores = { value = 80, source = " " }',
-            "source of n_cores must be a text, got ' '",
-            "n_cores",
-        ),
-        (
-            re.search("n_cores = .*", V100).group(),  # type: ignore[union-attr]
-            'n_cores = { source = "x" }',
-            "missing value of n_cores",
-            "n_cores",
-        ),
-        (
-            re.search("n_cores = .*", V100).group(),  # type: ignore[union-attr]
-            "n_cores = 80",
-            'n_cores must be { value = ..., source = "..." }, got 80',
-            "n_cores",
-        ),
-        (re.search("n_cores = .*", V100).group(), "", "missing key 'n_cores'", None),  # type: ignore[union-attr]
+        ("80, source", "80, sorce", "unknown key 'sorce' in n_cores; did you mean 'source'?", "n_cores"),
+        (N_CORES, "n_cores = { value = 80 }", "missing source of n_cores; write 'assumed' if nobody measured it", "n_cores"),
+        (N_CORES, 'n_cores = { value = 80, source = " " }', "source of n_cores must be a text, got ' '", "n_cores"),
+        (N_CORES, 'n_cores = { source = "x" }', "missing value of n_cores", "n_cores"),
+        (N_CORES, "n_cores = 80", 'n_cores must be { value = ..., source = "..." }, got 80', "n_cores"),
+        (N_CORES, "", "missing key 'n_cores'", None),
         ('title = "', 'title = 3 # "', "title must be a text, got 3", "title"),
-        (
-            re.search("ways = .*", V100).group(),  # type: ignore[union-attr]
-            "",
-            "missing key 'ways' (level 'L1')",
-            r"\[\[levels",
-        ),
+        (WAYS, "", "missing key 'ways' (level 'L1')", r"\[\[levels"),
         ('name = "L2"', 'name = "L1"', "level names must be unique, got 'L1' more", 'name = "L1"'),
         ('name = "L2"', 'name = "L-2"', "name must be letters, digits and _, got 'L-2'", "name"),
         ('name = "L1"', "name = 1", "name of level 1 must be a text", "name = 1"),
@@ -409,20 +330,9 @@ x = 1
 x = { y = 2 }
 [l.m]
 z = 3'''
-    assert index_lines(text) == {
-        ("a",): 2,
-        ("b",): 3,
-        ("b", "c"): 3,
-        ("t",): 6,
-        ("t", "q"): 7,
-        ("l",): 8,
-        ("l", 0): 8,
-        ("l", 0, "x"): 9,
-        ("l", 1): 10,
-        ("l", 1, "x"): 11,
-        ("l", 1, "m"): 12,
-        ("l", 1, "m", "z"): 13,
-    }
+    found = {".".join(map(str, path)): line for path, line in index_lines(text).items()}
+    of_tables = {"l": 8, "l.0": 8, "l.0.x": 9, "l.1": 10, "l.1.x": 11, "l.1.m": 12, "l.1.m.z": 13}
+    assert found == {"a": 2, "b": 3, "b.c": 3, "t": 6, "t.q": 7, **of_tables}
 
 
 def test_model_error_names_a_level() -> None:

@@ -39,12 +39,29 @@ AFTER = 3
 def inside(granules: list[int], earlier: list[tuple[int, int]] | None, n_groups: int = 0) -> Trace:
     """One group that loads granules one by one, after AFTER others that are not traced."""
     trace = make_trace([[[(0, [g]) for g in granules]]], whole=False)
+    return behind(trace, AFTER, earlier, n_groups)
+
+
+def behind(
+    trace: Trace, before: int, earlier: list[tuple[int, int]] | None, n_groups: int
+) -> Trace:
+    """The groups of a trace as those after `before` others; n_groups : whose granules are `earlier`"""
     return trace.replace(
-        workgroup=trace.workgroup + AFTER,
-        launch=dataclasses.replace(trace.launch, n_groups=AFTER + 1),
+        workgroup=trace.workgroup + before,
+        launch=dataclasses.replace(trace.launch, n_groups=before + trace.n_groups),
         earlier=None if earlier is None else np.array(earlier, np.int64).reshape(-1, 2),
         earlier_groups=n_groups,
     )
+
+
+def snapshot_of(
+    listed: list[Any], before: int, *, known: bool = True, directions: Any = ("load",)
+) -> Trace:
+    """All groups but the first ones, whose accesses may be known."""
+    touched = sorted({g for ((*accesses,),) in listed[:before] for _, (g,) in accesses})
+    earlier = [(g, g + 1) for g in touched] if known else None
+    trace = make_trace(listed[before:], directions, whole=False)
+    return behind(trace, before, earlier, before if known else 0)
 
 
 def open_sectors(trace: Trace, *levels: Any) -> list[int]:
@@ -189,14 +206,7 @@ def test_hits_of_the_whole_launch_lie_between_the_bounds(
     groups, before, on = case
     listed = [[[(0, [g]) for g in group]] for group in groups]
     whole = replayed(make_trace(listed), on, deviation=False, warmup_waves=before).counts[:, 0]
-    snapshot = make_trace(listed[before:], whole=False)
-    touched = sorted({g for group in groups[:before] for g in group})
-    snapshot = snapshot.replace(
-        workgroup=snapshot.workgroup + before,
-        launch=dataclasses.replace(snapshot.launch, n_groups=len(groups)),
-        earlier=np.array([(g, g + 1) for g in touched], np.int64) if known else None,
-        earlier_groups=before if known else 0,
-    )
+    snapshot = snapshot_of(listed, before, known=known)
     part = replayed(snapshot, on, deviation=False, warmup_waves=0).counts[:, 0]
     # In the first level alone: the second one gets fewer requests where the first one hits.
     low = part[0, HITS] + part[0, PENDING]
@@ -212,15 +222,7 @@ def in_parts(
     the first `before`."""
     listed = [[[(0, [g]) for g in group]] for group in groups]
     whole = replayed(make_trace(listed), on, deviation=False, warmup_waves=before + warm)
-    snapshot = make_trace(listed[before:], whole=False)
-    touched = sorted({g for group in groups[:before] for g in group})
-    snapshot = snapshot.replace(
-        workgroup=snapshot.workgroup + before,
-        launch=dataclasses.replace(snapshot.launch, n_groups=len(groups)),
-        earlier=np.array([(g, g + 1) for g in touched], np.int64),
-        earlier_groups=before,
-    )
-    part = replayed(snapshot, on, deviation=False, warmup_waves=warm)
+    part = replayed(snapshot_of(listed, before), on, deviation=False, warmup_waves=warm)
     return whole.counts[:, 0], part.counts[:, 0]
 
 
@@ -270,12 +272,7 @@ def test_a_store_of_a_whole_sector_ends_the_doubt() -> None:
     for stored, expected in ((0, 0), (5, 1)):
         accesses = [(0, [0]), (1, [stored]), (0, [1]), (0, [0])]
         trace = make_trace([[accesses]], directions, whole=False)
-        trace = trace.replace(
-            workgroup=trace.workgroup + AFTER,
-            launch=dataclasses.replace(trace.launch, n_groups=AFTER + 1),
-            earlier=np.array([(0, 1)], np.int64),
-            earlier_groups=AFTER,
-        )
+        trace = behind(trace, AFTER, [(0, 1)], AFTER)
         counts = replayed(
             trace, machine(level(ways=1), second), deviation=False, warmup_waves=0
         ).counts
@@ -330,14 +327,7 @@ def test_what_the_whole_launch_makes_dirty_lies_between_the_bounds(
     directions: Any = ("load", "store")
     whole = make_trace(listed, directions)
     after = replayed(whole, on, deviation=False, warmup_waves=before).counts[0].sum(axis=0)
-    snapshot = make_trace(listed[before:], directions, whole=False)
-    touched = sorted({g for group in groups[:before] for _, g in group})
-    snapshot = snapshot.replace(
-        workgroup=snapshot.workgroup + before,
-        launch=dataclasses.replace(snapshot.launch, n_groups=len(groups)),
-        earlier=np.array([(g, g + 1) for g in touched], np.int64) if known else None,
-        earlier_groups=before if known else 0,
-    )
+    snapshot = snapshot_of(listed, before, known=known, directions=directions)
     part = replayed(snapshot, on, deviation=False, warmup_waves=0).counts[0].sum(axis=0)
     assert part[DIRTIED] - part[OPEN_DIRTIED] <= after[DIRTIED] <= part[DIRTIED]
     hits, hits_after = (one[HITS] + one[PENDING] for one in (part, after))
@@ -357,7 +347,6 @@ def test_all_that_becomes_dirty_is_written_or_dirty_at_the_end(
     listed = [[[(site, [g]) for site, g in group]] for group in groups]
     trace = make_trace(listed, ("load", "store"))
     result = run_trial(make_plan(trace, on.replace(levels=(through, kept)))[0], seed, 0)
-    assert result.dirty is not None
     written, dirtied = (result.counts[:, :, k].sum(axis=1) for k in (WRITE_GRANULES, DIRTIED))
     assert written.tolist() == (dirtied - result.dirty.sum(axis=1)).tolist()
 

@@ -88,7 +88,6 @@ def test_ctrl_c_in_a_terminal() -> None:
         text=True,
         start_new_session=True,
     )
-    assert child.stdout is not None
     assert child.stdout.readline() == "1\n"
     os.killpg(child.pid, signal.SIGINT)
     out, errors = child.communicate(timeout=30)

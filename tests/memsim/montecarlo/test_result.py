@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,42 +129,35 @@ def test_writing_to_what_is_no_regular_file_does_not_replace_it(replay: Replay) 
     assert not Path(os.devnull).is_file()
 
 
-def _corrupt(path: Path, how: str) -> None:
-    content = path.read_bytes()
-    if how == "empty":
-        path.write_bytes(b"")
-    elif how == "foreign":
-        path.write_bytes(b"PK\x03\x04" + bytes(1000))
-    elif how == "text":
-        path.write_text("hello\nworld\n" * 100)
-    elif how == "half":
-        path.write_bytes(content[: len(content) // 2])
-    elif how == "tail cut":
-        path.write_bytes(content[:-1])
-    else:
-        start = {"head": 8, "middle": len(content) // 2, "end": len(content) - 2000}[how]
-        path.write_bytes(content[:start] + b"\xff" * 500 + content[start + 500 :])
+def overwritten(content: bytes, at: int) -> bytes:
+    return content[:at] + b"\xff" * 500 + content[at + 500 :]
 
 
-@pytest.mark.parametrize("how", ["empty", "foreign", "text", "half", "tail cut", "head"])
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "foreign": lambda _: b"PK\x03\x04" + bytes(1000),
+    "text": lambda _: b"hello\nworld\n" * 100,
+    "half": lambda good: good[: len(good) // 2],
+    "tail cut": lambda good: good[:-1],
+    "head": lambda good: overwritten(good, 8),
+    "middle": lambda good: overwritten(good, len(good) // 2),
+    "end": lambda good: overwritten(good, len(good) - 2000),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
 def test_damaged_and_foreign_files_are_refused_in_one_line(
     how: str, replay: Replay, tmp_path: Path
 ) -> None:
+    """Damage inside of a file may also do no harm."""
     path = replay.save(tmp_path / "a.nc")
-    _corrupt(path, how)
-    with pytest.raises(ResultError, match=r"a\.nc") as caught:
-        Replay.load(path)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("how", ["middle", "end"])
-def test_damage_inside_is_refused_or_does_no_harm(how: str, replay: Replay, tmp_path: Path) -> None:
-    path = replay.save(tmp_path / "a.nc")
-    _corrupt(path, how)
+    path.write_bytes(DAMAGES[how](path.read_bytes()))
     try:
         Replay.load(path).to_json()
     except ResultError as error:
-        assert "\n" not in str(error)  # noqa: PT017 (either outcome will do)
+        assert re.fullmatch(r".*a\.nc.*", str(error))  # noqa: PT017 (either outcome will do)
+    else:
+        assert how in ("middle", "end")
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:

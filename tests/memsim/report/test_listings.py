@@ -47,7 +47,6 @@ def test_only_what_has_a_colour_of_its_own_is_marked() -> None:
     """Of a kernel with 300 accesses, marks on names and blanks were a quarter of the page."""
     text = "  float s = a[i + 1] < 2; /* twice */\n"
     listing = generated_listing(text, [])
-    assert listing is not None
     (line,) = listing.lines
     assert line.code.striptags() == " ".join(text.split())
     assert re.findall(r'class="(\w+)"', line.code) == ["kt", "o", "o", "mi", "o", "mi", "cm"]

@@ -172,8 +172,6 @@ def test_order_sensitivity_is_sigma_above_two_points() -> None:
     calm, wild = (
         summarise(fake_dataset(spread=spread)).sites[0].level("L1") for spread in (0.012, 0.03)
     )
-    assert calm is not None
-    assert wild is not None
     assert calm.hit_ratio.sigma < 0.02 < wild.hit_ratio.sigma
     assert not calm.is_order_sensitive
     assert wild.is_order_sensitive

@@ -122,8 +122,6 @@ class Oclgrind:
         )
         request.write_bytes(pickle.dumps(_request(workload)))
         options = "" if optimised else "-cl-opt-disable"
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
         line = json.dumps([str(request), str(record), str(outputs), options])
         self._child.stdin.write(line + "\n")
         self._child.stdin.flush()

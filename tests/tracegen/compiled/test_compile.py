@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memsim.errors import KernelError
+from tests.support.compiled_code import instructions_of
 from tests.support.compilers import needs_amd, needs_nvidia
 from tracegen.compiled import CompileError, MachineCode, compile_kernel
 from tracegen.compiled.amd import back_end as amd
@@ -45,16 +46,11 @@ void tile(__global float *data, __local float *scratch, __constant float *weight
 
 
 def instructions(code: MachineCode) -> list[Instruction]:
-    return [instruction for block in code.blocks for instruction in block.instructions]
+    return instructions_of(code.blocks)
 
 
 def accesses(code: MachineCode, space: str = "global") -> list[MemoryOperation]:
     return [one.memory for one in instructions(code) if one.memory and one.memory.space == space]
-
-
-def opcodes(text: str, kernel: str, target: str, **options: object) -> str:
-    code = compile_kernel(text, kernel, target, **options)  # type: ignore[arg-type]
-    return " ".join(instruction.opcode for instruction in instructions(code))
 
 
 def ptx(body: str, options: str = "", parameters: str = "__global float *x") -> str:
@@ -321,9 +317,8 @@ def test_one_kernel_of_a_program(target: str) -> None:
             compile_kernel(one, kernel, target, group_shape=shape) for one in (text, both)
         )
         assert beside.registers_per_item == alone.registers_per_item
-        assert [one.text for one in instructions(beside)] == [
-            one.text for one in instructions(alone)
-        ]
+        texts = [[one.text for one in instructions(code)] for code in (beside, alone)]
+        assert texts[0] == texts[1]
         assert beside.intermediate.count(".reqntid") == (shape is not None and target == "sm_80")
 
 

@@ -7,26 +7,13 @@ from pathlib import Path
 import pytest
 
 from memsim.errors import KernelError
+from tests.support.compiled_code import access, instructions_of, only, opcodes
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.amd.gcn_metadata import Parameter, Resources, read_resources
 from tracegen.compiled.loops import loops
-from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode
+from tracegen.compiled.model import Instruction, Location, MachineCode
 
 SMALL = (Path(__file__).parent / "listings" / "small.gfx90a.s").read_text()
-
-
-def opcodes(block: BasicBlock) -> list[str]:
-    return [instruction.opcode for instruction in block.instructions]
-
-
-def only(blocks: tuple[BasicBlock, ...], opcode: str) -> Instruction:
-    (result,) = (
-        instruction
-        for block in blocks
-        for instruction in block.instructions
-        if instruction.opcode == opcode
-    )
-    return result
 
 
 def assembly(*lines: str, arguments: int = 2) -> str:
@@ -58,8 +45,7 @@ amdhsa.kernels:
 
 
 def instructions(*lines: str, arguments: int = 2) -> tuple[Instruction, ...]:
-    blocks, _ = read_gcn(assembly(*lines, arguments=arguments), "k")
-    return tuple(instruction for block in blocks for instruction in block.instructions)
+    return tuple(instructions_of(read_gcn(assembly(*lines, arguments=arguments), "k")[0]))
 
 
 def test_blocks_of_a_loop() -> None:
@@ -80,14 +66,8 @@ def test_accesses() -> None:
     blocks, _ = read_gcn(SMALL, "row_sums")
     load = only(blocks, "global_load_dwordx2")
     store = only(blocks, "global_store_dwordx2")
-    assert load.memory is not None
-    assert store.memory is not None
-    assert (load.memory.space, load.memory.direction, load.memory.bytes_per_item) == (
-        "global",
-        "load",
-        8,
-    )
-    assert (store.memory.space, store.memory.direction) == ("global", "store")
+    assert access(load) == ("global", "load", 8)
+    assert access(store) == ("global", "store", 8)
     assert load.location == Location(8, 12)
 
 
@@ -101,9 +81,7 @@ def test_local_memory_barriers_and_pipes() -> None:
     assert pipes["v_lshlrev_b64"] == "alu"
     assert pipes["ds_write_b32"] == pipes["global_load_dword"] == "load_store"
     assert pipes["s_endpgm"] == "branch"
-    write = only(blocks, "ds_write_b32")
-    assert write.memory is not None
-    assert (write.memory.space, write.memory.direction) == ("local", "store")
+    assert access(only(blocks, "ds_write_b32")) == ("local", "store", 4)
 
 
 def test_resources() -> None:
@@ -159,10 +137,9 @@ def test_an_unknown_kernel() -> None:
     ],
 )
 def test_memory(text: str, space: str, direction: str, n_bytes: int) -> None:
-    memory = instructions(text, "s_endpgm")[0].memory
-    assert memory is not None
-    assert (memory.space, memory.direction, memory.bytes_per_item) == (space, direction, n_bytes)
-    assert not memory.spill
+    first = instructions(text, "s_endpgm")[0]
+    assert access(first) == (space, direction, n_bytes)
+    assert not first.memory.spill
 
 
 @pytest.mark.parametrize(
@@ -191,7 +168,6 @@ def test_pipes(text: str, pipe: str) -> None:
 def test_spills_are_marked() -> None:
     store = "buffer_store_dword v3, off, s[12:15], 0 offset:100 ; 4-byte Folded Spill"
     memory = instructions(store, "s_endpgm")[0].memory
-    assert memory is not None
     assert memory.spill
 
 

@@ -12,24 +12,22 @@ import pytest
 
 import tracegen
 from memsim.errors import KernelError
-from memsim.trace import Trace
-from tests.support.compilers import needs_nvidia
-from tests.support.cuda_kernels import floats, needs_clang, workload
+from tests.support.cuda_kernels import (
+    compiler_of,
+    floats,
+    needs_both,
+    traced,
+    workload,
+)
 from tests.support.cuda_twins import twin
 from tracegen import CudaWorkload
 from tracegen.compiled.request import PRINTF
 from tracegen.cuda.host_code import on_device
 from tracegen.machine_code.binding import bind
 from tracegen.options import TraceOptions
-from tracegen.tools.toolchain import find_library
 from tracegen.workloads.load import load_kernel
 
 KERNELS = Path(__file__).parents[3] / "experiments" / "kernels"
-needs_nvrtc = [
-    needs_clang,
-    needs_nvidia,
-    pytest.mark.skipif(find_library("nvrtc") is None, reason="NVRTC is not installed"),
-]
 STENCIL = """
 template <int N> __global__ void k(float *y, const float *x, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x + 1;
@@ -39,15 +37,6 @@ template <int N> __global__ void k(float *y, const float *x, int n) {
 """
 
 
-def traced(kernel: CudaWorkload, compiler: Any, machine: str = "a100") -> Trace:
-    return tracegen.trace(kernel, machine, groups=2, options=TraceOptions(compiler=compiler))
-
-
-def compiler_of(trace: Trace) -> dict[str, Any]:
-    found: dict[str, Any] = trace.provenance["compiler"]
-    return found
-
-
 def stencil(source: str = STENCIL, **changes: Any) -> CudaWorkload:
     given = {"kernel": "k<3>", "grid": 4, "block": 64} | changes
     arguments = {"y": np.zeros(300, np.float32), "x": floats(300), "n": 257}
@@ -55,7 +44,7 @@ def stencil(source: str = STENCIL, **changes: Any) -> CudaWorkload:
 
 
 class TestOnItsOwn:
-    pytestmark = needs_nvrtc
+    pytestmark = needs_both
 
     @pytest.mark.weekly(3)
     @pytest.mark.parametrize("name", ["transpose_tiled", "bfs_level", "laplacian"])
@@ -92,10 +81,8 @@ class TestOnItsOwn:
         host = "\nint main() {\n float *p;\n cudaMalloc(&p, 4);\n std::cout << p;\n}\n"
         source = "#include <iostream>\n#include <cuda_runtime.h>\n" + STENCIL + host
         found = compiler_of(traced(stencil(source), "nvrtc"))
-        assert (
-            found["registers_per_item"]
-            == compiler_of(traced(stencil(), "nvrtc"))["registers_per_item"]
-        )
+        plain = compiler_of(traced(stencil(), "nvrtc"))
+        assert found["registers_per_item"] == plain["registers_per_item"]
 
     @pytest.mark.parametrize("before", ["", 'extern "C" ', "namespace inner { "])
     def test_names(self, before: str) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
-import tracegen
 from memsim.errors import KernelError
 from memsim.trace import Trace
 from tests.support.compilers import needs_nvidia, needs_nvvm
-from tests.support.cuda_kernels import needs_clang
+from tests.support.cuda_kernels import compiler_of, needs_clang, needs_nvrtc, traced
 from tests.support.cuda_twins import TWINS, twin
 from tracegen import CudaWorkload
 from tracegen.compiled import compile_kernel
@@ -20,21 +18,10 @@ from tracegen.compiled.cuda_signature import described
 from tracegen.compiled.nvidia import nvidia_ptx
 from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
 from tracegen.cuda import read_program
-from tracegen.options import TraceOptions
 from tracegen.tools import toolchain
-from tracegen.tools.toolchain import find_clang, find_library, find_typed_clang, versions_for
+from tracegen.tools.toolchain import find_clang, find_typed_clang, versions_for
 
-needs_nvrtc = pytest.mark.skipif(find_library("nvrtc") is None, reason="NVRTC is not installed")
 TEXT = "__kernel void k(__global float *x)\n{ int i = get_global_id(0); x[i] = 2 * x[i + 1]; }"
-
-
-def traced(kernel: Any, compiler: Any, machine: str = "v100") -> Trace:
-    return tracegen.trace(kernel, machine, groups=2, options=TraceOptions(compiler=compiler))
-
-
-def compiler_of(trace: Trace) -> dict[str, Any]:
-    found: dict[str, Any] = trace.provenance["compiler"]
-    return found
 
 
 @pytest.mark.parametrize(
@@ -191,7 +178,6 @@ class TestInstalled:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         typed = find_typed_clang()
-        assert typed is not None
         monkeypatch.setenv("MEMSIM_CLANG", str(typed.path))
         assert find_typed_clang() == typed
         monkeypatch.delenv("MEMSIM_CLANG")
@@ -213,4 +199,4 @@ def test_what_it_does_not_compile_is_refused() -> None:
 @needs_nvidia
 def test_cuda_is_not_its_language() -> None:
     with pytest.raises(KernelError, match=r"^libNVVM compiles OpenCL C .*, not this kernel's language$"):  # fmt: skip
-        traced(twin("stream_triad"), "nvvm")
+        traced(twin("stream_triad"), "nvvm", "v100")

@@ -21,7 +21,8 @@ from pathlib import Path
 import pytest
 
 from memsim.errors import KernelError
-from tracegen.compiled.model import BasicBlock, Instruction
+from tests.support.compiled_code import access, instructions_of, only, opcodes
+from tracegen.compiled.model import BasicBlock
 from tracegen.compiled.nvidia.sass import read_sass
 
 LISTINGS = Path(__file__).parent / "listings"
@@ -29,20 +30,6 @@ LISTINGS = Path(__file__).parent / "listings"
 
 def read(name: str) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
     return read_sass((LISTINGS / f"{name}.sass").read_text(), name.partition(".")[0])
-
-
-def opcodes(block: BasicBlock) -> list[str]:
-    return [instruction.opcode for instruction in block.instructions]
-
-
-def only(blocks: tuple[BasicBlock, ...], opcode: str) -> Instruction:
-    (result,) = (
-        instruction
-        for block in blocks
-        for instruction in block.instructions
-        if instruction.opcode.split(".")[0] == opcode
-    )
-    return result
 
 
 def test_blocks_of_a_loop() -> None:
@@ -78,25 +65,15 @@ def test_without_lines_there_is_no_origin() -> None:
     text = (LISTINGS / "row_sums.sm_80.sass").read_text()
     plain = "".join(line for line in text.splitlines(True) if "//##" not in line)
     blocks, _ = read_sass(plain, "row_sums")
-    assert {instruction.origin for block in blocks for instruction in block.instructions} == {None}
+    assert {one.origin for one in instructions_of(blocks)} == {None}
     assert [len(block.instructions) for block in blocks] == [7, 7, 9, 4]
 
 
 def test_accesses() -> None:
     blocks, _ = read("row_sums.sm_80")
     load, store = only(blocks, "LDG"), only(blocks, "STG")
-    assert load.memory is not None
-    assert store.memory is not None
-    assert (load.memory.space, load.memory.direction, load.memory.bytes_per_item) == (
-        "global",
-        "load",
-        8,
-    )
-    assert (store.memory.space, store.memory.direction, store.memory.bytes_per_item) == (
-        "global",
-        "store",
-        8,
-    )
+    assert access(load) == ("global", "load", 8)
+    assert access(store) == ("global", "store", 8)
     assert (load.reads, load.writes) == (("R2", "R3"), ("R2", "R3"))
     assert (store.reads, store.writes) == (("R2", "R3", "R4", "R5"), ())
     assert load.pipe == store.pipe == "load_store"
@@ -111,11 +88,7 @@ def test_local_memory_and_barriers_of_another_target() -> None:
     assert pipes["IADD.64"] == "alu"
     assert pipes["UMOV"] == pipes["LDCU.64"] == "scalar"
     assert pipes["IMAD.WIDE.U32"] == "fma"
-    spaces = [
-        instruction.memory.space
-        for instruction in block.instructions
-        if instruction.memory is not None
-    ]
+    spaces = [access(one)[0] for one in block.instructions if one.memory]
     assert spaces.count("local") == 2
     assert spaces.count("global") == 2
     assert only(blocks, "LDG").reads == ("UR6", "UR7", "R2", "R3")
@@ -217,11 +190,9 @@ def test_spilled_registers_are_marked() -> None:
     blocks, _ = read_sass(
         listing('STL.64 [R1+0x8], R14       (*"SpillRefill"*);', "LDL R2, [R3] ;", "EXIT ;"), "k"
     )
-    store, load = (instruction.memory for instruction in blocks[0].instructions[:2])
-    assert store is not None
-    assert load is not None
-    assert (store.space, store.spill, store.bytes_per_item) == ("private", True, 8)
-    assert (load.space, load.spill, load.bytes_per_item) == ("private", False, 4)
+    store, load = blocks[0].instructions[:2]
+    assert (access(store), store.memory.spill) == (("private", "store", 8), True)
+    assert (access(load), load.memory.spill) == (("private", "load", 4), False)
 
 
 def test_an_instruction_that_never_runs_accesses_nothing() -> None:

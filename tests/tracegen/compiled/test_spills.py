@@ -17,7 +17,6 @@ def is_spill(ptx: str, space: Space = "private", origin: int | None = 2) -> bool
     origins = [Origin("ret;", None), Origin(ptx, None)]
     (block,) = mark_spills([BasicBlock(label="", instructions=(instruction,))], origins)
     marked = block.instructions[0].memory
-    assert marked is not None
     return marked.spill
 
 

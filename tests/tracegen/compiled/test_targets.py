@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.compiled_code import access, instructions_of
 from tests.support.compilers import needs_nvidia
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.amd.gcn_metadata import read_resources
@@ -75,12 +76,7 @@ def test_nvidia(target: str, ptx: str, tmp_path: Path) -> None:
 
 
 def check_memory(blocks: tuple[BasicBlock, ...], kernel: str) -> None:
-    used = {
-        instruction.memory.space
-        for block in blocks
-        for instruction in block.instructions
-        if instruction.memory is not None
-    }
+    used = {access(one)[0] for one in instructions_of(blocks) if one.memory}
     assert ("local" in used) == (kernel in ("tiles", "atomics"))
     assert "global" in used
     assert kernel != "private_array" or "private" in used
@@ -94,11 +90,7 @@ def test_nvidia_beyond_opencl(target: str, tmp_path: Path) -> None:
     for kernel in ("matrices", "table"):
         blocks, notes = read_sass(listing, kernel)
         check(blocks, notes, entry={"R1"}, ends=("EXIT", "BPT"))
-    pipes = {
-        instruction.pipe
-        for block in read_sass(listing, "matrices")[0]
-        for instruction in block.instructions
-    }
+    pipes = {one.pipe for one in instructions_of(read_sass(listing, "matrices")[0])}
     assert pipes >= {"tensor", "special", "barrier", "wait", "load_store"}
 
 
@@ -112,14 +104,9 @@ def test_spills_are_those_that_ptxas_reports(target: str, ptx: str, tmp_path: Pa
     )
     assert report is not None
     blocks = mark_spills(read_sass(listing, "crowded")[0], number_instructions(ptx)[1])
-    spills = [
-        (instruction.memory.direction, instruction.memory.bytes_per_item)
-        for block in blocks
-        for instruction in block.instructions
-        if instruction.memory is not None and instruction.memory.spill
-    ]
-    assert sum(size for direction, size in spills if direction == "store") == int(report[1]) > 0
-    assert sum(size for direction, size in spills if direction == "load") == int(report[2]) > 0
+    spills = [access(one) for one in instructions_of(blocks) if one.memory and one.memory.spill]
+    for direction, reported in (("store", report[1]), ("load", report[2])):
+        assert sum(size for _, way, size in spills if way == direction) == int(reported) > 0
 
 
 @pytest.mark.weekly(2)
@@ -129,23 +116,15 @@ def test_amd(target: str, tmp_path: Path) -> None:
     if clang is None or target not in clang.targets:
         pytest.skip(f"no clang compiles for {target}")
     machine = ("-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", "-cl-kernel-arg-info")
-    run(
-        tmp_path,
-        clang.path,
-        *machine,
-        *CLANG,
-        "-gline-tables-only",
-        PROGRAMS / "many.cl",
-        "-o",
-        "many.s",
-    )
+    options = (*machine, *CLANG, "-gline-tables-only")
+    run(tmp_path, clang.path, *options, PROGRAMS / "many.cl", "-o", "many.s")
     text = (tmp_path / "many.s").read_text()
     kernels = re.findall(r"^\s*\.amdhsa_kernel (\w+)", text, re.MULTILINE)
     assert len(kernels) == 14
     for kernel in kernels:
         blocks, notes = read_gcn(text, kernel)
         check(blocks, notes, entry=set(), ends=("s_endpgm",))
-        named = [name for block in blocks for one in block.instructions for name in names(one.text)]
+        named = [name for one in instructions_of(blocks) for name in names(one.text)]
         highest = max(int(name[1:]) for name in named if re.fullmatch(r"v\d+", name))
         assert highest < read_resources(text, kernel).registers_per_item
 

@@ -22,14 +22,13 @@ import pytest
 
 import tracegen
 from memsim.machine import load_machine
-from tests.support.cuda_kernels import run
+from tests.support.cuda_kernels import needs_both, run
 from tests.support.cuda_suites import SUITES
-from tests.tracegen.compiled.test_nvrtc import needs_nvrtc
 from tracegen import CudaWorkload, OpenCLWorkload
 from tracegen.executed.launches import checked
 from tracegen.options import TraceOptions
 
-pytestmark = [pytest.mark.slow, *needs_nvrtc]
+pytestmark = [pytest.mark.slow, *needs_both]
 rng = np.random.default_rng(0)
 
 

@@ -37,13 +37,12 @@ import pytest
 
 import calib
 import tracegen
-from tests.support.cuda_kernels import run
+from tests.support.cuda_kernels import needs_both, run
 from tests.support.cuda_suites import SUITES
-from tests.tracegen.compiled.test_nvrtc import needs_nvrtc
 from tests.tracegen.cuda.test_public_code import requested
 from tracegen import CudaWorkload
 
-pytestmark = [pytest.mark.slow, *needs_nvrtc]
+pytestmark = [pytest.mark.slow, *needs_both]
 # fmt: off
 rng = np.random.default_rng(0)
 Sectors = Mapping[tuple[str, str], int]

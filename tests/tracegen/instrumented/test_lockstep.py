@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,8 @@ from tracegen.instrumented.source_run import launches
 from tracegen.options import TraceOptions
 from tracegen.record import record
 from tracegen.recording import snapshot
-from tracegen.workloads.workload import Workload
 
-WORKLOADS: dict[str, Callable[[], Workload]] = {
-    "copy": lambda: kernels.copy(100, group=48),
-    "ragged": lambda: kernels.ragged(np.random.default_rng(5).integers(0, 9, 90), group=40),
-    "nested": lambda: kernels.nested(70),
-    "tiled_matmul": lambda: kernels.tiled_matmul(16),
-    "histogram": lambda: kernels.histogram(50),
-    "read_twice": lambda: kernels.read_twice(40),
-    "vectors": lambda: kernels.vectors(40),
-    "accumulate": lambda: kernels.accumulate(40),
-}
+OF_ONE_LAUNCH = sorted(kernels.WORKLOADS.keys() - {"two_launches", "loop_of_launches"})
 
 
 def test_rows_of_different_length(context: Any) -> None:
@@ -52,9 +41,9 @@ def test_rows_of_different_length(context: Any) -> None:
     assert trace.waits[-2:].tolist() == [15, 16]
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", OF_ONE_LAUNCH)
 def test_merge_equals_twin(context: Any, name: str) -> None:
-    prepared = prepare(WORKLOADS[name](), context)
+    prepared = prepare(kernels.WORKLOADS[name](), context)
     groups = recorded(prepared)
     for size, reduced in itertools.product((8, 32, 64), (False, True)):
         options = TraceOptions(subgroup_size=size, reduced=reduced)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,25 +19,6 @@ from tracegen.instrumented.target import ProbeTarget
 from tracegen.options import TraceOptions
 from tracegen.workloads.workload import Workload
 
-WORKLOADS: dict[str, Callable[[], Workload]] = {
-    "copy": lambda: kernels.copy(100, group=48),
-    "ragged": lambda: kernels.ragged(np.random.default_rng(5).integers(0, 9, 90), group=40),
-    "nested": lambda: kernels.nested(70),
-    "tiled_matmul": lambda: kernels.tiled_matmul(16),
-    "two_launches": lambda: kernels.two_launches(70),
-    "accumulate": lambda: kernels.accumulate(40),
-    "histogram": lambda: kernels.histogram(50),
-    "gather": lambda: kernels.gather(40, np.arange(40)[::-1]),
-    "vectors": lambda: kernels.vectors(40),
-    "read_twice": lambda: kernels.read_twice(40),
-    "unrolled": lambda: kernels.unrolled(40),
-    "called": lambda: kernels.called(40),
-    "loop_of_launches": kernels.loop_of_launches,
-    "either": lambda: kernels.either(40),
-    "total": lambda: kernels.total(9),
-    "complex_product": lambda: kernels.complex_product(40),
-}
-
 
 def plain(workload: Workload, context: Any) -> dict[str, Any]:
     arguments = {
@@ -54,10 +34,10 @@ def plain(workload: Workload, context: Any) -> dict[str, Any]:
 
 
 @pytest.mark.weekly(2)
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", kernels.WORKLOADS)
 def test_outputs_are_those_of_the_plain_kernel(context: Any, name: str) -> None:
-    expected = plain(WORKLOADS[name](), context)
-    prepared = prepared_of(WORKLOADS[name](), context)
+    expected = plain(kernels.WORKLOADS[name](), context)
+    prepared = prepared_of(kernels.WORKLOADS[name](), context)
     for options in (TraceOptions(), TraceOptions(groups=1)):
         _, outputs = run_traced(prepared, options)
         assert outputs.keys() == expected.keys()
@@ -81,16 +61,16 @@ def equal(first: Trace, second: Trace) -> bool:
 
 @pytest.mark.parametrize("name", ["ragged", "tiled_matmul", "histogram"])
 def test_small_batches_and_disk_give_the_same_trace(context: Any, name: str) -> None:
-    whole = tracegen.trace(WORKLOADS[name](), context=context)
-    pieces = tracegen.trace(WORKLOADS[name](), memory_bytes=64, context=context)
+    whole = tracegen.trace(kernels.WORKLOADS[name](), context=context)
+    pieces = tracegen.trace(kernels.WORKLOADS[name](), memory_bytes=64, context=context)
     assert isinstance(pieces.granule.base, np.memmap)
     assert equal(whole, pieces)
-    assert equal(whole, tracegen.trace(WORKLOADS[name](), context=context))
+    assert equal(whole, tracegen.trace(kernels.WORKLOADS[name](), context=context))
 
 
 def test_snapshot_is_a_part_of_the_whole(context: Any) -> None:
-    whole = tracegen.trace(WORKLOADS["ragged"](), context=context)
-    part = tracegen.trace(WORKLOADS["ragged"](), groups=[2, 1], context=context)
+    whole = tracegen.trace(kernels.WORKLOADS["ragged"](), context=context)
+    part = tracegen.trace(kernels.WORKLOADS["ragged"](), groups=[2, 1], context=context)
     assert part.workgroup.tolist() == [1, 1, 2, 2]
     assert not part.whole
     begin, end = whole.subgroup_offset[[2, 6]]

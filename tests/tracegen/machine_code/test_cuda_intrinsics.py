@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from memsim.errors import KernelError
-from tests.support.cuda_kernels import run, workload
-from tests.tracegen.compiled.test_nvrtc import needs_nvrtc
+from tests.support.cuda_kernels import needs_both, run, workload
 from tracegen.tools.toolchain import cuda_headers
 
 pytestmark = [
-    *needs_nvrtc,
+    *needs_both,
     pytest.mark.skipif(len(cuda_headers()) < 3, reason="CUDA's headers are not installed"),
 ]
 N = 64

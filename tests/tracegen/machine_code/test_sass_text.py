@@ -18,7 +18,6 @@ LISTINGS = Path(__file__).parents[1] / "compiled" / "listings"
 
 def test_operands() -> None:
     sass = read("@!UP3 FFMA.FTZ R4, -|R2|.reuse, c[0x3][R7+0x10], -1.5")
-    assert sass.guard is not None
     assert (sass.guard.kind, sass.guard.number, sass.guard.inverted) == ("UP", 3, True)
     assert (sass.base, sass.parts) == ("FFMA", ("FTZ",))
     d, a, b, c = sass.operands

@@ -77,8 +77,7 @@ STATIC: dict[str, Make] = {
     **{
         f"compared {name}": getattr(compared_kernels, name)
         for name in (
-            *("two_launches", "update_in_place", "sub_word", "vectors", "global_temporary"),
-            *("triangle", "complex_numbers", "invariant_in_open_loop", "stored_twice"),
+            *("update_in_place", "sub_word", "triangle", "invariant_in_open_loop", "stored_twice"),
         )
     },
 }

@@ -74,7 +74,6 @@ def test_the_middle_of_an_even_number_of_layers_is_avoided() -> None:
 def test_the_groups_that_begin_a_layer_are_counted() -> None:
     """A snapshot of ten waves of 20, of which four warm the caches and the last is not counted."""
     place = snapshot.layer_start((10, 50, 7), 210, 20)
-    assert place is not None
     assert place.groups.tolist() == list(range(3 * 500 - 80, 3 * 500 + 130))
     assert place.occurrences == 7
 

@@ -101,7 +101,6 @@ def test_the_newest_clang_that_has_the_target(empty: Path) -> None:
     clang(empty, "clang", "16.0.2", "sm_70", "sm_80")
     clang(empty, "clang-19", "19.1.7")  # without NVIDIA's targets
     tool = find_clang("nvptx64")
-    assert tool is not None
     assert (tool.version, tool.targets) == ("16.0.2", ("sm_70", "sm_80"))
     assert str(tool) == "clang 16.0.2"
 
@@ -111,7 +110,6 @@ def test_a_clang_by_name(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clang(empty, "mine", "15.0.0", "sm_70")
     monkeypatch.setenv("MEMSIM_CLANG", "mine")
     tool = find_clang("nvptx64")
-    assert tool is not None
     assert tool.version == "15.0.0"
     for wrong in ("none", str(empty)):
         monkeypatch.setenv("MEMSIM_CLANG", wrong)
@@ -135,7 +133,6 @@ def test_programs_run_once_for_version_and_targets(empty: Path) -> None:
     assert (empty / "clang.log").read_text().count("run") == 2  # version and targets
     clang(empty, "clang", "17.0.4", "sm_70")  # another one at the same path
     tool = find_clang("nvptx64")
-    assert tool is not None
     assert tool.version == "17.0.4"
 
 
@@ -161,7 +158,6 @@ def test_wheels_come_before_cuda_home(empty: Path, monkeypatch: pytest.MonkeyPat
     wheel = importlib.metadata.PathDistribution(described)
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: wheel)
     tool = toolchain.find_tool("ptxas")
-    assert tool is not None
     assert tool.version == "12.9.86"
 
 

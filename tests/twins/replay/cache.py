@@ -356,7 +356,6 @@ class ReferenceCache:
         if need - hit and on_fill:
             self._request_fill(part, number, instance, need - hit, now, window)
         elif need - hit:
-            assert line is not None
             fetched = widened(need - hit, self.fill)
             unsure = self._count_open(part, number, instance, need - hit, fetched, line.valid)
             self._fetch(part, line, need - hit, now, unsure)
@@ -507,7 +506,6 @@ class ReferenceCache:
         need = widened(part.granules, self.sector)
         if self.level.write_policy == "write_back":
             line = self._load(part, number, instance, now, window)
-            assert line is not None
             line.writer, line.goes_first = part.site, False
             self._make_dirty(part, number, instance, line, need)
             line.stored |= need

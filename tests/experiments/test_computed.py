@@ -1,0 +1,171 @@
+"""Kernels of experiments in CUDA C++ and HIP: what each computes, by its own check, and which settings are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from experiments.data_files import rows
+from experiments.hardware.textbook import TABLE as TEXTBOOK
+from experiments.hardware.textbook import workload as of_textbook
+from experiments.kernels import matmul_steps, tensor_steps
+from experiments.kernels.common_kernels import KERNELS
+from experiments.kernels.convolution import convolution
+from experiments.kernels.dedispersion import dedispersion
+from experiments.kernels.derivatives import derivatives
+from experiments.kernels.marching import march_xyz, march_z
+from experiments.kernels.n_body import n_body
+from experiments.kernels.star import star, star25_points
+from experiments.kernels.textbook import moved, summed
+from memsim.errors import KernelError
+from tests.support.compilers import needs_amd
+from tests.support.cuda_kernels import is_right_and_a_wrong_one_is_seen, needs_both, needs_clang
+from tracegen import CudaWorkload
+
+STEPS = matmul_steps.product
+TENSOR_STEPS = tensor_steps.product
+SMALL = {
+    "vadd4": {"n": 2048},
+    "vadd1": {"n": 512},
+    "saxpy_loop": {"n": 1000, "groups": 2},
+    "copy_stride8": {"n": 256},
+    "transpose_naive": {"n": 64},
+    "transpose_tiled": {"n": 64},
+    "reduce_tree": {"n": 512},
+    "reduce_shuffle": {"n": 1000, "groups": 2},
+    "softmax_row": {"rows": 3, "columns": 500},
+    "layernorm_warp": {"rows": 8, "columns": 64},
+    "dot_atomic": {"n": 512},
+    "hist_shared": {"n": 1000, "groups": 2},
+    "spmv_scalar": {"rows": 512},
+    "spmv_warp": {"rows": 64},
+    "gather_small": {"n": 512, "table_size": 1000},
+    "gather_large": {"n": 512, "table_size": 5000},
+    "scatter_add": {"n": 512, "n_bins": 100},
+    "jacobi7": {"nx": 64, "ny": 16, "nz": 4},
+    "stencil9_tile": {"nx": 64, "ny": 16},
+    "scan_block": {"n": 1024},
+    "bmm8": {"batch": 8},
+    "gemv_warp": {"rows": 16, "columns": 100},
+    "rgb_to_grey": {"n": 32},
+    "rgba_to_grey": {"n": 32},
+    "mandelbrot": {"n": 32, "limit": 50},
+    "options_double": {"n": 256},
+    "bitonic_step": {"n": 1024, "distance": 64, "run": 256},
+    "conv1d": {"n": 512},
+    "lbm_d2q9": {"nx": 256, "ny": 4},
+    "embedding": {"tokens": 10, "rows": 20},
+    "particles_aos": {"n": 256},
+}
+DERIVATIVES = {"n": 16, "nz": 9}
+MARCHED = {"nz": 5, "window": 2, "filled": True}
+WEEKLY = {convolution: 2, TENSOR_STEPS: 4} | dict.fromkeys(KERNELS.values(), 3)
+AMD = (derivatives, march_z, march_xyz)
+MACHINES = {TENSOR_STEPS: "h100"} | dict.fromkeys(AMD, "mi250x")
+CASES: list[tuple[Callable[..., CudaWorkload], dict[str, Any]]] = [
+    *((KERNELS[name], SMALL[name]) for name in KERNELS),
+    (convolution, {"image_size": 64}),
+    (
+        convolution,
+        {"block_size_x": 48, "block_size_y": 2, "tile_size_y": 4, "image_size": 96},
+    ),
+    (
+        convolution,
+        {"block_size_x": 16, "tile_size_x": 2, "tile_size_y": 3, "read_only": 1, "use_padding": 1}
+        | {"image_size": 70},
+    ),
+    (convolution, {"filter_size": 3, "image_size": 33}),
+    (dedispersion, {}),
+    (dedispersion, {"block_size_x": 8, "tile_size_x": 3, "samples": 100}),
+    (
+        dedispersion,
+        {"block_size_y": 8, "tile_size_x": 2, "tile_size_y": 3, "tile_stride_x": 1, "measures": 50},
+    ),
+    (dedispersion, {"block_size_x": 1, "tile_size_y": 2, "tile_stride_y": 1, "channels": 9}),
+    *(
+        (n_body, {"n": n, "sources": sources, "dtype": dtype})
+        for n, sources in ((256, None), (512, 256))
+        for dtype in ("float32", "float64")
+    ),
+    (star, {}),
+    (star, {"radius": 2, "points": 2, "nx": 20, "ny": 6, "nz": 6}),
+    (star, {"radius": 2, "points": 4, "nx": 33, "ny": 5, "nz": 8, "pitch": 40, "block_x": 8}),
+    (star25_points, {"nx": 32, "ny": 8, "nz": 9}),
+    (star25_points, {"nx": 32, "ny": 8, "nz": 9, "points_y": 3, "points_z": 2}),
+    (derivatives, {"axis": "x", "radius": 3} | DERIVATIVES),
+    (derivatives, {"axis": "y", "radius": 1} | DERIVATIVES),
+    (derivatives, {"axis": "z", "aligned": True, "wide_groups": True} | DERIVATIVES),
+    (derivatives, {"axis": "x", "lanes": 2, "aligned": True} | DERIVATIVES),
+    (derivatives, {"axis": "x", "lanes": 4, "aligned": True} | DERIVATIVES),
+    (derivatives, {"axis": "y", "lanes": 4, "aligned": True} | DERIVATIVES),
+    (derivatives, {"axis": "z", "depth": 5, "aligned": True} | DERIVATIVES),
+    (march_z, {"n": 64} | MARCHED),
+    (march_xyz, {"n": 256} | MARCHED),
+    *(
+        (STEPS, {"step": step, "n": n, "depth": depth})
+        for step in matmul_steps.STEPS
+        for n, depth in ((128, None), (256, 128))
+    ),
+    # All numbers are small integers, so sums are exact in any order.
+    *((TENSOR_STEPS, {"step": step, "n": 256, "depth": 128}) for step in tensor_steps.STEPS),
+]
+
+
+def title(made: Any) -> str | None:
+    return f"{made.__module__.split('.')[-1]}.{made.__name__}" if callable(made) else None
+
+
+def marked(made: Any, settings: dict[str, Any]) -> Any:
+    marks = [needs_amd] if made in AMD else needs_both if made is TENSOR_STEPS else [needs_clang]
+    weekly = [pytest.mark.weekly(WEEKLY[made])] if made in WEEKLY else []
+    name = " ".join(f"{key}={value}" for key, value in settings.items())
+    return pytest.param(made, settings, marks=[*marks, *weekly], id=f"{title(made)} {name}")
+
+
+@pytest.mark.parametrize(("made", "settings"), [marked(*case) for case in CASES])
+def test_each_computes_what_its_check_expects(
+    made: Callable[..., CudaWorkload], settings: dict[str, Any]
+) -> None:
+    is_right_and_a_wrong_one_is_seen(made(**settings), MACHINES.get(made, "a100"))
+
+
+@pytest.mark.weekly(4)
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, marks=needs_both) for row in rows(TEXTBOOK)],
+    ids=lambda row: f"{row['machine']} {row['step']}",
+)
+def test_each_row_of_the_textbook_computes_what_it_is_called(row: dict[str, str]) -> None:
+    made = of_textbook(row, n=128 if row["kernel"] == "moved" else 4096)
+    is_right_and_a_wrong_one_is_seen(made, row["machine"])
+
+
+STEP = "there is no step 'x'"
+PARTS = "n and depth must be multiples of 128, depth at most n"
+REFUSED: dict[Callable[..., CudaWorkload], dict[str, list[dict[str, Any]]]] = {
+    KERNELS["vadd4"]: {"must be a multiple of": [{"n": 1000}]},
+    KERNELS["transpose_tiled"]: {"must be a multiple of": [{"n": 40}]},
+    KERNELS["bitonic_step"]: {"must be a multiple of": [{"n": 512}]},
+    march_xyz: {"n must be a multiple of 256, got 64": [{"n": 64}]},
+    star: {"points must divide nz": [{"points": 3}]},
+    n_body: {"multiples of": [{"n": 100}, {"sources": 100}, {"n": 256, "sources": 512}]},
+    derivatives: {
+        "axis must be": [{"axis": "t"}, {"radius": 5}, {"lanes": 3}, {"n": 30, "lanes": 4}],
+        "along z alone": [{"depth": 4}],
+        "": [{"n": 0}],
+    },
+    moved: {STEP: [{"step": "x"}], "divide n": [{"n": 100}]},
+    summed: {STEP: [{"step": "x"}], "n must be a multiple of": [{"n": 100}]},
+    STEPS: {STEP: [{"step": "x"}], PARTS: [{"n": 100}, {"n": 256, "depth": 512}]},
+    TENSOR_STEPS: {STEP: [{"step": "x"}], "": [{"n": 100}, {"n": 256, "depth": 512}]},
+}
+
+
+@pytest.mark.parametrize("made", REFUSED, ids=title)
+def test_other_settings_are_refused(made: Callable[..., CudaWorkload]) -> None:
+    for message, refused in REFUSED[made].items():
+        for settings in refused:
+            with pytest.raises(KernelError, match=message):
+                made(**settings)
