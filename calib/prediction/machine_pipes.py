@@ -117,8 +117,10 @@ def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, 
     for kind, throughput in _THROUGHPUT.items():
         if counts.get(kind) and (kind != "integer_fma" or _is_split(machine)):
             unit = unit_of.get(kind, kind)
-            busy = counts[kind] * cycles_of(machine, throughput)
-            cycles[unit] = cycles.get(unit, 0.0) + busy
+            each = cycles_of(machine, throughput)
+            if unit == "vector" and _is_gcn(machine):
+                each = max(each, 1.0)  # a turn; a peak twice as high is that of packed instructions
+            cycles[unit] = cycles.get(unit, 0.0) + counts[kind] * each
     if counts.get("scalar") and _is_gcn(machine):
         cycles["scalar"] = counts["scalar"]
     if counts.get(_SCALAR_LOADS) and machine.throughputs.get(_SCALAR_LOADS):

@@ -49,6 +49,7 @@ def test_vector_instructions_of_amd_share_their_unit() -> None:
     assert cycles["vector"] == 10 + 6 + 3 + 2 * 4
     assert cycles["slots"] == pytest.approx(51 / 5)
     assert cycles["scalar"] == 30
+    assert unit_cycles(load_machine("mi300x"), issued(fma=10))["vector"] == 10  # whatever its peak
     assert set(cycles) == {"vector", "slots", "scalar"}
 
 
