@@ -65,6 +65,10 @@ class Compiled:
         return (why, *self.stand_ins, *chance)
 
     @property
+    def tools_text(self) -> str:
+        return ", ".join(f"{name} {version}" for name, version in (self.tools or {}).items())
+
+    @property
     def mix(self) -> dict[str, int]:
         """Pipe -> number of instructions, most frequent first."""
         return dict(Counter(one.pipe for one in self.instructions).most_common())

@@ -89,6 +89,10 @@ class Listing:
             runs.append(Run(is_cold=is_cold, lines=lines))
         return runs
 
+    @property
+    def has_machine_code(self) -> bool:
+        return bool(self.unplaced_machine) or any(line.machine for line in self.lines)
+
 
 def generated_listing(
     source: str, sites: Sequence[SiteNumbers], machine: Sequence[MachineInstruction] = ()

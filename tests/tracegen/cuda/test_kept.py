@@ -12,7 +12,7 @@ import pytest
 from memsim import disk_cache
 from tests.support.cuda_kernels import needs_clang, run, workload
 from tracegen.compiled.nvidia import back_end, nvidia_ptx, nvrtc
-from tracegen.tools import precompiled, process
+from tracegen.tools import headers, process
 
 pytestmark = needs_clang
 
@@ -38,7 +38,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append("header" if command[-1].endswith(".pch") else "other")
         return process.run(command, *others)
 
-    for module in (back_end, nvidia_ptx, nvrtc, precompiled):
+    for module in (back_end, nvidia_ptx, nvrtc, headers):
         monkeypatch.setattr(module, "run", counted)
     return made
 
