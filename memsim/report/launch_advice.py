@@ -222,6 +222,13 @@ def _waiting(summary: Summary, binds: str, name: str, how: str) -> Advice | None
     return Advice(name, how, f"Without {what} it takes {percent(saves, 0)} less.", saves)
 
 
+_FEWER = {
+    "scalar loads": "Unroll the loop, so that a load brings several neighbouring values, or keep them in registers.",
+    "scalar": "Take indices, divisions and counters that are the same for all lanes out of the loop, or unroll it.",
+}
+"""How a unit gets fewer instructions."""
+
+
 def _instructions(summary: Summary) -> Advice | None:
     saves = summary.time.saved_at_most(["arithmetic"]) or 0.0
     if summary.time.binds != "issue" or saves < WORTH:
@@ -230,7 +237,10 @@ def _instructions(summary: Summary) -> Advice | None:
     return Advice(
         "Execute fewer instructions",
         (f"of the units of a core, that for {busiest} is busiest. " if busiest else "")
-        + "Compute once what is the same in every step, and use cheaper operations.",
+        + _FEWER.get(
+            summary.time.busiest_unit or "",
+            "Compute once what is the same in every step, and use cheaper operations.",
+        ),
         f"Arithmetic twice as fast would save {percent(saves, 0)}.",
         saves,
     )
@@ -260,8 +270,8 @@ UNITS = {
     "fp16": "16-bit floating-point numbers",
     "special": "special functions (such as exp, sqrt and sin)",
     "vector": "vector instructions",
-    "scalar": "instructions of the scalar unit",
-    "scalar loads": "loads of the scalar unit",
+    "scalar": "what all lanes compute alike (the scalar unit)",
+    "scalar loads": "loads of one address by all lanes (the scalar cache)",
     "slots": "issuing instructions of any kind",
 }
 """What the units of machine code are for."""

@@ -197,6 +197,11 @@ def test_instructions_are_advised_about_where_they_bind() -> None:
     assert first_advice(summary).startswith("Try first: Execute fewer instructions: ")
     unknown = summarise(launched(8192, **issue, what_if=twice))
     assert not any("busiest" in words for words in (headline(unknown), first_advice(unknown)))
+    for unit, way in (("special", "Compute once"), ("scalar loads", "Unroll"), ("scalar", "Take")):
+        (advice,) = advise_launch(
+            summarise(launched(8192, **issue, what_if=twice, busiest_unit=unit))
+        )
+        assert f"is busiest. {way} " in advice.how
 
 
 def test_what_would_save_little_is_not_tried_first() -> None:
