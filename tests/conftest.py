@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from memsim.commands.cli import main
-from memsim.progress import COMPILING
-from tests.support.command_line import Ended, RunMemsim
+from tests.support.command_line import RunMemsim
 from tests.support.weeks import of_other_weeks
 
 # Seldom: looking for garbage took a twentieth of the tests' time.
@@ -48,19 +46,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture
-def run_memsim(capsys: pytest.CaptureFixture[str]) -> RunMemsim:
-    """Runs `memsim ARGUMENTS...` in this process, and the kernels that it traces too."""
+def run_memsim(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> RunMemsim:
     import pyopencl  # noqa: F401  # see tracegen.own_process
 
-    def run(*arguments: str) -> Ended:
-        capsys.readouterr()
-        code = main(arguments)
-        captured = capsys.readouterr()
-        # The first command of a new installation says that it compiles, whatever else it says.
-        said = "".join(line for line in captured.err.splitlines(True) if COMPILING not in line)
-        return Ended(code, captured.out, said)
-
-    return run
+    return RunMemsim(capsys, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -42,13 +42,9 @@ def test_an_output_is_checked_first(
     needed = () if option == "--out" or "measure" not in command else ("--out", str(tmp_path / "m"))
     (tmp_path / "folder.png").mkdir()
     for place, rule in (("missing/out.png", "there is no folder"), ("folder.png", "folder")):
-        ended = run_memsim(*command, *needed, option, str(tmp_path / place))
-        assert ended.code == 2
-        assert ended.err.count("\n") == 1, ended.err
-        assert option in ended.err
-        assert rule in ended.err
-        assert ended.out == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["folder.png"]
+        error = run_memsim.refused(*command, *needed, option, str(tmp_path / place))
+        assert option in error
+        assert rule in error
 
 
 @pytest.mark.parametrize("option", ["--html", "--json"])
@@ -58,6 +54,5 @@ def test_compare_checks_its_outputs_first(
     for name in "ab":
         (tmp_path / f"{name}.nc").write_bytes(b"no netCDF")
     inputs = (str(tmp_path / "a.nc"), str(tmp_path / "b.nc"))
-    ended = run_memsim("compare", *inputs, option, str(tmp_path / "missing" / "out"))
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert f"{option} {tmp_path / 'missing' / 'out'} cannot be written: there is no" in ended.err
+    error = run_memsim.refused("compare", *inputs, option, str(tmp_path / "missing" / "out"))
+    assert f"{option} {tmp_path / 'missing' / 'out'} cannot be written: there is no" in error

@@ -66,8 +66,7 @@ def test_commands(
     for option, name in names.items():
         (tmp_path / name).symlink_to(tmp_path / f"there-{name}")
         outputs += [f"--{option}", str(tmp_path / name)]
-    ended = run_memsim(*words, *outputs)
-    assert ended.code == 0, ended.err
+    run_memsim(*words, *outputs)
     for name in names.values():
         assert (tmp_path / name).is_symlink()
         assert (tmp_path / f"there-{name}").stat().st_size > 50

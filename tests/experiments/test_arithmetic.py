@@ -11,12 +11,10 @@ from experiments.data_files import rows
 from experiments.kernels.n_body import n_body
 from experiments.lhf.arithmetic import TABLE, predicted_step_s, rate_of
 from memsim.machine import load_machine
-from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import needs_clang
 from tracegen import trace_snapshots
 
 
-@needs_nvidia
 @needs_clang
 def test_time_is_that_of_the_instructions_counted_by_hand() -> None:
     """An interaction is 3 subtractions, 3 FMA for the distance, 3 products, 3 FMA for the sums, and an inverse root, on
@@ -39,7 +37,6 @@ def test_time_is_that_of_the_instructions_counted_by_hand() -> None:
     assert longer.estimate.mean > 1.1 * seconds[1]
 
 
-@needs_nvidia
 @needs_clang
 def test_double_precision_takes_the_units_of_double_precision() -> None:
     """An interaction has 12 operations as in single precision, and an inverse root of a seed and a few operations
@@ -51,7 +48,6 @@ def test_double_precision_takes_the_units_of_double_precision() -> None:
     assert 16 < operations < 24
 
 
-@needs_nvidia
 @needs_clang
 def test_a_rate_as_the_program_printed_it() -> None:
     (case,) = rate_of(rows(TABLE)[1]).cases

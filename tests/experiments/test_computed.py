@@ -154,12 +154,12 @@ REFUSED: dict[Callable[..., CudaWorkload], dict[str, list[dict[str, Any]]]] = {
     derivatives: {
         "axis must be": [{"axis": "t"}, {"radius": 5}, {"lanes": 3}, {"n": 30, "lanes": 4}],
         "along z alone": [{"depth": 4}],
-        "": [{"n": 0}],
+        "n must be at least 1": [{"n": 0}],
     },
     moved: {STEP: [{"step": "x"}], "divide n": [{"n": 100}]},
     summed: {STEP: [{"step": "x"}], "n must be a multiple of": [{"n": 100}]},
     STEPS: {STEP: [{"step": "x"}], PARTS: [{"n": 100}, {"n": 256, "depth": 512}]},
-    TENSOR_STEPS: {STEP: [{"step": "x"}], "": [{"n": 100}, {"n": 256, "depth": 512}]},
+    TENSOR_STEPS: {STEP: [{"step": "x"}], PARTS: [{"n": 100}, {"n": 256, "depth": 512}]},
 }
 
 

@@ -63,8 +63,7 @@ def test_figures_that_fail_are_listed_after_the_others(
     results = tmp_path / "table.csv"
     scoreboard.write([dict.fromkeys(scoreboard.COLUMNS, "kept")], results)
     command = ("reproduce", "lhf", "--out", str(tmp_path), "--table", str(results))
-    ended = run_memsim(*command)
-    assert ended.code == 70
+    ended = run_memsim(*command, code=70)
     head, missing, bug = ended.err.splitlines()
     assert (head, missing) == ("memsim: 2 of 4 figures failed:", "figure-2: no clang")
     assert bug.startswith("last: a bug of memsim: ValueError: max()")
@@ -78,13 +77,9 @@ def test_figures_that_fail_are_listed_after_the_others(
     assert sorted(figures_of) == ["first", "kept", "third"]
 
     del figures["last"]
-    ended = run_memsim(*command)
-    assert (ended.code, ended.err) == (
-        2,
-        "memsim: 1 of 3 figures failed: figure-2: no clang\nlog of a build\n",
-    )
-    alone = run_memsim(*command, "--only", "figure2")
-    assert (alone.code, alone.err) == (2, "memsim: figure-2: no clang\nlog of a build\n")
+    failed = "figure-2: no clang\nlog of a build\n"
+    assert run_memsim(*command, code=2).err == f"memsim: 1 of 3 figures failed: {failed}"
+    assert run_memsim(*command, "--only", "figure2", code=2).err == f"memsim: {failed}"
 
 
 @pytest.mark.parametrize(

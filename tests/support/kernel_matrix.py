@@ -41,6 +41,21 @@ end
 !
 !$loopy end
 """
+SCALE = """\
+__kernel void scale(__global const float *in, __global float *out)
+{
+  out[get_global_id(0)] = 2 * in[get_global_id(0)];
+}
+"""
+SCALE_ARGS = """\
+import numpy as np
+import tracegen
+
+
+def scale(n: int = 8192):
+    arguments = [np.ones(n, np.float32), np.zeros(n, np.float32)]
+    return tracegen.OpenCLWorkload(arguments=arguments, global_size=n, local_size=64)
+"""
 FORTRAN_ARGS = """\
 import numpy as np
 

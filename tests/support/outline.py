@@ -1,8 +1,17 @@
-"""An HTML page taken apart: what a browser would run, and what it would show."""
+"""An HTML page taken apart: what a browser would run, and what it would show; and what a terminal shows."""
 
 from __future__ import annotations
 
+import io
 from html.parser import HTMLParser
+
+from rich.console import Console
+
+
+def printed(table: object, width: int, *, terminal: bool = False) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width, force_terminal=terminal).print(table)
+    return file.getvalue()
 
 
 def in_one_kind_of_space(page: str) -> str:

@@ -19,7 +19,7 @@ from loopy.diagnostic import LoopyError
 from calib.advice import AdviseOptions, Tried, advise
 from calib.advice import search as searching
 from calib.advice.facts import Facts
-from calib.advice.launch import is_free_of_shape
+from calib.advice.launch import is_free_of_shape, shapes
 from calib.advice.proposals import Proposal
 from calib.advice.report import as_json, code_text, headline, notes, page, ranking
 from calib.advice.results import Advice
@@ -30,16 +30,11 @@ from calib.commands.advise import advise as advise_command
 from memsim import load_machine
 from memsim.errors import KernelError, MemsimError
 from tests.calib.advice import textbook
+from tests.support.kernel_matrix import SCALE, SCALE_ARGS
 from tracegen import CudaWorkload, OpenCLWorkload, Workload
 
 V100 = load_machine("v100")
 FEW = AdviseOptions(trials=4, first_trials=2, best=1, depth=1, jobs=1)
-SCALE = """\
-__kernel void scale(__global const float *in, __global float *out)
-{
-  out[get_global_id(0)] = 2 * in[get_global_id(0)];
-}
-"""
 
 
 def measure(seconds: float, spread: float = 0.0, **changes: Any) -> Measured:
@@ -238,11 +233,7 @@ def test_an_interrupt_keeps_what_is_done() -> None:
 @pytest.fixture
 def scale(tmp_path: Path) -> Path:
     (tmp_path / "scale.cl").write_text(SCALE)
-    (tmp_path / "args.py").write_text(
-        "import numpy as np\nimport tracegen\n\n\ndef scale(n: int = 8192):\n"
-        "    arguments = [np.ones(n, np.float32), np.zeros(n, np.float32)]\n"
-        "    return tracegen.OpenCLWorkload(arguments=arguments, global_size=n, local_size=64)\n"
-    )
+    (tmp_path / "args.py").write_text(SCALE_ARGS)
     return tmp_path
 
 
@@ -334,8 +325,6 @@ def test_the_launch_of_a_kernel_in_opencl_c() -> None:
 
 
 def test_a_setting_that_is_the_extent_of_a_group_is_changed(scale: Path) -> None:
-    from calib.advice.launch import shapes
-
     def made_with(settings: Any) -> OpenCLWorkload:
         b = int(settings["b"])
         source = SCALE.replace("get_global_id(0)", f"({b} * get_group_id(0) + get_local_id(0))")
@@ -351,7 +340,6 @@ def test_a_setting_that_is_the_extent_of_a_group_is_changed(scale: Path) -> None
 
 
 def test_a_default_that_is_the_extent_of_a_group_is_changed(tmp_path: Path) -> None:
-    from calib.advice.launch import shapes
     from tracegen.commands.kernel import KernelSpec
 
     (tmp_path / "blocks.cl").write_text(
@@ -375,8 +363,6 @@ def test_a_default_that_is_the_extent_of_a_group_is_changed(tmp_path: Path) -> N
 
 
 def test_more_groups_are_tried_where_a_kernel_asks_how_many_there_are() -> None:
-    from calib.advice.launch import shapes
-
     strided = (
         "for (int i = get_global_id(0); i < n; i += get_global_size(0)) x[i] = get_local_id(0);"
     )
@@ -393,7 +379,6 @@ def test_more_groups_are_tried_where_a_kernel_asks_how_many_there_are() -> None:
 
 def test_a_size_of_the_problem_that_is_the_extent_of_a_group_is_left_alone() -> None:
     """Half the size is no gain."""
-    from calib.advice.launch import shapes
 
     def made_with(settings: Any) -> OpenCLWorkload:
         n = int(settings["n"])

@@ -9,7 +9,6 @@ import pytest
 
 import calib
 from calib.fitting.model_file import Measurements, ModelFileError, load_model_file, model_names
-from memsim.commands import cli
 from tests.support.command_line import RunMemsim
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
@@ -77,12 +76,10 @@ def test_a_wrong_file_is_refused_with_its_name(
     assert words in str(caught.value)
 
 
-def test_a_feature_with_a_mistake_has_a_caret(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_feature_with_a_mistake_has_a_caret(tmp_path: Path, run_memsim: RunMemsim) -> None:
     path = written(tmp_path, GOOD.replace("f_sync_barrier_local", "f_op_float32_mad"))
-    assert cli.main(["calibrate", path, "-o", str(tmp_path / "x.json")]) == 2
-    error = capsys.readouterr().err.rstrip().splitlines()
+    ended = run_memsim("calibrate", path, "-o", str(tmp_path / "x.json"), code=2)
+    error = ended.err.rstrip().splitlines()
     assert "mine.toml" in error[0]
     assert "madd" in error[0]
     assert error[1].strip() == "f_op_float32_mad"
@@ -94,12 +91,10 @@ def test_an_unknown_model_lists_the_shipped_ones() -> None:
         load_model_file("matmull")
 
 
-def test_calibrate_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_calibrate_from_the_command(tmp_path: Path, run_memsim: RunMemsim) -> None:
     """Measures, fits, saves with provenance, and predicts."""
     out = tmp_path / "fitted.json"
-    arguments = ["calibrate", written(tmp_path, GOOD), "--trials", "3", "-o", str(out)]
-    assert cli.main(arguments) == 0
-    shown = capsys.readouterr().out
+    shown = run_memsim("calibrate", written(tmp_path, GOOD), "--trials", "3", "-o", str(out)).out
     assert "p_b" in shown
     assert "5 kernels" in shown
     saved = calib.load_model(out)
@@ -109,44 +104,37 @@ def test_calibrate_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert saved.date.startswith("20")
     assert saved.settings["trials"] == 3
     assert json.loads(out.read_text())["data"]["kernels"] == list(saved.table.kernels)
-    predict = ["predict", "uipick:barrier_pattern", "--model", str(out)]
-    predict += ["--set", "n_groups=32", "--set", "m=8"]
-    assert cli.main([*predict, "--json", "-"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    sizes = ("--set", "n_groups=32", "--set", "m=8")
+    predict = ("predict", "uipick:barrier_pattern", "--model", str(out), *sizes)
+    data = json.loads(run_memsim(*predict, "--json", "-").out)
     fit = saved.fit
     assert data["value"] == pytest.approx(fit["p_l"] + 32 * fit["p_g"] + 8 * fit["p_b"])
     assert data["low"] <= data["value"] <= data["high"]
     bar = tmp_path / "bar.png"
-    assert cli.main([*predict, "--plot", str(bar)]) == 0
+    run_memsim(*predict, "--plot", str(bar))
     assert bar.stat().st_size > 5000
-    assert cli.main([*predict, "--plot", str(tmp_path / "bar.txt")]) == 2
-    assert "--plot must end in .png, .svg or .pdf" in capsys.readouterr().err
+    error = run_memsim.refused(*predict, "--plot", str(tmp_path / "bar.txt"))
+    assert "--plot must end in .png, .svg or .pdf" in error
 
 
-def test_too_few_kernels_are_refused_by_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_few_kernels_are_refused_by_the_command(tmp_path: Path, run_memsim: RunMemsim) -> None:
     text = GOOD.replace('"n_groups:16,64", "m:4,64"', '"n_groups:16", "m:4"')
     path = written(tmp_path, text)
-    assert cli.main(["calibrate", path, "--trials", "1", "-o", str(tmp_path / "x.json")]) == 2
-    error = capsys.readouterr().err
+    words = ("calibrate", path, "--trials", "1", "-o", str(tmp_path / "x.json"))
+    error = run_memsim.refused(*words)
     assert "2 kernels cannot determine 3 parameters: p_l, p_g, p_b" in error
-    assert not (tmp_path / "x.json").exists()
 
 
-@pytest.mark.parametrize(("rounds", "code"), [("3", 0), ("4", 2), ("9" * 18, 2)])
 def test_trials_are_divided_among_at_most_as_many_rounds(
-    rounds: str, code: int, tmp_path: Path, run_memsim: RunMemsim
+    tmp_path: Path, run_memsim: RunMemsim
 ) -> None:
     path, out = written(tmp_path, GOOD), tmp_path / "x.json"
-    ended = run_memsim("calibrate", path, "--trials", "3", "--rounds", rounds, "-o", str(out))
-    assert ended.code == code, ended.err
-    assert out.exists() == (code == 0)
-    if code:
-        assert (
-            f"at most trials (--trials), 3, which are divided among them, got {rounds}" in ended.err
-        )
-        assert ended.err.count("\n") == 1
+    words = ("calibrate", path, "--trials", "3", "-o", str(out), "--rounds")
+    for rounds in ("4", "9" * 18):
+        error = run_memsim.refused(*words, rounds)
+        assert f"at most trials (--trials), 3, which are divided among them, got {rounds}" in error
+    run_memsim(*words, "3")
+    assert out.exists()
 
 
 @pytest.mark.parametrize("option", ["--trial", "--longest"])
@@ -156,7 +144,5 @@ def test_seconds_are_finite(
 ) -> None:
     """nan would pass every range check."""
     fitted = tmp_path / "f.json"
-    ended = run_memsim("calibrate", "matmul", option, seconds, "-o", str(fitted))
-    assert ended.code == 2
-    assert f"Invalid value for '{option}': must be a finite number, got {seconds}" in ended.err
-    assert not fitted.exists()
+    error = run_memsim.refused("calibrate", "matmul", option, seconds, "-o", str(fitted))
+    assert f"Invalid value for '{option}': must be a finite number, got {seconds}" in error

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calib.prediction.event_simulation import Events, events
+from calib.prediction.event_simulation import events
 from tests.support.cyclic_programs import cyclic, simulate
 from tests.twins.event_simulation import readable
 
@@ -85,10 +85,6 @@ def test_a_group_waits_for_the_sub_group_with_the_longest_path() -> None:
     # The second begins at 4 and again at 108, and its data arrive at 212.
     assert apart.step.tolist() == [0, 0, 1, 1, 2]
     assert apart.end_cycles == 4 + 4 + 100 + 4 + 100 + 10 + 10
-
-
-def run(program: dict[str, Any]) -> Events:
-    return events(**program)
 
 
 def test_one_sub_group_waits_for_all_its_latency() -> None:
@@ -272,7 +268,7 @@ def test_bandwidth_binds() -> None:
 
 @given(program=programs())
 def test_properties_of_every_run(program: dict[str, Any]) -> None:
-    result = run(program)
+    result = events(**program)
     issue, latency = np.array(program["issue_cycles"]), np.array(program["latency_cycles"])
     channels = np.asarray(program["channel_cycles"])
     barrier = np.array(program["barrier"])
@@ -328,7 +324,7 @@ def test_the_core_idles_only_when_no_sub_group_can_continue(program: dict[str, A
         "turn_cycles": math.inf,
     }
     program = {**program, **none}
-    result = run(program)
+    result = events(**program)
     free = np.zeros(int(str(program["tlp"])) * int(str(program["blp"])))
     left = np.full(len(free), len(result.block) // len(free))
     now = 0.0

@@ -48,7 +48,6 @@ def test_the_report_names_no_access(run_memsim: RunMemsim, tmp_path: Path) -> No
         "def make(): return tracegen.CudaWorkload(arguments=[0.5, 64, None], grid=216, block=1024)\n"
     )
     ended = run_memsim("profile", f"{tmp_path}/steps.cu:steps", "--args", f"{tmp_path}/args.py:make", "-m", "a100")  # fmt: skip
-    assert ended.code == 0
     assert "at least, by resource: arithmetic" in " ".join(ended.out.split())
 
 

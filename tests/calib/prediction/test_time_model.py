@@ -62,13 +62,19 @@ def inputs(
     )
 
 
-def resident(tlp: int, blp: int, rounds: float = 1.0, cores: int = 80) -> Residents:
+def resident(
+    tlp: int, blp: int, rounds: float = 1.0, cores: int = 80, groups: int | None = None
+) -> Residents:
     return Residents(
         subgroups_per_group=tlp,
         groups_per_core=blp,
-        n_groups=round(rounds * blp * cores),
+        n_groups=round(rounds * blp * cores) if groups is None else groups,
         n_cores=cores,
     )
+
+
+def cycles_on_v100(given: Inputs, where: Residents, **options: Any) -> float:
+    return time_of(given, where, V100, **options).estimate.mean * V100.clock_hz
 
 
 def launch(n_groups: int, items: int) -> Launch:
@@ -228,10 +234,10 @@ def test_a_million_blocks_are_no_more_than_their_kinds() -> None:
     blocks, pairs = blocks_of(many)
     assert len(pairs) == 4
     assert blocks.count.sum() == 10**6 + 2
-    timing = time_of(many, resident(4, 2), V100)
     # 8 sub-groups: 40 issued and 48 moved a turn. One waits for 5 + 90, and for 6 of its core's share of
     # a channel that four cores have together.
-    assert timing.estimate.mean * V100.clock_hz == pytest.approx((5 + 90 + 6 / 4) * 10**6, rel=1e-3)
+    each = cycles_on_v100(many, resident(4, 2)) / 10**6
+    assert each == pytest.approx(5 + 90 + 6 / 4, rel=1e-3)
 
 
 def test_reads_of_operands_take_time_and_are_no_floor() -> None:
@@ -352,12 +358,9 @@ def known_program() -> Program:
 def test_few_groups_share_what_all_would() -> None:
     """Of 80 cores one has a group: it has all of DRAM to itself, and of L2 what its port of 64 bytes a cycle carries."""
     all_cores, one = (
-        simulated_inputs(
-            known_program(),
-            costs(),
-            V100,
-            Residents(subgroups_per_group=2, groups_per_core=1, n_groups=n, n_cores=80),
-        ).channel_cycles[0, 1]
+        simulated_inputs(known_program(), costs(), V100, resident(2, 1, groups=n)).channel_cycles[
+            0, 1
+        ]
         for n in (80, 1)
     )
     port = V100.levels[1].bandwidth_bytes_per_cycle / 80 / 64
@@ -371,7 +374,7 @@ def test_a_lone_group_reads_what_it_has_in_flight() -> None:
         inputs([0, 0, 0], [0, 500, 0], [[0], [512 / 17], [0]], steps=(0, Repeat((1,), 1000), 2)),
         channels=(DRAM,),
     )
-    lone = Residents(subgroups_per_group=32, groups_per_core=1, n_groups=1, n_cores=132)
+    lone = resident(32, 1, cores=132, groups=1)
     shared = dataclasses.replace(given, channel_cycles=given.channel_cycles / 132)
     timing = time_of(shared, lone, machine)
     assert timing.estimate.mean == pytest.approx(500e3 / machine.clock_hz, rel=0.05)
@@ -522,10 +525,7 @@ def test_a_group_waits_for_the_sub_group_with_the_longest_path() -> None:
         for paths in ((), ((0, 2, 3), (0, 1, 2, 3)))
     )
     once = dataclasses.replace(alike, program=dataclasses.replace(alike.program, steps=(0, 2, 3)))
-    cycles = [
-        time_of(one, resident(2, 1), V100).estimate.mean * V100.clock_hz
-        for one in (once, apart, alike)
-    ]
+    cycles = [cycles_on_v100(one, resident(2, 1)) for one in (once, apart, alike)]
     assert cycles == pytest.approx(
         [16 + 500 + 16, 16 + 500 + 8 + 500 + 16, 16 + 500 + 8 + 500 + 16]
     )
@@ -539,30 +539,19 @@ def test_sub_groups_with_different_barriers_take_one_path() -> None:
     apart = dataclasses.replace(
         given, program=dataclasses.replace(given.program, paths=((0, 2), (0, 1, 2)))
     )
-    times = [time_of(one, resident(2, 1), V100).estimate.mean for one in (given, apart)]
-    assert times[0] == times[1]
+    assert cycles_on_v100(given, resident(2, 1)) == cycles_on_v100(apart, resident(2, 1))
 
 
 @pytest.mark.parametrize(("groups", "wanted"), [(80, 1.0), (88, 2.0), (160, 2.0), (164, 3.0)])
 def test_the_last_round_is_a_whole_one(groups: int, wanted: float) -> None:
     """Groups that have a core each and wait for loads: eight left over take as long as eighty."""
     given = inputs([0, 10, 20], [0, 500, 0], [[0], [0], [0]])
-    one, some = (
-        time_of(
-            given, Residents(subgroups_per_group=1, groups_per_core=1, n_groups=n, n_cores=80), V100
-        )
-        for n in (80, groups)
-    )
-    assert some.estimate.mean == pytest.approx(wanted * one.estimate.mean)
+    one, some = (cycles_on_v100(given, resident(1, 1, groups=n)) for n in (80, groups))
+    assert some == pytest.approx(wanted * one)
 
 
 def test_few_groups_of_a_last_round_share_channels_among_themselves() -> None:
     """A launch bound by DRAM moves its bytes in the same time, whatever is left for the last round."""
     given = inputs([0, 1, 1], [0, 10, 0], [[0], [1000], [0]])
-    whole, more = (
-        time_of(
-            given, Residents(subgroups_per_group=8, groups_per_core=2, n_groups=n, n_cores=80), V100
-        )
-        for n in (160, 200)
-    )
-    assert more.estimate.mean == pytest.approx(1.25 * whole.estimate.mean, rel=0.02)
+    whole, more = (cycles_on_v100(given, resident(8, 2, groups=n)) for n in (160, 200))
+    assert more == pytest.approx(1.25 * whole, rel=0.02)

@@ -51,7 +51,6 @@ def spec(tmp_path: Path) -> str:
 def trace_file(run_memsim: RunMemsim, spec: str, tmp_path: Path) -> Path:
     path = tmp_path / "chain.trace"
     ended = run_memsim("trace", spec, "-m", "v100", "--all-launches", "-o", str(path))
-    assert ended.code == 0, ended.err
     assert "2 launches" in ended.err
     return path
 
@@ -67,7 +66,6 @@ def test_the_second_launch_finds_in_l2_what_the_first_stored(
     run_memsim: RunMemsim, spec: str, trace_file: Path
 ) -> None:
     carried = run_memsim("replay", str(trace_file), *OPTIONS, "--carry-l2", "--json", "-")
-    assert carried.code == 0, carried.err
     launches = json.loads(carried.out)["launches"]
     assert [read_hits(one) for one in launches] == [0.0, 1.0]
     # Left to itself it finds nothing.
@@ -85,8 +83,7 @@ def test_one_launch_is_reported_after_those_before_it(
     files = {option: tmp_path / f"second.{option}" for option in ("html", "json", "save")}
     outputs = [text for option, path in files.items() for text in (f"--{option}", str(path))]
     carry = ("--carry-l2", "--launch", "1")
-    ended = run_memsim("replay", str(trace_file), *OPTIONS, *carry, *outputs)
-    assert ended.code == 0, ended.err
+    run_memsim("replay", str(trace_file), *OPTIONS, *carry, *outputs)
     assert read_hits(json.loads(files["json"].read_text())) == 1.0
     assert float(memsim.Replay.load(files["save"]).load_hit_ratio("L2").mean()) == 1.0
     assert "<html" in files["html"].read_text(encoding="utf-8")
@@ -122,16 +119,10 @@ def test_what_does_not_go_with_several_launches(
     culprit: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.iterdir())
-    ended = run_memsim("replay", str(trace_file), *OPTIONS, *arguments)
-    assert ended.code == 2
-    assert ended.err.count("\n") == 1
-    assert culprit in ended.err
-    assert sorted(tmp_path.iterdir()) == before
+    assert culprit in run_memsim.refused("replay", str(trace_file), *OPTIONS, *arguments)
 
 
 def test_a_carried_launch_has_one_snapshot(run_memsim: RunMemsim) -> None:
     # The kernel does not exist either: the check comes first.
-    ended = run_memsim("profile", "none.py:k", *OPTIONS, "--carry-l2", "--snapshots", "2")
-    assert ended.code == 2
-    assert "--snapshots" in ended.err
+    error = run_memsim.refused("profile", "none.py:k", *OPTIONS, "--carry-l2", "--snapshots", "2")
+    assert "--snapshots" in error

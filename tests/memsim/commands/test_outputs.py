@@ -34,18 +34,14 @@ def test_a_source_of_the_users_stays(run_memsim: RunMemsim, tmp_path: Path, save
     mine = tmp_path / "scaled.cl"
     mine.write_text("kernel void mine() {}")
     out = str(tmp_path / "scaled")
-    ended = run_memsim("export", str(saved), "--format", "cachegrind", "-o", out)
-    assert ended.code == 2
-    assert ended.err == (
+    error = run_memsim.refused("export", str(saved), "--format", "cachegrind", "-o", out)
+    assert error == (
         f"memsim: {mine} must not be replaced: memsim did not write it;"
-        " choose another name for the output\n"
+        " choose another name for the output"
     )
-    assert mine.read_text() == "kernel void mine() {}"
-    assert not Path(out).exists()
     mine.unlink()
     for _ in range(2):  # what memsim wrote it may replace
-        ended = run_memsim("export", str(saved), "--format", "cachegrind", "-o", out)
-        assert ended.code == 0, ended.err
+        run_memsim("export", str(saved), "--format", "cachegrind", "-o", out)
     assert "written by memsim" in mine.read_text()
 
 
@@ -55,12 +51,10 @@ def test_an_export_replaces_its_own_kind_only(
 ) -> None:
     out = tmp_path / "out"
     for _ in range(2):
-        assert run_memsim("export", str(saved), "--format", to, "-o", str(out)).code == 0
+        run_memsim("export", str(saved), "--format", to, "-o", str(out))
     out.write_text("# my notes")
-    ended = run_memsim("export", str(saved), "--format", to, "-o", str(out))
-    assert ended.code == 2
-    assert f"--out must not replace {out}: memsim did not write it" in ended.err
-    assert out.read_text() == "# my notes"
+    error = run_memsim.refused("export", str(saved), "--format", to, "-o", str(out))
+    assert f"--out must not replace {out}: memsim did not write it" in error
 
 
 @pytest.mark.parametrize("option", ["--html", "--json", "--save"])
@@ -69,10 +63,8 @@ def test_a_replay_replaces_no_source(
 ) -> None:
     mine = tmp_path / "kernel.cl"
     mine.write_text("kernel void mine() {}")
-    ended = run_memsim("replay", str(trace_file), "-m", "v100", option, str(mine))
-    assert ended.code == 2
-    assert f"{option} must not replace {mine}" in ended.err
-    assert mine.read_text() == "kernel void mine() {}"
+    error = run_memsim.refused("replay", str(trace_file), "-m", "v100", option, str(mine))
+    assert f"{option} must not replace {mine}" in error
 
 
 def test_neither_machine_nor_part_of_a_folder_is_replaced(
@@ -80,15 +72,14 @@ def test_neither_machine_nor_part_of_a_folder_is_replaced(
 ) -> None:
     machine = tmp_path / "m.toml"
     machine.write_text("{}")
-    ended = run_memsim("replay", str(trace_file), "-m", str(machine), "--json", str(machine))
-    assert (ended.code, "that is the input" in ended.err) == (2, True)
+    words = ("-m", str(machine), "--json", str(machine))
+    assert "that is the input" in run_memsim.refused("replay", str(trace_file), *words)
     folder = tmp_path / "traces"
     folder.mkdir()
     part = folder / "kernel-1.traceg"
     part.write_text("{}")
-    ended = run_memsim("replay", str(folder), "-m", "v100", "--json", str(part))
-    assert (ended.code, "that is a part of the input" in ended.err) == (2, True)
-    assert part.read_text() == "{}"
+    error = run_memsim.refused("replay", str(folder), "-m", "v100", "--json", str(part))
+    assert "that is a part of the input" in error
 
 
 def test_files_are_written_though_nobody_reads_the_table(tmp_path: Path, trace_file: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from rich.console import Console
 
 from memsim.commands import cli
 from memsim.report.summary import summarise
@@ -17,6 +16,7 @@ from memsim.trace.file import write_launches, write_trace
 from memsim.trace.launches import Launches
 from tests.support.command_line import RunMemsim
 from tests.support.fake_replay import fake_dataset
+from tests.support.outline import printed
 from tests.support.traces import make_trace
 
 
@@ -29,16 +29,14 @@ def trace_file(tmp_path: Path) -> str:
     return str(path)
 
 
-def replay(run_memsim: RunMemsim, trace_file: str, *more: str) -> tuple[int, str, str]:
-    ended = run_memsim("replay", trace_file, "-m", "v100", "--trials", "4", *more)
-    return ended.code, ended.out, ended.err
+def replay(run_memsim: RunMemsim, trace_file: str, *more: str) -> str:
+    return run_memsim("replay", trace_file, "-m", "v100", "--trials", "4", *more).out
 
 
 def test_an_access_is_explained_below_the_table(run_memsim: RunMemsim, trace_file: str) -> None:
-    code, plain, _ = replay(run_memsim, trace_file)
-    assert code == 0
-    code, out, _ = replay(run_memsim, trace_file, "--site", "site0")
-    assert (code, out[: len(plain)]) == (0, plain)
+    plain = replay(run_memsim, trace_file)
+    out = replay(run_memsim, trace_file, "--site", "site0")
+    assert out[: len(plain)] == plain
     below = out[len(plain) :]
     assert below.startswith("site0 (load): 100 % of the load latency, ")
     assert "L2 misses are 100 % cold: requested here for the first time." in below
@@ -47,7 +45,7 @@ def test_an_access_is_explained_below_the_table(run_memsim: RunMemsim, trace_fil
 
 
 def test_an_array_explains_all_its_accesses(run_memsim: RunMemsim, trace_file: str) -> None:
-    below = replay(run_memsim, trace_file, "--site", "a")[1].splitlines()
+    below = replay(run_memsim, trace_file, "--site", "a").splitlines()
     names = [line.split(":")[0] for line in below if line.startswith("site")]
     assert names[-2:] == ["site0 (load)", "site1 (store)"]
     assert any(line.startswith("site1 (store): nothing waits for it") for line in below)
@@ -64,11 +62,8 @@ def test_it_says_what_the_page_says() -> None:
             finding.certainty,
         )
         (paragraph,) = explanations(summary, finding.site.name)
-        console = Console(width=1000)
-        with console.capture() as captured:
-            console.print(paragraph)
         for sentence in (*finding.reasons, *finding.certainty):
-            assert sentence in captured.get()
+            assert sentence in printed(paragraph, 1000)
 
 
 def test_a_name_is_shown_as_text(run_memsim: RunMemsim, tmp_path: Path) -> None:
@@ -76,8 +71,7 @@ def test_a_name_is_shown_as_text(run_memsim: RunMemsim, tmp_path: Path) -> None:
     trace = make_trace([[[(0, [g])]] for g in range(8)])
     (site,) = trace.sites
     write_trace(trace.replace(sites=(replace(site, name="[bold]x\x1b[31m\n\u202e"),)), path)
-    code, out, _ = replay(run_memsim, str(path), "--site", "a")
-    assert code == 0
+    out = replay(run_memsim, str(path), "--site", "a")
     assert "\n[bold]x\\x1b[31m\\n\\u202e (load): 100 % of the load latency" in out
     assert "\x1b" not in out
 
@@ -86,37 +80,29 @@ def test_a_name_that_no_access_has_is_refused(
     run_memsim: RunMemsim, trace_file: str, tmp_path: Path
 ) -> None:
     page = tmp_path / "k.html"
-    ended = replay(run_memsim, trace_file, "--site", "site\x1b[2J", "--html", str(page))
-    assert ended == (
-        2,
-        "",
-        "memsim: no access is called 'site\\x1b[2J': choose one of site0, site1\n",
-    )
-    assert not page.exists()
+    words = ("-m", "v100", "--site", "site\x1b[2J", "--html", str(page))
+    error = run_memsim.refused("replay", trace_file, *words)
+    assert error == r"memsim: no access is called 'site\x1b[2J': choose one of site0, site1"
 
 
 def test_json_stays_alone_on_standard_output(run_memsim: RunMemsim, trace_file: str) -> None:
     plain, with_site = (
         replay(run_memsim, trace_file, "--json", "-", *more) for more in ((), ("--site", "a"))
     )
-    assert with_site[1].lstrip().startswith("{")
-    assert with_site[1].rstrip().endswith("}")
-    assert len(with_site[1].splitlines()) == len(plain[1].splitlines())
+    assert with_site.lstrip().startswith("{")
+    assert with_site.rstrip().endswith("}")
+    assert len(with_site.splitlines()) == len(plain.splitlines())
 
 
 def test_it_needs_one_launch_and_one_variant(run_memsim: RunMemsim, tmp_path: Path) -> None:
     path = tmp_path / "two.trace"
     launches = (make_trace([[[(0, [0])]]]),) * 2
     write_launches(Launches(launches=launches, between=((),)), path)
-    ended = run_memsim("replay", str(path), "-m", "v100", "--carry-l2", "--site", "a")
-    assert (ended.code, ended.err) == (
-        2,
-        "memsim: --site describes one launch: choose it with --launch I\n",
-    )
+    error = run_memsim.refused("replay", str(path), "-m", "v100", "--carry-l2", "--site", "a")
+    assert error == "memsim: --site describes one launch: choose it with --launch I"
     kernel = ("profile", "experiments/kernels/transpose.py:naive", "--site", "x")
-    ended = run_memsim(*kernel, "-m", "v100", "-m", "a100")
-    assert ended.code == 2
-    assert ended.err.startswith("memsim: --site describes one variant, got 2: ")
+    error = run_memsim.refused(*kernel, "-m", "v100", "-m", "a100")
+    assert error.startswith("memsim: --site describes one variant, got 2: ")
 
 
 def complete(*words: str) -> list[str]:

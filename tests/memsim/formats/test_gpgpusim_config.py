@@ -295,15 +295,11 @@ def test_the_command(run_memsim, tmp_path: Path) -> None:  # type: ignore[no-unt
     config, out = tmp_path / "QV100" / "gpgpusim.config", tmp_path / "my.toml"
     config.write_text(CONFIG)
     ended = run_memsim("machines", "import", str(config), "-o", str(out))
-    assert ended.code == 0, ended.err
     assert "not modelled: merging" in ended.err
     machine = load_machine(out)
     assert machine.name == "qv100"
     assert "# gpgpusim.config:" in out.read_text()
     ended = run_memsim("machines", str(out))
-    assert ended.code == 0
     assert "QV100, as GPGPU-Sim configures it" in ended.out
     config.write_text("hello")
-    ended = run_memsim("machines", "import", str(config), "-o", str(out))
-    assert ended.code == 2
-    assert ended.err.count("\n") == 1
+    run_memsim.refused("machines", "import", str(config), "-o", str(out))

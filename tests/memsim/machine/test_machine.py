@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import math
 import re
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import click.testing
 import pytest
-from rich.console import Console
 
 from memsim.commands.machines import machines as machines_command
 from memsim.errors import MachineError
@@ -28,6 +26,7 @@ from memsim.machine.file import (
 )
 from memsim.machine.parts import Level
 from memsim.machine.table import machines_table, unit_of, value_of
+from tests.support.outline import printed
 
 FOLDER = Path(__file__).parents[3] / "memsim" / "machine" / "shipped"
 SHIPPED = sorted(path.stem for path in FOLDER.glob("*.toml"))
@@ -94,9 +93,7 @@ def test_the_list_leaves_out_what_does_not_fit(width: int, columns: int) -> None
     """One line a machine, by maker and year, of which nothing is cut."""
     table = machines_table([load_machine(name) for name in SHIPPED], width)
     assert len(table.columns) == columns
-    console = Console(width=width, file=io.StringIO())
-    console.print(table)
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    lines = printed(table, width).splitlines()
     assert len(lines) == 2 + len(SHIPPED)
     assert all(len(line) <= width for line in lines)
     assert "…" not in "".join(lines)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 from scipy import stats
 
 from memsim.commands.compare import compare as compare_command
@@ -21,7 +19,7 @@ from memsim.report.html import comparison_page
 from memsim.report.launch_time import keep_time
 from memsim.statistics import Estimate
 from tests.support.fake_replay import HOSTILE, SITES, fake_dataset, hostile_replay
-from tests.support.outline import Outline
+from tests.support.outline import Outline, printed
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +28,7 @@ def before() -> Replay:
 
 
 def rendered(replays: tuple[Replay, Replay], width: int) -> str:
-    file = io.StringIO()
-    Console(file=file, width=width).print(
-        comparison_table(compare(*(one.dataset for one in replays)))
-    )
-    return file.getvalue()
+    return printed(comparison_table(compare(*(one.dataset for one in replays))), width)
 
 
 def test_a_difference_is_detected_and_tested(before: Replay) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from memsim.montecarlo.result import Replay
 from memsim.report import svg
@@ -17,7 +15,7 @@ from memsim.report.html import listings, replay_page
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
 from tests.support.fake_replay import HOSTILE, SITES, fake_dataset
-from tests.support.outline import Outline, in_one_kind_of_space
+from tests.support.outline import Outline, in_one_kind_of_space, printed
 
 COMPILER: dict[str, Any] = {
     "target": "sm_70",
@@ -46,10 +44,8 @@ def replay(compiler: object, occupancy: dict[str, Any] | None = None, **attribut
     )
 
 
-def printed(one: Replay) -> str:
-    file = io.StringIO()
-    Console(file=file, width=200).print(one.table())
-    return " ".join(file.getvalue().split())
+def told(one: Replay) -> str:
+    return " ".join(printed(one.table(), 200).split())
 
 
 def shown(one: Replay) -> str:
@@ -63,9 +59,9 @@ def test_both_say_first_that_a_trace_is_one_of_many() -> None:
     }
     one = Replay(fake_dataset(n_trials=4, provenance_json=json.dumps(provenance)))
     said = "k took other paths, so its trace is one of many."
-    assert said in printed(one)
+    assert said in told(one)
     assert said in shown(one)
-    assert "one of many" not in printed(replay(COMPILER))
+    assert "one of many" not in told(replay(COMPILER))
 
 
 def test_page_and_terminal_say_where_the_registers_are_from_and_what_limits_the_groups() -> None:
@@ -73,9 +69,9 @@ def test_page_and_terminal_say_where_the_registers_are_from_and_what_limits_the_
     registers = "32 registers per work-item, compiled for sm_70"
     limiter = "50 % occupancy, limited by work-items"
     waves = "6.40 waves: 8,192 groups, of which all cores hold 1,280 at a time"
-    assert f"16 groups per core, {limiter}; {waves}; {registers}" in printed(one)
+    assert f"16 groups per core, {limiter}; {waves}; {registers}" in told(one)
     assert f"Resident on a core 16 groups {limiter}; {waves}; {registers}" in shown(one)
-    assert "Registers are unknown" not in printed(one) + shown(one)
+    assert "Registers are unknown" not in told(one) + shown(one)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +87,7 @@ def test_registers_that_are_given_are_not_the_compilers(
 ) -> None:
     occupancy = {**OCCUPANCY, "registers_per_item": registers}
     one = replay(COMPILER, occupancy, options_json=json.dumps(options))
-    assert f"; {registers} registers per work-item, {source} " in printed(one)
+    assert f"; {registers} registers per work-item, {source} " in told(one)
 
 
 def test_what_stands_in_comes_first() -> None:
@@ -103,10 +99,10 @@ def test_what_stands_in_comes_first() -> None:
     source = "The accesses are in the order of the source"
     for one, first in ((missing, source), (replay({**COMPILER, "stand_ins": [other]}), other)):
         found = headline(summarise(one.dataset))
-        assert printed(one).startswith(first)
-        assert printed(one).index(first) < printed(one).index(found)
+        assert told(one).startswith(first)
+        assert told(one).index(first) < told(one).index(found)
         assert shown(one).index(first) < shown(one).index(found)
-    for text in (printed(missing), shown(missing)):
+    for text in (told(missing), shown(missing)):
         assert text.count("clang is not installed.") == 1
     assert "registers per work-item" not in shown(missing)
 

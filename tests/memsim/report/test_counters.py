@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 import memsim
 from memsim.commands.compare import compare as compare_command
@@ -31,7 +30,7 @@ from memsim.report.launch_counts import Counts
 from memsim.report.numbers import Summary
 from memsim.report.summary import summarise
 from tests.support.fake_replay import HOSTILE, fake_dataset
-from tests.support.outline import Outline, in_one_kind_of_space
+from tests.support.outline import Outline, in_one_kind_of_space, printed
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace
 
@@ -144,34 +143,28 @@ def test_the_contract_records_how_hits_are_counted() -> None:
 def test_every_report_of_a_counted_replay_can_be_made(tmp_path: Path) -> None:
     counted = Replay(fake_dataset()).recount("nsight")
     assert "all kinds" in counted.to_html(tmp_path / "a.html").read_text()
-    file = io.StringIO()
-    Console(file=file, width=160).print(counted.table())
-    assert "counted as nsight" in file.getvalue()
-    assert "L2 all hits" in file.getvalue()
+    table = printed(counted.table(), 160)
+    assert "counted as nsight" in table
+    assert "L2 all hits" in table
     assert "all kinds" in comparison_page(compare(counted.dataset, counted.dataset))
 
 
 # Beside measured counters
 
 
-def launch(n_groups: int | None = None, kernel: str = "spmv", **counters: float) -> CounterFile:
-    named = {name.replace("__dot__", "."): value for name, value in counters.items()}
-    one = LaunchCounters(id="0", kernel=kernel, n_groups=n_groups, counters=named)
-    return CounterFile(path=Path("k.csv"), tool="nsight", launches=(one,))
+READ = "lts__t_sectors_op_read.sum"
 
 
-def counters(**values: float) -> CounterFile:
-    return launch(**values)
-
-
-def row(replay: Replay, name: str, measured: float) -> Any:
-    file = CounterFile(
-        path=Path("k.csv"),
-        tool="nsight",
-        launches=(LaunchCounters(id="0", kernel="made", n_groups=None, counters={name: measured}),),
-    )
-    (result,) = against(replay.dataset, [file]).rows
-    return result
+def file_of(
+    counters: Mapping[str, float],
+    n_groups: int | None = None,
+    kernel: str = "spmv",
+    tool: str = "nsight",
+    lines: tuple[LineCounters, ...] = (),
+) -> CounterFile:
+    """What a profiler counted in one launch."""
+    one = LaunchCounters(id="0", kernel=kernel, n_groups=n_groups, counters=counters)
+    return CounterFile(path=Path("k.csv"), tool=tool, launches=(one,), lines=lines)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +204,8 @@ def row(replay: Replay, name: str, measured: float) -> Any:
     ],
 )
 def test_every_counter_by_hand(name: str, ours: float, counted: float) -> None:
-    result = row(replayed(nvidia_like(), ACCESSES), name, 7.0)
+    file = file_of({name: 7.0})
+    (result,) = against(replayed(nvidia_like(), ACCESSES).dataset, [file]).rows
     assert result.ours.mean == pytest.approx(ours)
     assert result.counted.mean == pytest.approx(counted)
     assert result.by_definition == pytest.approx(counted - ours)
@@ -240,8 +234,7 @@ def test_every_counter_by_hand(name: str, ours: float, counted: float) -> None:
     ],
 )
 def test_every_counter_of_rocprof_by_hand(name: str, ours: float, counted: float) -> None:
-    measured = LaunchCounters(id="0", kernel="made", n_groups=1, counters={name: 2.0})
-    file = CounterFile(path=Path("k.csv"), tool="rocprof", launches=(measured,))
+    file = file_of({name: 2.0}, n_groups=1, tool="rocprof")
     (result,) = against(replayed(amd_like(), ACCESSES).dataset, [file]).rows
     assert result.ours.mean == pytest.approx(ours)
     assert result.counted.mean == pytest.approx(counted)
@@ -259,17 +252,7 @@ def test_every_counter_has_a_test() -> None:
 
 def test_counts_grow_to_the_measured_launch() -> None:
     replay = replayed(nvidia_like(), ACCESSES)
-    file = CounterFile(
-        path=Path("k.csv"),
-        tool="nsight",
-        launches=tuple(
-            LaunchCounters(
-                id=str(i), kernel="made", n_groups=10, counters={"lts__t_sectors_op_read.sum": v}
-            )
-            for i, v in enumerate((18.0, 24.0))
-        ),
-    )
-    result = against(replay.dataset, [file])
+    result = against(replay.dataset, [file_of({READ: v}, n_groups=10) for v in (18.0, 24.0)])
     (one,) = result.rows
     assert one.counted.mean == 20
     assert (one.measured, one.low, one.high, one.n_launches) == (21, 18, 24, 2)
@@ -323,13 +306,13 @@ def test_lines_are_compared_with_the_replay() -> None:
 def test_the_kernel_is_chosen_by_name() -> None:
     assert base_name("void ns::spmv<double, (int)4>(int const*, double*)") == "spmv"
     replay = Replay(fake_dataset())
-    files = [launch(kernel=name, lts__t_sectors_op_read__dot__sum=1.0) for name in ("a", "b")]
+    files = [file_of({READ: 1.0}, kernel=name) for name in ("a", "b")]
     with pytest.raises(ResultError, match=r"no kernel named spmv: choose one by --kernel: a, b"):
         against(replay.dataset, files)
     assert against(replay.dataset, files, kernel="b").measured_kernel == "b"
     only = against(replay.dataset, files[:1])
     assert only.measured_kernel == "a"
-    both = [launch(kernel=name, lts__t_sectors_op_read__dot__sum=1.0) for name in ("xa", "xb")]
+    both = [file_of({READ: 1.0}, kernel=name) for name in ("xa", "xb")]
     with pytest.raises(ResultError, match="--kernel x matches several kernels: xa, xb"):
         against(replay.dataset, both, kernel="x")
 
@@ -338,28 +321,20 @@ def test_what_does_not_fit_together() -> None:
     replay = Replay(fake_dataset())
     other = CounterFile(path=Path("r.csv"), tool="rocprof", launches=())
     with pytest.raises(ResultError, match="must be of one profiler"):
-        against(replay.dataset, [launch(), other])
+        against(replay.dataset, [file_of({}), other])
     with pytest.raises(ResultError, match="whole lines of the L1"):
         against(replay.dataset, [other])
-    sizes = [launch(n, lts__t_sectors_op_read__dot__sum=1.0) for n in (1, 2)]
+    sizes = [file_of({READ: 1.0}, n) for n in (1, 2)]
     with pytest.raises(ResultError, match=r"must have one size, got 1, 2 groups"):
         against(replay.dataset, sizes)
-
-
-def shown(measurement: Any, width: int) -> str:
-    file = io.StringIO()
-    Console(file=file, width=width).print(measurement_table(measurement))
-    return file.getvalue()
 
 
 @pytest.mark.parametrize("width", [70, 100, 120, 160])
 def test_the_table_fits(width: int) -> None:
     replay = Replay(fake_dataset())
-    files = [
-        launch(lts__t_sector_hit_rate__dot__pct=55.0, dram__bytes_read__dot__sum=1e9, lts__t_sectors_op_read__dot__sum=5e6, lts__what=3.0),
-    ]  # fmt: skip
-    result = against(replay.dataset, files)
-    text = shown(result, width)
+    rates = {"lts__t_sector_hit_rate.pct": 55.0, "dram__bytes_read.sum": 1e9, READ: 5e6}
+    result = against(replay.dataset, [file_of(rates | {"lts__what": 3.0})])
+    text = printed(measurement_table(result), width)
     assert max(map(len, text.splitlines())) <= width
     text = " ".join(text.split())
     assert "a write always hits" in text
@@ -372,15 +347,12 @@ def test_the_page_escapes_what_it_shows(tmp_path: Path) -> None:
         kernel=HOSTILE, file=f"{HOSTILE}.py", line=3, source=HOSTILE,
         counters={"L1 Tag Requests Global": 1.0},
     )  # fmt: skip
-    hostile = CounterFile(
-        path=Path("k.csv"),
-        tool="nsight",
-        launches=(LaunchCounters(id="0", kernel=HOSTILE, n_groups=None, counters={"lts__t_sectors.sum": 1.0}),),
-        lines=(line,),
-    )  # fmt: skip
-    page = Outline(measurement_page(against(replay.dataset, [hostile])))
-    plain = against(replay.dataset, [launch(lts__t_sectors__dot__sum=1.0)])
-    tame = Outline(measurement_page(plain))
+    sectors = {"lts__t_sectors.sum": 1.0}
+    hostile = file_of(sectors, kernel=HOSTILE, lines=(line,))
+    page, tame = (
+        Outline(measurement_page(against(replay.dataset, [one])))
+        for one in (hostile, file_of(sectors))
+    )
     assert "".join(page.scripts) == "".join(tame.scripts)
     assert not any(name.startswith("on") for _, result in page.tags for name in result)
 

@@ -23,13 +23,10 @@ def test_every_output(run_memsim: RunMemsim, tmp_path: Path) -> None:
     write_launches(Launches(launches=(TRACE, TRACE)), path)
     of_one = ("--launch", "1", "--html", str(tmp_path / "k.html"), "--save", str(saved))
     for more in (of_one, ("--carry-l2",), ("--carry-l2", *of_one)):
-        ended = run_memsim("replay", str(path), "-m", "c1060", "--trials", "3", *more)
-        assert ended.code == 0, ended.err
-    ended = run_memsim("compare", str(saved), str(saved), "--html", str(tmp_path / "c.html"))
-    assert ended.code == 0, ended.err
+        run_memsim("replay", str(path), "-m", "c1060", "--trials", "3", *more)
+    run_memsim("compare", str(saved), str(saved), "--html", str(tmp_path / "c.html"))
     for to in ("cachegrind", "csv", "json"):
-        ended = run_memsim("export", str(saved), "--format", to, "-o", str(tmp_path / f"k-{to}"))
-        assert ended.code == 0, ended.err
+        run_memsim("export", str(saved), "--format", to, "-o", str(tmp_path / f"k-{to}"))
 
 
 @pytest.mark.parametrize("machine", ["c1060", "v100"])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 
 import pytest
-from rich.console import Console
 
 from memsim.montecarlo import Replay
 from memsim.report.finding import headline
@@ -17,7 +15,7 @@ from memsim.report.order_sensitivity import in_headline, order_ranges, orders_te
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
 from tests.support.fake_replay import fake_dataset
-from tests.support.outline import in_one_kind_of_space
+from tests.support.outline import in_one_kind_of_space, printed
 
 
 def sensitive(orders: object, n_trials: int = 64, spread: float = 0.004) -> Replay:
@@ -39,10 +37,9 @@ def test_the_range_stands_wherever_the_result_is_shown() -> None:
     assert (
         in_one_kind_of_space(replay_page(replay.dataset)).lower().count("order-sensitive: l1") == 1
     )
-    console = io.StringIO()
-    Console(file=console, width=300).print(replay.table())
-    assert console.getvalue().lower().count("order-sensitive: l1") == 1
-    assert orders_text(summary) in console.getvalue()
+    shown = printed(replay.table(), 300)
+    assert shown.lower().count("order-sensitive: l1") == 1
+    assert orders_text(summary) in shown
     assert f"L1 {own:.1f} %" in orders_text(summary)
     assert "gty L1 97.0 %, L2 –; lrr L1 50.0 %" in " ".join(judge(summary).caveats)  # noqa: RUF001
     data = to_data(summary)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
-import io
 import json
 import math
 import re
@@ -16,7 +15,6 @@ import jsonschema
 import numpy as np
 import pytest
 import xarray as xr
-from rich.console import Console
 
 from memsim.latency import latency_shares
 from memsim.machine.file import load_machine, machine_to_json
@@ -30,7 +28,7 @@ from memsim.report.verdict import judge
 from memsim.statistics import Estimate, describe
 from tests.memsim.report.test_launch_time import PREDICTED
 from tests.support.fake_replay import GENERATED_SOURCE, HOSTILE, SITES, fake_dataset, hostile_replay
-from tests.support.outline import Outline
+from tests.support.outline import Outline, printed
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +37,7 @@ def replay() -> Replay:
 
 
 def rendered(replay: Replay, width: int) -> str:
-    file = io.StringIO()
-    Console(file=file, width=width).print(replay.table())
-    return file.getvalue()
+    return printed(replay.table(), width)
 
 
 # JSON

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import io
 import re
 
 import pytest
-from rich.console import Console
 
 from memsim.machine.file import load_machine
 from memsim.machine.table import machine_rows
@@ -21,15 +19,10 @@ from memsim.report.summary import summarise
 from memsim.report.variants import accesses_table
 from tests.memsim.report.test_launch_time import PREDICTED
 from tests.support.fake_replay import SITES, fake_dataset
+from tests.support.outline import printed
 
 LONG_NAME = "x" * 500
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
-
-
-def printed(table: object, width: int, *, terminal: bool = False) -> str:
-    file = io.StringIO()
-    Console(file=file, width=width, force_terminal=terminal).print(table)
-    return file.getvalue()
 
 
 @functools.cache

@@ -196,7 +196,6 @@ def test_what_it_does_not_compile_is_refused() -> None:
 
 
 @needs_clang
-@needs_nvidia
 def test_cuda_is_not_its_language() -> None:
     with pytest.raises(KernelError, match=r"^libNVVM compiles OpenCL C .*, not this kernel's language$"):  # fmt: skip
         traced(twin("stream_triad"), "nvvm", "v100")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import tracegen
-from memsim.commands.cli import main
 from memsim.errors import KernelError
 from memsim.trace.file import read_trace
+from tests.support.command_line import RunMemsim
 from tests.support.compilers import needs_amd, needs_nvidia
 from tests.support.cuda_kernels import needs_clang
 
@@ -52,9 +52,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("file", ["k.cu", "k.hip"])
-def test_a_trace_is_written(file: str, folder: Path) -> None:
+def test_a_trace_is_written(file: str, folder: Path, run_memsim: RunMemsim) -> None:
     given = ["trace", f"{file}:{NAME}", "--args", "args.py:scaled", "--set", "n=2048"]
-    assert main([*given, "-m", "v100", "-o", "k.trace"]) == 0
+    run_memsim(*given, "-m", "v100", "-o", "k.trace")
     trace = read_trace(folder / "k.trace")
     assert trace.launch.kernel == NAME
     assert trace.n_groups == 32
@@ -67,35 +67,39 @@ def test_a_trace_is_written(file: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["a\nb.cu", "\udcff\udcfe.cu", "q\"u'o`te.cu", "back\\.cu", "$(touch x); a:b.cu"]
 )
-def test_names_of_files_that_are_no_words(name: str, folder: Path) -> None:
+def test_names_of_files_that_are_no_words(name: str, folder: Path, run_memsim: RunMemsim) -> None:
     (folder / "k.cu").rename(folder / name)
     words = ["trace", f"./{name}:{NAME}", "--args", "args.py:scaled", "-m", "v100"]
-    assert main([*words, "-o", "out.trace"]) == 0
+    run_memsim(*words, "-o", "out.trace")
     assert {s.source.user_line for s in read_trace(folder / "out.trace").sites} == {6}
     assert not (folder / "x").exists()
 
 
-def test_a_wavefront_has_the_lanes_of_the_machine(folder: Path) -> None:
+def test_a_wavefront_has_the_lanes_of_the_machine(folder: Path, run_memsim: RunMemsim) -> None:
     given = [f"k.hip:{NAME}", "--args", "args.py:scaled", "-m", "mi250x"]
-    assert main(["trace", *given, "-o", "k.trace"]) == 0
+    run_memsim("trace", *given, "-o", "k.trace")
     assert set(read_trace(folder / "k.trace").lanes) == {64}
 
 
 @needs_amd
 @pytest.mark.parametrize("file", ["k.cu", "k.hip"])
-def test_amd_s_machine_code_gives_registers_and_accesses(file: str, folder: Path) -> None:
+def test_amd_s_machine_code_gives_registers_and_accesses(
+    file: str, folder: Path, run_memsim: RunMemsim
+) -> None:
     given = [f"{file}:{NAME}", "--args", "args.py:scaled", "-m", "mi250x"]
-    assert main(["trace", *given, "-o", "k.trace"]) == 0
+    run_memsim("trace", *given, "-o", "k.trace")
     trace = read_trace(folder / "k.trace")
     compiler = trace.provenance["compiler"]
     assert compiler["target"] == "gfx90a"
     assert trace.launch.registers_per_item == compiler["registers_per_item"] < 16
-    assert main(["compile", *given, "-o", "k.s"]) == 0
+    run_memsim("compile", *given, "-o", "k.s")
     assert "global_load_dword" in (folder / "k.s").read_text()
 
 
 @needs_amd
-def test_amd_s_machine_code_has_large_functions_inlined(folder: Path) -> None:
+def test_amd_s_machine_code_has_large_functions_inlined(
+    folder: Path, run_memsim: RunMemsim
+) -> None:
     lines = "".join(f"  x = x * {k}.5f + y[i + {k}] * (x > {k} ? x : 0.25f);\n" for k in range(400))
     (folder / "k.hip").write_text(
         f"__device__ float f(const float *y, int i, float x)\n{{\n{lines}  return x;\n}}\n"
@@ -103,16 +107,18 @@ def test_amd_s_machine_code_has_large_functions_inlined(folder: Path) -> None:
         "{ int i = threadIdx.x; x[i] = f(y, i, 1) + f(y, 2 * i, 2) + f(y, 3 * i, 3); }\n"
     )
     given = ["compile", "k.hip:k", "--args", "args.py:scaled", "-m", "mi250x", "-o", "k.s"]
-    assert main(given) == 0
+    run_memsim(*given)
     text = (folder / "k.s").read_text()
     assert "swappc" not in text
     assert text.count("global_load") >= 3 * 100
 
 
 @needs_nvidia
-def test_a_profile_shows_the_users_file_with_its_machine_code(folder: Path) -> None:
+def test_a_profile_shows_the_users_file_with_its_machine_code(
+    folder: Path, run_memsim: RunMemsim
+) -> None:
     given = ["profile", f"k.cu:{NAME}", "--args", "args.py:scaled", "-m", "v100", "--trials", "16"]
-    assert main([*given, "--html", "k.html", "--json", "k.json"]) == 0
+    run_memsim(*given, "--html", "k.html", "--json", "k.json")
     page = (folder / "k.html").read_text()
     assert page.count("k.cu") >= 1
     assert "LDG" in page
@@ -122,20 +128,18 @@ def test_a_profile_shows_the_users_file_with_its_machine_code(folder: Path) -> N
 
 
 @needs_nvidia
-def test_a_kernel_is_compiled(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kernel_is_compiled(folder: Path, run_memsim: RunMemsim) -> None:
     given = ["compile", f"k.cu:{NAME}", "--args", "args.py:scaled", "-m", "a100", "--json", "-"]
-    assert main(given) == 0
-    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    (kernel,) = json.loads(run_memsim(*given).out)["kernels"]
     assert kernel["kernel"] == NAME
     assert kernel["target"] == "sm_80"
     assert 4 < kernel["registers_per_item"] < 20
 
 
 @needs_nvidia
-def test_a_time_is_predicted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_time_is_predicted(folder: Path, run_memsim: RunMemsim) -> None:
     given = ["predict", f"k.cu:{NAME}", "--args", "args.py:scaled", "-m", "v100", "--trials", "16"]
-    assert main(given) == 0
-    assert f"{NAME} on v100" in capsys.readouterr().out
+    assert f"{NAME} on v100" in run_memsim(*given).out
 
 
 @pytest.mark.parametrize(
@@ -148,14 +152,10 @@ def test_a_time_is_predicted(folder: Path, capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_errors_are_one_line(
-    spec: str, arguments: str | None, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    spec: str, arguments: str | None, message: str, folder: Path, run_memsim: RunMemsim
 ) -> None:
     args = [] if arguments is None else ["--args", arguments]
-    assert main(["trace", spec, *args, "-m", "v100", "-o", "k.trace"]) == 2
-    error = capsys.readouterr().err.strip()
-    assert message in error
-    assert "\n" not in error
-    assert not (folder / "k.trace").exists()
+    assert message in run_memsim.refused("trace", spec, *args, "-m", "v100", "-o", "k.trace")
 
 
 def test_a_name_may_contain_colons_and_may_be_left_out(folder: Path) -> None:

@@ -286,19 +286,13 @@ def test_the_command(run_memsim: RunMemsim, tmp_path: Path) -> None:
     kernel = (f"{tmp_path / 'k.cu'}:add", "--args", f"{tmp_path / 'args.py'}:make")
     out = str(tmp_path / "out")
     ended = run_memsim("export", *kernel, "-m", "a100", "--groups", "1", "-o", out)
-    assert (ended.code, ended.out) == (0, "")
-    assert (
-        ended.err
-        == f"wrote {out}/kernel-1.traceg: 1 of 2 thread blocks, 64 instructions of warps\n"
-    )
-    assert run_memsim("replay", out, "-m", "a100", "--trials", "2", "--jobs", "1").code == 0
+    said = f"wrote {out}/kernel-1.traceg: 1 of 2 thread blocks, 64 instructions of warps\n"
+    assert (ended.out, ended.err) == ("", said)
+    run_memsim("replay", out, "-m", "a100", "--trials", "2", "--jobs", "1")
     for words, said in {
         (*kernel, "-m", "a100", "-o", out): "must be a new or an empty folder",
         (*kernel, "-o", f"{out}2"): "name the machine with --machine",
         (*kernel, "-m", "a100", "--launch", "1", "-o", f"{out}2"): "has no launch 1",
         ("k.nc", "--format", "csv", "-m", "a100", "-o", f"{out}2"): "takes a saved replay",
     }.items():
-        ended = run_memsim("export", *words)
-        assert (ended.code, ended.err.count("\n")) == (2, 1), ended.err
-        assert said in ended.err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["args.py", "k.cu", "out"]
+        assert said in run_memsim.refused("export", *words)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import tracegen
-from memsim.commands.cli import main
 from memsim.errors import KernelError
 from memsim.machine import load_machine
 from memsim.trace.file import read_trace
+from tests.support.command_line import RunMemsim
 from tests.support.compilers import needs_amd, needs_nvidia
 from tracegen import OpenCLWorkload
 from tracegen.executed.launches import checked
@@ -94,14 +94,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*words: str) -> int:
-    return main(list(words))
-
-
 @needs_nvidia
-def test_trace_of_a_cl_file(folder: Path) -> None:
+def test_trace_of_a_cl_file(folder: Path, run_memsim: RunMemsim) -> None:
     words = ["trace", "k.cl:scaled", "--args", "args.py:scaled", "-m", "v100", "-o", "k.trace"]
-    assert run(*words, "--set", "n=2048") == 0
+    run_memsim(*words, "--set", "n=2048")
     trace = read_trace(folder / "k.trace")
     assert [site.name for site in trace.sites] == ["x[i]", "store y[i]"]
     assert [site.source.user_line for site in trace.sites] == [4, 4]
@@ -110,28 +106,24 @@ def test_trace_of_a_cl_file(folder: Path) -> None:
 
 
 @needs_nvidia
-def test_results_are_compared_with_a_run_of_the_text(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_are_compared_with_a_run_of_the_text(folder: Path, run_memsim: RunMemsim) -> None:
     words = ["trace", "k.cl:scaled", "--args", "args.py:scaled", "-m", "a100", "-o", "k.trace"]
-    assert run(*words, "--check") == 0
-    assert "a run through OpenCL" in "".join(capsys.readouterr())
+    ended = run_memsim(*words, "--check")
+    assert "a run through OpenCL" in ended.out + ended.err
 
 
 @needs_nvidia
-def test_profile_of_a_cl_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_profile_of_a_cl_file(folder: Path, run_memsim: RunMemsim) -> None:
     words = ["profile", "k.cl:filled", "--args", "args.py:filled", "-m", "v100", "--trials", "16"]
-    assert run(*words, "--json", "-") == 0
-    (site,) = json.loads(capsys.readouterr().out)["sites"]
+    (site,) = json.loads(run_memsim(*words, "--json", "-").out)["sites"]
     assert (site["site"], site["user_line"]) == ("store y[get_global_id(0)]", 8)
     assert Path(site["user_file"]).name == "k.cl"
 
 
 @needs_nvidia
-def test_profile_of_fortran(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_profile_of_fortran(folder: Path, run_memsim: RunMemsim) -> None:
     words = ["profile", "f.floopy:neighbours", "-m", "v100", "--set", "n=1000", "--trials", "16"]
-    assert run(*words, "--set", "k=3", "--json", "-") == 0
-    sites = json.loads(capsys.readouterr().out)["sites"]
+    sites = json.loads(run_memsim(*words, "--set", "k=3", "--json", "-").out)["sites"]
     lines = [(site["array"], site["direction"], site["user_line"]) for site in sites]
     # 14 begins the first assignment; what it stores the second one, in line 16, takes from a register and overwrites.
     assert sorted(lines) == [("a", "load", 14), ("a", "load", 14), ("out", "store", 16)]
@@ -203,15 +195,10 @@ def test_wrong_names(folder: Path, spec: str, args: str | None, match: str) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_commands_refuse_broken_programs_in_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_refuse_broken_programs_in_one_line(folder: Path, run_memsim: RunMemsim) -> None:
     (folder / "k.cl").write_text(KERNEL.replace("by * x[i]", "by * z[i]"))
     words = ["trace", "k.cl:scaled", "--args", "args.py:scaled", "-m", "v100", "-o", "k.trace"]
-    assert run(*words) == 2
-    error = capsys.readouterr().err
-    assert "k.cl:4: use of undeclared identifier 'z'" in error
-    assert error.count("\n") == 1
+    assert "k.cl:4: use of undeclared identifier 'z'" in run_memsim.refused(*words)
 
 
 @pytest.mark.parametrize(
