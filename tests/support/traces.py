@@ -124,10 +124,3 @@ def csr_like(
         lane_groups=np.full(len(granule), 0x0F, np.uint8),
         whole=True,
     )
-
-
-def issued(trace: Trace) -> dict[str, float]:
-    """Kind of instruction -> how many all sub-groups issue."""
-    assert trace.work_table is not None
-    sums = np.asarray(trace.work_table)[np.asarray(trace.work)].sum(axis=0)
-    return dict(zip(trace.work_kinds, sums.tolist(), strict=True))

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import memsim
 import tracegen
+from memsim.trace import Trace
 from tests.support.cuda_kernels import needs_clang, workload
-from tests.support.traces import issued
 from tracegen.execution.banks import BANKS, added_passes
 
+TRANSPOSED = """
+__global__ void k(const float *x, float *y) {
+  __shared__ float t[32][32 + PAD];
+  int i = threadIdx.x, j = threadIdx.y;
+  t[i][j] = x[j * 32 + i];
+  __syncthreads();
+  y[j * 32 + i] = t[j][i];
+}
+"""
 STRIDED = """
 __global__ void k(const TYPE *x, TYPE *y) {
   extern __shared__ TYPE t[];
@@ -27,6 +38,31 @@ __global__ void k(const TYPE *x, TYPE *y) {
 def words_a_lane(size_bytes: int) -> int:
     """The words that an access takes of each lane: a power of two, at most 32."""
     return min(1 << max(size_bytes // 4 - 1, 0).bit_length(), BANKS)
+
+
+def totals(trace: Trace) -> dict[str, float]:
+    """Kind -> what all warps issue."""
+    assert trace.work is not None
+    assert trace.work_table is not None
+    sums = np.asarray(trace.work_table)[np.asarray(trace.work)].sum(axis=0)
+    return dict(zip(trace.work_kinds, sums.tolist(), strict=True))
+
+
+@pytest.mark.weekly(2)
+@needs_clang
+@pytest.mark.parametrize("pad", [0, 1, 2, 16])
+def test_a_column_has_as_many_conflicts_as_its_pitch_has_factors_of_the_banks(
+    pad: int, tmp_path: Path
+) -> None:
+    """32 rows of 32 + pad words: their words lie in 32 / gcd(32 + pad, 32) banks. Rows have no conflicts."""
+    machine, x = memsim.load_machine("a100"), np.ones(1024, np.float32)
+    made = workload(TRANSPOSED, x, x.copy(), build_options=[f"-DPAD={pad}"], block=(32, 32))
+    trace = tracegen.trace(made, machine)
+    added = math.gcd(32 + pad, 32) - 1
+    assert totals(trace)["conflict"] == 32 * added
+    said = "Bank conflicts of shared memory add passes to each access"
+    page = memsim.replay(trace, machine, trials=2).to_html(tmp_path / "page.html").read_text()
+    assert (f"{said}: {added} on line 5." in page) == (said in page) == (added > 0)
 
 
 @pytest.mark.weekly(2)
@@ -48,7 +84,7 @@ def test_strides(kind: str, stride: int, expected: dict[str, float]) -> None:
     options = [f"-DTYPE={kind}", f"-DSTRIDE={stride}"]
     x = np.ones(64, {"float": "f4", "double": "f8", "unsigned char": "u1"}[kind])
     made = workload(STRIDED, x, x.copy(), build_options=options, shared_bytes=512)
-    found = issued(tracegen.trace(made, "a100"))
+    found = totals(tracegen.trace(made, "a100"))
     stored = "local_64" if kind == "double" else "local_32"
     found[stored] -= 1  # the store of one element a lane
     found["wide"] -= {"float": 1, "double": 2, "unsigned char": 0}[kind]
@@ -163,7 +199,7 @@ def test_a_counter_in_shared_memory(machine: str, step: str, bins: int, added: i
     x = np.ones(32, np.int32)
     options = [f"-DSTEP={step}"]
     made = workload(COUNTED, np.int32(bins), x, x.copy(), build_options=options, block=32)
-    assert issued(tracegen.trace(made, memsim.load_machine(machine)))["conflict"] == added
+    assert totals(tracegen.trace(made, memsim.load_machine(machine)))["conflict"] == added
 
 
 # A scan in a block of 256 threads: the first loop has fewer active threads in each turn, the second one more.
@@ -230,21 +266,25 @@ def counted(machine: str, active: str) -> dict[str, float]:
         block=256,
     )
     trace = tracegen.trace(made, memsim.load_machine(machine))
-    return issued(trace)
+    return totals(trace)
 
 
 @needs_clang
-@pytest.mark.parametrize(
-    ("machine", "active"), [("a100", "t < d"), ("h200", "t < d"), ("h200", "t >= 0")]
-)
-def test_idle_warps_have_no_conflicts(machine: str, active: str) -> None:
-    """Between 20 and 72 warps in nine turns issue an access: as many as have a lane, or all by a predicate; all where all
-    lanes are active."""
-    added, accesses = by_hand(all_active=active == "t >= 0")
-    outside = 4 * N_WARP  # behind and before the loops
-    least, most = (7 * 9 * N_WARP,) * 2 if active == "t >= 0" else (7 * 20, 7 * 9 * N_WARP)
-    assert accesses == least
-    assert added == 7 * 75 or active == "t >= 0"
-    found = counted(machine, active)
+@pytest.mark.parametrize("machine", ["a100", "h200"])
+def test_idle_warps_have_no_conflicts(machine: str) -> None:
+    """Between 20 and 72 warps in nine turns issue an access: as many as have a lane, or all by a predicate."""
+    added, accesses = by_hand(all_active=False)
+    assert (added, accesses) == (7 * 75, 7 * 20)
+    found = counted(machine, "t < d")
     assert found["conflict"] == pytest.approx(added)
-    assert least - 1e-6 <= found["local_32"] - outside <= most
+    outside = 4 * N_WARP  # behind and before the loops
+    assert accesses - 1e-6 <= found["local_32"] - outside <= 7 * 9 * N_WARP
+
+
+@needs_clang
+def test_where_all_lanes_are_active_nothing_is_left_out() -> None:
+    added, accesses = by_hand(all_active=True)
+    assert accesses == 7 * 9 * N_WARP
+    found = counted("h200", "t >= 0")
+    assert found["conflict"] == pytest.approx(added)
+    assert found["local_32"] == accesses + 4 * N_WARP

@@ -118,6 +118,44 @@ def test_threads_that_return_early_are_not_waited_for() -> None:
     np.testing.assert_array_equal(out["y"][:40], np.arange(40)[::-1])
 
 
+WARPS = """
+__global__ void warps(const float *x, float *y, unsigned *votes) {
+  int i = threadIdx.x, lane = i % warpSize;
+  float sum = x[i];
+  for (int by = warpSize / 2; by > 0; by /= 2) sum += __shfl_down_sync(0xffffffff, sum, by);
+  float all = __shfl_sync(0xffffffff, sum, 0);
+  float other = __shfl_xor_sync(0xffffffff, x[i], 1);
+  float before = __shfl_up_sync(0xffffffff, x[i], 1, 16);
+  y[4 * i] = all;
+  y[4 * i + 1] = other;
+  y[4 * i + 2] = before;
+  if (lane < 16) y[4 * i + 3] = __shfl_sync(0x0000ffff, x[i], 15);
+  __syncwarp();
+  votes[i] = __ballot_sync(0xffffffff, x[i] > 0.5f);
+  if (__any_sync(0xffffffff, x[i] > 2)) votes[i] = 0;
+  if (!__all_sync(0xffffffff, x[i] >= 0)) votes[i] = 0;
+  if (__reduce_add_sync(0xffffffff, lane) != 496) votes[i] = 0;
+  if (__match_any_sync(0xffffffff, lane / 8) != 0xffu << lane / 8 * 8) votes[i] = 0;
+  if (lane % 2) { if (__popc(__activemask()) != 16) votes[i] = 0; }
+}
+"""
+
+
+def test_shuffles_votes_and_reductions_of_a_warp() -> None:
+    x = floats(64)
+    out = run(workload(WARPS, x, np.zeros(256, np.float32), np.zeros(64, np.uint32), block=64))
+    y, of_warp = out["y"].reshape(64, 4), x.reshape(2, 32)
+    np.testing.assert_allclose(y[:, 0], np.repeat(of_warp.sum(axis=1), 32), rtol=1e-5)
+    np.testing.assert_array_equal(y[:, 1], x.reshape(32, 2)[:, ::-1].ravel())
+    before = x.reshape(4, 16).copy()
+    before[:, 1:] = x.reshape(4, 16)[:, :-1]
+    np.testing.assert_array_equal(y[:, 2], before.ravel())
+    low = np.arange(64) % 32 < 16
+    np.testing.assert_array_equal(y[low, 3], np.repeat(of_warp[:, 15], 16))
+    bits = ((of_warp > 0.5) << np.arange(32)).sum(axis=1).astype(np.uint32)
+    np.testing.assert_array_equal(out["votes"], np.repeat(bits, 32))
+
+
 def test_lanes_of_a_mask_wait_for_each_other_in_different_branches() -> None:
     source = """
     __global__ void branches(const int *x, int *y) {
@@ -145,6 +183,53 @@ def test_lanes_of_a_mask_wait_for_each_other_in_different_branches() -> None:
     np.testing.assert_array_equal(y[:32], np.where(x % 2, 10 * (x - 1), x + 1))
     np.testing.assert_array_equal(y[32:35], np.bincount(x % 3))
     np.testing.assert_array_equal(y[35:], x // 3)
+
+
+def test_a_wavefront_of_64_lanes() -> None:
+    source = """
+    #include <hip/hip_runtime.h>
+    __global__ void total(const int *x, int *y, unsigned long long *votes) {
+      int i = threadIdx.x, sum = x[i];
+      for (int by = warpSize / 2; by > 0; by /= 2) sum += __shfl_down(sum, by);
+      if (i % 64 == 0) y[i / 64] = sum;
+      votes[i] = __ballot(x[i] % 2);
+    }
+    """
+    x = np.arange(128, dtype=np.int32)
+    given = workload(source, x, np.zeros(2, np.int32), np.zeros(128, np.uint64), block=128)
+    out = run(given, "mi250x")
+    np.testing.assert_array_equal(out["y"], x.reshape(2, 64).sum(axis=1))
+    assert set(out["votes"]) == {0xAAAAAAAAAAAAAAAA}
+
+
+def test_atomics_on_global_and_shared_memory() -> None:
+    source = """
+    __global__ void atomics(const int *x, int *counts, float *sum, unsigned *turns, int *most) {
+      __shared__ int own[8];
+      int i = threadIdx.x;
+      if (i < 8) own[i] = 0;
+      __syncthreads();
+      atomicAdd(&own[x[i]], 1);
+      __syncthreads();
+      if (i < 8) atomicAdd(counts + i, own[i]);
+      atomicAdd(sum, 0.5f);
+      atomicInc(turns, 9);
+      atomicMax(most, x[i]);
+      int seen = most[1], expected;
+      do { expected = seen; seen = atomicCAS(most + 1, expected, expected + x[i]); } while (seen != expected);
+    }
+    """
+    x = np.random.default_rng(0).integers(0, 8, 96, dtype=np.int32)
+    out = run(
+        workload(
+            source, x, np.zeros(8, np.int32), np.zeros(1, np.float32), np.zeros(1, np.uint32),
+            np.zeros(2, np.int32), block=96,
+        )
+    )  # fmt: skip
+    np.testing.assert_array_equal(out["counts"], np.bincount(x, minlength=8))
+    assert out["sum"] == 48
+    assert out["turns"] == 96 % 10
+    assert list(out["most"]) == [x.max(), x.sum()]
 
 
 def test_vectors_and_read_only_loads_are_one_access() -> None:

@@ -312,6 +312,16 @@ def test_arguments_of_every_kind(machine: str, by_name: bool) -> None:
     np.testing.assert_array_equal(results(made, machine)["out"], expected)
 
 
+@on_both
+def test_an_array_given_twice_is_one_array(machine: str) -> None:
+    source = "__kernel void k(__global float *a, __global float *same)\n{ int i = get_global_id(0);\n same[i] = a[i] + 1; }"
+    array = floats()
+    trace = tracegen.trace(workload(source, [array, array]), machine)
+    assert [extent.name for extent in trace.arrays] == ["a"]
+    found = results(workload(source, [array, array]), machine)
+    assert found["a"].tolist() == found["same"].tolist() == (floats() + 1).tolist()
+
+
 VECTORS = """
 __kernel void k(__global float4 *a, __global const float *b, __global const half *h, __global uchar *c)
 {
@@ -344,6 +354,28 @@ def test_vector_types(machine: str) -> None:
     found_ = results(workload(VECTORS, given), machine)
     np.testing.assert_array_equal(found_["a"], expected[:, ::-1])
     np.testing.assert_array_equal(found_["c"].reshape(32, 4), expected.astype(np.uint8))
+
+
+@on_both
+def test_atomics(machine: str) -> None:
+    source = """
+    __kernel void k(__global int *counts, __global const int *a, volatile __global uint *most)
+    {
+      int i = get_global_id(0);
+      atomic_add(&counts[a[i]], i);
+      atomic_max(most, (uint) a[i]);
+    }
+    """
+    a = np.arange(32, dtype=np.int32) % 5
+    given = [np.zeros(5, np.int32), a, np.zeros(1, np.uint32)]
+    found = results(workload(source, given), machine)
+    assert found["counts"].tolist() == [sum(range(k, 32, 5)) for k in range(5)]
+    assert found["most"].tolist() == [4]
+    trace = tracegen.trace(workload(source, given), machine)
+    assert {(s.array, s.direction) for s in trace.sites} >= {
+        ("counts", "atomic"),
+        ("most", "atomic"),
+    }
 
 
 @needs_amd
