@@ -224,6 +224,7 @@ def ask(
     """
     import dataclasses
     import json
+    import tempfile
 
     import tracegen
     from calib.fitting.saved_model import load_model
@@ -238,7 +239,11 @@ def ask(
     target = None if machine is None else load_machine(machine)
     workload = tracegen.load_kernel(spec, settings)
     context = find_context(device or "")
-    with Store(place or default_path()) as store:
+    path = place or default_path()
+    with (
+        tempfile.TemporaryDirectory() as folder,  # a question creates no history
+        Store(path if path.exists() else Path(folder) / path.name) as store,
+    ):
         predicted = ask_workload(store, workload, context=context, model=saved, machine=target)
     if not wrote_json(lambda: json.dumps(dataclasses.asdict(predicted), indent=1), json_out):
         click.echo(str(predicted))

@@ -118,10 +118,10 @@ def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, 
         if counts.get(kind) and (kind != "integer_fma" or _is_split(machine)):
             unit = unit_of.get(kind, kind)
             each = cycles_of(machine, throughput)
-            if unit == "vector" and _is_gcn(machine):
+            if unit == "vector" and is_gcn(machine):
                 each = max(each, 1.0)  # a turn; a peak twice as high is that of packed instructions
             cycles[unit] = cycles.get(unit, 0.0) + counts[kind] * each
-    if counts.get("scalar") and _is_gcn(machine):
+    if counts.get("scalar") and is_gcn(machine):
         cycles["scalar"] = counts["scalar"]
     if counts.get(_SCALAR_LOADS) and machine.throughputs.get(_SCALAR_LOADS):
         cycles["scalar loads"] = counts[_SCALAR_LOADS] * cycles_of(machine, _SCALAR_LOADS)
@@ -138,7 +138,7 @@ def stalled_cycles(machine: Machine, operations: Mapping[str, float]) -> float:
     instruction takes a turn of its SIMD unit, or several.
     """
     counts = _counts(operations)
-    if _is_gcn(machine):
+    if is_gcn(machine):
         turn = machine.n_schedulers
         issued = sum(n for kind, n in counts.items() if kind not in _TAKE_NO_TURN)
         longer = {
@@ -188,6 +188,6 @@ def _is_split(machine: Machine) -> bool:
     return target.startswith("sm_") and int(target[3:].rstrip("af")) >= _FIRST_SPLIT
 
 
-def _is_gcn(machine: Machine) -> bool:
-    """Whether it is one of AMD's GPUs up to CDNA."""
+def is_gcn(machine: Machine) -> bool:
+    """Whether it is one of AMD's GPUs up to CDNA, before gfx10."""
     return re.fullmatch("gfx[0-9]..", machine.compiler_target) is not None

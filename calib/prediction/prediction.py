@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from calib.prediction.basic_blocks import Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace, blocks_from_windows
 from calib.prediction.costs import DRAM, AccessCosts, access_costs, costs_of_traces, pipe_half_width
 from calib.prediction.inputs import Inputs, paper_inputs, simulated_inputs
+from calib.prediction.machine_pipes import is_gcn
 from calib.prediction.options import (
     TENSOR_ERROR_PERCENT,
     TIME_ERROR_PERCENT,
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 ASSUMED_SHARE = 0.1
 """A note names an assumed number that accounts for more than this fraction of the time."""
-
-ONE_COUNTER = re.compile("gfx[0-9]..")
-"""Compiler targets before gfx10, whose counter of loads under way (vmcnt) counts stores, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +199,7 @@ def program_of(
     """
     typical = min(traces, key=lambda one: abs(math.log(one.launch_work)))
     ends = mode != "paper" or machine.residency.register_allocation == "group"
-    one_counter = ONE_COUNTER.fullmatch(machine.compiler_target) is not None
+    one_counter = is_gcn(machine)  # vmcnt, its counter of loads under way, counts stores, too
     if typical.warming is not None:
         program = blocks_from_windows(traces, ends_with_barrier=ends, one_counter=one_counter)
     else:

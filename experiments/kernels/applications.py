@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from experiments.kernels.parameters import data
+from experiments.kernels.parameters import data, require_positive
 from memsim.errors import KernelError
 from tracegen import CudaWorkload
 
@@ -64,7 +64,7 @@ def _multiples(of: int, **sizes: int) -> None:
 
 def added(n: int) -> CudaWorkload:
     """The sum of two vectors of n numbers."""
-    _multiples(1, n=n)
+    require_positive(n=n)
     a, b = _values(n), _values(n)
     arguments = {"a": a, "b": b, "sum": np.zeros(n, np.float32), "n": n}
     return _made("added", arguments, n, lambda: a + b, out="sum")
@@ -72,7 +72,7 @@ def added(n: int) -> CudaWorkload:
 
 def rectified(n: int) -> CudaWorkload:
     """n numbers, zero where they are negative."""
-    _multiples(1, n=n)
+    require_positive(n=n)
     x = _values(n)
     return _made(
         "rectified",
@@ -98,7 +98,7 @@ def transposed(n: int) -> CudaWorkload:
 
 def convolved(n: int, side: int) -> CudaWorkload:
     """An image of n x n pixels, weighted sums of side x side, in groups of 64."""
-    _multiples(1, n=n, side=side)
+    require_positive(n=n, side=side)
     padded = n + side - 1
     image = (100 * np.abs(_values(padded, padded))).astype(np.uint32)
     mask = np.full((side, side), 0.5, np.float32)
@@ -179,7 +179,7 @@ def smoothed(n: int) -> CudaWorkload:
 
 def nearest(n: int, features: int, centres: int = 5) -> CudaWorkload:
     """The nearest of some centres to each of n points."""
-    _multiples(1, n=n, features=features, centres=centres)
+    require_positive(n=n, features=features, centres=centres)
     points, middles = _values(features, n), _values(centres, features)[:, ::-1].copy()
     return _made(
         "nearest",
@@ -199,7 +199,7 @@ def nearest(n: int, features: int, centres: int = 5) -> CudaWorkload:
 
 def multiplied(n: int, each: int) -> CudaWorkload:
     """A sparse matrix of n rows with `each` numbers next to the diagonal, times a vector; a thread works on a row."""
-    _multiples(1, n=n, each=each)
+    require_positive(n=n, each=each)
     values, x = _values(n * each), _values(n)
     columns = ((np.arange(n)[:, None] + np.arange(each)) % n).astype(np.int32)
     return _made(
@@ -219,7 +219,7 @@ def multiplied(n: int, each: int) -> CudaWorkload:
 
 def unfolded(n: int, side: int) -> CudaWorkload:
     """The patches of side x side pixels of an image of n x n, as columns of a matrix."""
-    _multiples(1, n=n, side=side)
+    require_positive(n=n, side=side)
     image, patches = _values(n, n), n - side + 1
     pair = {
         name: {"x": np.uint32(value), "y": np.uint32(value)}

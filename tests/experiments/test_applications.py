@@ -33,3 +33,5 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
     for kernel, settings in (("transposed", {"n": 100}), ("filtered", {"n": 100, "taps": 3})):
         with pytest.raises(KernelError, match="n must be a multiple of"):
             getattr(applications, kernel)(**settings)
+    with pytest.raises(KernelError, match="side must be at least 1, got 0"):
+        applications.convolved(n=64, side=0)

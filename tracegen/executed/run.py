@@ -62,7 +62,9 @@ class ExecutedRun(LaunchTraces):
 
     @property
     def registers_per_item(self) -> int | None:
-        return self.stated_registers or self.bound.code.registers_per_item
+        used = self.bound.code.registers_per_item
+        # One register where code uses none: an empty kernel occupies the smallest unit all the same.
+        return self.stated_registers or (None if used is None else max(used, 1))
 
     @property
     def execution(self) -> Execution:

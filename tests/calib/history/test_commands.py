@@ -153,10 +153,11 @@ def test_where_the_history_lies(monkeypatch, tmp_path):
 def test_ask_names_the_model_then_the_history(run_memsim, tmp_path):
     spec = ("history", "ask", "experiments/kernels/matmul.py:naive", "--set", "n=64")
     store = ("--store", str(tmp_path / "h.db"))
-    assert "nothing is known of matmul_naive" in run_memsim(*spec, *store, code=2).err
+    assert "nothing is known of matmul_naive" in run_memsim.refused(*spec, *store)
     by_model = run_memsim(*spec, *store, "--machine", "v100", "--json", "-")
     predicted = json.loads(by_model.out)
     assert (predicted["kind"], predicted["n_samples"]) == ("uncalibrated model of v100", 0)
+    assert not (tmp_path / "h.db").exists()
 
     from calib.history.dry_run import launch_of
     from calib.timing.trials import find_context

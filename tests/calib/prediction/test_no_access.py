@@ -8,9 +8,10 @@ import pytest
 
 import calib
 import memsim
+import tracegen
 from memsim.errors import ReplayError
 from tests.support.command_line import RunMemsim
-from tests.support.compilers import needs_nvidia
+from tests.support.compilers import needs_amd, needs_nvidia
 from tests.support.traces import make_trace
 from tracegen import CudaWorkload
 
@@ -54,3 +55,11 @@ def test_the_report_names_no_access(run_memsim: RunMemsim, tmp_path: Path) -> No
 def test_a_trace_of_nothing_is_refused() -> None:
     with pytest.raises(ReplayError, match="accesses no global memory: there is nothing to replay"):
         memsim.replay(make_trace([[[]]], ()), "a100")
+
+
+@needs_amd
+def test_a_kernel_without_registers_is_refused_for_what_it_lacks() -> None:
+    """AMD's compiler reports no vector registers of an empty kernel, which occupies the least there are."""
+    empty = CudaWorkload(source="__global__ void k(int n) {}", arguments=[4], grid=1, block=64)
+    with pytest.raises(ReplayError, match="accesses no global memory: there is nothing to replay"):
+        tracegen.profile(empty, "mi300a")
