@@ -30,8 +30,6 @@ from tests.support.command_line import RunMemsim
 ROWS = read()
 ON_GPUS = [row for row in ROWS if row["machine"]]
 MOST_CHANGES = 10
-OVERDUE = {"v100-profile", "dedispersion"}
-"""Figures that take 10 minutes to an hour of two cores, and are older than MOST_CHANGES or nearly so; to be run again."""
 
 
 def case(name: str, quantity: str, reference: float | None, ours: float, unit: str = "s") -> Case:
@@ -151,13 +149,8 @@ def test_rows_say_what_was_compared_and_what_was_taken_from_it() -> None:
 @pytest.mark.skipif(not has_history(), reason="no history of the repository, or a part of it")
 def test_no_row_is_older_than_ten_changes_of_what_decides_it() -> None:
     """`memsim reproduce NAME --only FIGURE --table experiments/data/scoreboard.csv` records it again."""
-    fresh = [row for row in ON_GPUS if row["figure"] not in OVERDUE and changed(row)]
-    assert [(row["figure"], row["quantity"]) for row in fresh if changes(row) > MOST_CHANGES] == []
-
-
-def test_figures_that_are_overdue_are_stale() -> None:
-    """One of today's model is to be taken from OVERDUE."""
-    assert {row["figure"] for row in ON_GPUS if changed(row)} >= OVERDUE
+    old = [row for row in ON_GPUS if changed(row) and changes(row) > MOST_CHANGES]
+    assert [(row["figure"], row["quantity"]) for row in old] == []
 
 
 def test_readmes_are_what_the_scoreboard_gives() -> None:
