@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memsim.montecarlo import DEFAULT_BUDGET_S, REQUESTS_PER_S
 from tracegen.options import TraceOptions
@@ -18,6 +18,7 @@ from tracegen.recording.snapshot import WAVES
 
 if TYPE_CHECKING:
     from memsim import Replay
+    from memsim.montecarlo import Grows
     from memsim.trace import Trace
 
 PLACES, MOST_PLACES = 3, 12
@@ -56,13 +57,14 @@ class Sampling:
 
 def replay_grown(
     trace_at: TraceAt,
-    replay_all: Callable[[list[Trace]], Replay],
+    replay_all: Callable[[list[Trace], Grows], Replay],
     tracing: TraceOptions,
     budget_s: float | None = None,
 ) -> Replay:
     """Trace and replay a launch, with more and longer snapshots while they disagree.
 
     trace_at : (options, number of places) -> a trace of each place, or one of the whole launch
+    replay_all : see the argument `grows` of memsim.replay
     budget_s : seconds that all steps together may take, as far as can be told beforehand; by default
         those of a replay
     """
@@ -71,19 +73,39 @@ def replay_grown(
     traced = 0
     while True:
         traces = trace_at(tracing.replace(waves=sampling.waves, start=True), sampling.places)
-        replay = replay_all(traces)
-        granules = sum(trace.n_granule for trace in traces)
-        replayed = replay.n_trials * granules / len(traces)
-        cost_s = granules / TRACED_GRANULES_PER_S + replayed / REQUESTS_PER_S
-        left_s -= cost_s
-        larger = sampling.grown(replay, in_windows=traces[0].warming is not None)
-        is_as_long_as_allowed = granules <= traced
-        if (
-            traces[0].whole
-            or larger is None
-            or replay.attrs["interrupted"]
-            or is_as_long_as_allowed
-            or left_s < GROWTH * cost_s
-        ):
+        step = _Step(sampling, traces, traced, left_s)
+        replay = replay_all(traces, step.grows)
+        larger = step.larger(replay)
+        if larger is None:
             return replay
-        sampling, traced = larger, granules
+        left_s -= step.cost_s(replay)
+        sampling, traced = larger, step.granules
+
+
+class _Step(NamedTuple):
+    """sampling, traces : of this step;  traced : granules of the step before;  left_s : of the budget"""
+
+    sampling: Sampling
+    traces: list[Trace]
+    traced: int
+    left_s: float
+
+    @property
+    def granules(self) -> int:
+        return sum(trace.n_granule for trace in self.traces)
+
+    def cost_s(self, replay: Replay) -> float:
+        replayed = replay.n_trials * self.granules / len(self.traces)
+        return self.granules / TRACED_GRANULES_PER_S + replayed / REQUESTS_PER_S
+
+    def grows(self, replay: Replay) -> bool:
+        return self.larger(replay) is not None
+
+    def larger(self, replay: Replay) -> Sampling | None:
+        """The snapshots of the next step; None where there is none."""
+        is_last = self.traces[0].whole or replay.attrs["interrupted"]
+        is_as_long_as_allowed = self.granules <= self.traced
+        cost_s = self.cost_s(replay)
+        if is_last or is_as_long_as_allowed or self.left_s - cost_s < GROWTH * cost_s:
+            return None
+        return self.sampling.grown(replay, in_windows=self.traces[0].warming is not None)

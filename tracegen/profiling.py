@@ -8,6 +8,7 @@ from typing import Any
 import memsim
 from memsim import Replay, ReplayOptions
 from memsim.machine import Machine
+from memsim.montecarlo import Grows
 from memsim.trace import Trace
 from tracegen.growing import replay_grown
 from tracegen.options import TraceOptions
@@ -40,8 +41,8 @@ def profile(
     def trace_at(chosen: TraceOptions, places: int) -> list[Trace]:
         return traces_of(workload, machine, chosen, context, places)[0]
 
-    def replay_all(traces: list[Trace]) -> Replay:
-        return memsim.replay(traces, machine, replaying, progress=progress)
+    def replay_all(traces: list[Trace], grows: Grows | None = None) -> Replay:
+        return memsim.replay(traces, machine, replaying, progress=progress, grows=grows)
 
     if tracing.groups is not None:
         return replay_all(trace_at(tracing, 1))

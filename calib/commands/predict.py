@@ -35,7 +35,7 @@ from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
     from calib.prediction.prediction import Prediction
-    from memsim.montecarlo import Replay
+    from memsim.montecarlo import Grows, Replay
     from memsim.trace import Trace
 
 T = TypeVar("T")
@@ -197,10 +197,10 @@ def predict_one(
 
     traces: list[Trace] = []
 
-    def replay_all(traced: list[Trace]) -> Replay:
+    def replay_all(traced: list[Trace], grows: Grows) -> Replay:
         traces[:] = traced
         with working("replaying"):
-            return prediction.run_replay(traces, machine, options)
+            return prediction.run_replay(traces, machine, options, grows=grows)
 
     replay = None
     if options.mode == "paper" or tracing.groups is not None:

@@ -31,6 +31,7 @@ from memsim.statistics import ONE_PLACE, Estimate
 from memsim.trace import Trace, launch_work
 
 if TYPE_CHECKING:
+    from memsim.montecarlo import Grows
     from tracegen import AnyWorkload
 
 ASSUMED_SHARE = 0.1
@@ -146,9 +147,9 @@ def _traced(
     def trace_at(tracing: TraceOptions, places: int) -> list[Trace]:
         return traces_of(workload, machine, tracing, None, places)[0]
 
-    def replay_all(traced: list[Trace]) -> Replay:
+    def replay_all(traced: list[Trace], grows: Grows) -> Replay:
         traces[:] = traced
-        return run_replay(traced, machine, options)
+        return run_replay(traced, machine, options, grows=grows)
 
     if options.mode == "paper":
         return trace_at(TraceOptions(), 1), None
@@ -315,6 +316,7 @@ def run_replay(
     options: PredictOptions,
     *,
     miss_kinds: bool = True,
+    grows: Grows | None = None,
 ) -> Replay:
     """The replay that a prediction is made of; its time does not depend on the kinds of misses, but its advice does."""
     from calib.whole_replay import whole_replay
@@ -328,6 +330,7 @@ def run_replay(
         groups_per_core=options.groups_per_core,
         warm=options.warm,
         miss_kinds=miss_kinds,
+        grows=grows,
     )
 
 

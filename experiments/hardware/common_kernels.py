@@ -22,6 +22,7 @@ from experiments.kernels.common_kernels import KERNELS
 from experiments.reproduction import Case, Figure
 from memsim import Replay, ReplayOptions
 from memsim.machine import Machine, load_machine
+from memsim.montecarlo import Grows
 from memsim.trace import Trace
 from tracegen import CudaWorkload
 from tracegen.growing import replay_grown
@@ -52,8 +53,8 @@ def predicted(workload: CudaWorkload, machine: Machine) -> Prediction:
         traces[:] = tracegen.trace_snapshots(workload, machine, snapshots=places, options=tracing)
         return traces
 
-    def replay_all(traced: list[Trace]) -> Replay:
-        return run_replay(traced, machine, options, miss_kinds=False)
+    def replay_all(traced: list[Trace], grows: Grows) -> Replay:
+        return run_replay(traced, machine, options, miss_kinds=False, grows=grows)
 
     replay = replay_grown(trace_at, replay_all, TraceOptions())
     return predict(traces, machine, options, replay=replay)

@@ -25,6 +25,7 @@ from memsim.options import command_options
 
 if TYPE_CHECKING:
     from memsim.machine.model import Machine
+    from memsim.montecarlo import Grows
     from memsim.montecarlo.result import Replay
     from memsim.trace.launches import Launches
     from memsim.trace.model import Trace
@@ -211,7 +212,11 @@ def timed(replay: Replay, traces: Sequence[Trace], machine: Machine) -> Replay:
 
 
 def replayed(
-    trace: Trace | list[Trace], machine: Machine, options: ReplayOptions, outputs: ReplayOutputs
+    trace: Trace | list[Trace],
+    machine: Machine,
+    options: ReplayOptions,
+    outputs: ReplayOutputs,
+    grows: Grows | None = None,
 ) -> Replay:
     """The replay of one or several snapshots, with its progress and, of a long one, provisional results."""
     import memsim
@@ -227,7 +232,9 @@ def replayed(
     n_requests = max(one.n_granule for one in traces)
     with display() as shown, progress_bar("replaying") as progress:
         tell = provisional_results(shown, outputs.counters) if options.is_long(n_requests) else None
-        return memsim.replay(trace, machine, options, progress=progress, provisional=tell)
+        return memsim.replay(
+            trace, machine, options, progress=progress, provisional=tell, grows=grows
+        )
 
 
 def run_launches(

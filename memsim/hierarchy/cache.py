@@ -432,3 +432,26 @@ def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     raw = np.empty(-(-n_bytes // unit) * unit + unit, np.uint8)
     begin = -raw.ctypes.data % unit
     return raw[begin : begin + n_bytes].view(dtype).reshape(shape)
+
+
+class Memory:
+    """Arrays that one replay after another uses, for memory that was touched once is fast. As they are overwritten, a worker that
+    takes plans in turn needs no more than the largest of them.
+
+    user : what the arrays are in use for
+    """
+
+    def __init__(self) -> None:
+        self.user: object = None
+        self._held: dict[tuple[object, str], npt.NDArray[np.uint8]] = {}
+
+    def array(
+        self, owner: object, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike
+    ) -> npt.NDArray[Any]:
+        """An array with any contents, where the last one of this owner and name was, if it is not longer."""
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        held = self._held.get((owner, name))
+        if held is None or len(held) < n_bytes:
+            self._held.pop((owner, name), None)
+            held = self._held[owner, name] = aligned((n_bytes + n_bytes // 8,), np.uint8)
+        return held[:n_bytes].view(dtype).reshape(shape)

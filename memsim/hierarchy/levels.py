@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from memsim.errors import MachineError
 from memsim.hierarchy import cache, replacement, stores
-from memsim.hierarchy.cache import Cache, Geometry, Queue, Stage, Tables, aligned
+from memsim.hierarchy.cache import Cache, Geometry, Memory, Queue, Stage, Tables
 from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap
 from memsim.hierarchy.set_index import set_and_slice
 from memsim.machine.parts import Level
@@ -38,34 +39,31 @@ class LevelPlan:
     pending_requests: int
     past: npt.NDArray[np.uint32]
 
-    def empty_cache(self) -> Cache:
-        """Fresh state of all instances."""
+    def empty_cache(self, memory: Memory | None = None) -> Cache:
+        """State of all instances that `memsim.hierarchy.core_stage.clear` empties, in `memory` if given."""
         g = self.geometry
         n_bin = self.n_instances * g.n_sets
-        lines = aligned((self.n_instances, g.touched_lines, 2), np.int32)
+        array = functools.partial((memory or Memory()).array, self.name)
+        lines = array("lines", (self.n_instances, g.touched_lines, 2), np.int32)
         # Before its first fill, a line may name any slot of its instance, because that slot holds another line.
         lines[:, :, 0] = np.arange(self.n_instances)[:, None] * g.n_sets * g.ways * g.stride
         lines[:, :, 1] = self.set_of % g.n_sets
         max_fills = self.n_instances * self.pending_requests if g.on_fill else 0
-        slots = aligned((n_bin * g.ways, g.stride), np.int32)
-        slots[:] = 0
-        slots[:, cache.LINE] = cache.UNKNOWN
-        stores = aligned(slots.shape if self.keeps_stores else (1,), np.int32)
-        stores[:] = 0
-        n_unknown = n_bin if len(self.past) else 0
+        n_words = n_bin * g.ways * g.stride
+        n_ways = n_bin * g.ways if replacement.HAS_WAYS[g.replacement] else 1
         return Cache(
             lines=lines.reshape(-1),
-            slots=slots.reshape(-1),
-            stores=stores.reshape(-1),
-            sets=np.zeros(n_bin, np.int32),
-            ways=np.zeros(n_bin * g.ways if replacement.HAS_WAYS[g.replacement] else 1, np.uint8),
-            data=np.zeros(2 * self.n_instances if g.has_dataless else 1, np.int32),
+            slots=array("slots", (n_words,), np.int32),
+            stores=array("stores", (n_words if self.keeps_stores else 1,), np.int32),
+            sets=array("sets", (n_bin,), np.int32),
+            ways=array("ways", (n_ways,), np.uint8),
+            data=array("data", (2 * self.n_instances if g.has_dataless else 1,), np.int32),
             home=self._homes(),
             in_flight=np.zeros(self.n_instances * g.touched_lines if g.on_fill else 1, np.uint8),
             fills=np.zeros(2 + 2 * max_fills, np.int64),
             past=self.past,
-            unknown=np.full(n_unknown, g.ways, np.int32),
-            traces=np.tile(self.past, self.n_instances),
+            unknown=array("unknown", (n_bin if len(self.past) else 0,), np.int32),
+            traces=array("traces", (self.n_instances * len(self.past),), np.uint32),
         )
 
     def stage(

@@ -1,5 +1,6 @@
 from .occupancy import Occupancy as Occupancy
 from .occupancy import resident_groups as resident_groups
+from .one_launch import Grows as Grows
 from .one_launch import replay as replay
 from .options import DEFAULT_BUDGET_S as DEFAULT_BUDGET_S
 from .options import REQUESTS_PER_S as REQUESTS_PER_S

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from memsim.errors import WorkerDied
 from memsim.hierarchy.cache import ACCESSES, HITS, LIKELY
 from memsim.hierarchy.rng import trial_sequence
 from memsim.machine.model import Machine
@@ -38,7 +37,7 @@ from memsim.montecarlo.trial import (
     run_launch,
     run_trial,
 )
-from memsim.montecarlo.workers import Call, Results, Task, Workers, hit_ratio
+from memsim.montecarlo.workers import Call, Results, Task, hit_ratio
 from memsim.statistics import ONE_PLACE, Places
 from memsim.trace.model import Trace
 
@@ -92,9 +91,10 @@ def miss_kinds_of(made: Results) -> npt.NDArray[np.int64]:
 
 
 def _counts_with(
-    plan: Plan, workspace: object, changes: dict[str, Any], seed: int
+    plan: Plan, workspace: Workspace, changes: dict[str, Any], seed: int
 ) -> npt.NDArray[np.int64]:
-    return run_trial(dataclasses.replace(plan, **changes), seed, 0).counts
+    changed = dataclasses.replace(plan, **changes)
+    return run_trial(changed, seed, 0, workspace=Workspace(changed, workspace.memory)).counts
 
 
 @dataclass(frozen=True)
@@ -134,18 +134,6 @@ class Besides:
             for k in range(self.places.n):
                 calls["order", name, k] = Call(counts_in_order, k, (order, seed, k))
         return calls | page_calls(self.machine, seed, n_trials, self.places.n)
-
-    def complete(self, workers: Workers, made: Results) -> None:
-        """Run what the number of trials calls for and is not done yet; an interrupt ends it."""
-        if made.interrupted:
-            return
-        wanted = self.calls(len(made.trials))
-        rest = {key: call for key, call in wanted.items() if key not in made.others}
-        try:
-            with workers.run_calls(rest.values()) as results:
-                made.others.update(zip(rest, results, strict=True))
-        except (KeyboardInterrupt, WorkerDied):  # the trials are complete: they are kept
-            made.interrupted = True
 
     def at_other_groups(self, made: Results) -> dict[str, list[dict[str, Any]]]:
         """Load hit ratios at the actual and at other numbers of groups per core; none without others."""

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import ReplayError
+from memsim.hierarchy.cache import Memory
 from memsim.hierarchy.core_stage import discard
 from memsim.hierarchy.requests import CHUNK_GRANULES, DenseTable, common_table
 from memsim.hierarchy.rng import trial_sequence
@@ -47,7 +48,14 @@ from memsim.montecarlo.trial import (
     run_launch,
     with_miss_cache,
 )
-from memsim.montecarlo.workers import Handling, Progress, Stopping, counted, trials_and_more
+from memsim.montecarlo.workers import (
+    Handling,
+    Progress,
+    Stopping,
+    counted,
+    enough_trials,
+    run_others,
+)
 from memsim.statistics import ONE_PLACE, PHASES
 from memsim.trace.launches import Event, Launches
 from memsim.trace.model import ArrayExtent
@@ -90,9 +98,9 @@ def replay_launches(
         model_errors(machine) if options.is_open_ended else None,
     )
     with workers_for(sequences, options, n_requests, SEQUENCES) as workers:
-        made = trials_and_more(
-            workers, options.seed, most, stopping, others, counted(progress), run_sequence
-        )
+        watch = counted(progress)
+        made = enough_trials(workers, options.seed, most, stopping, watch, run_sequence)
+        run_others(workers, made, others, watch)
     kinds = miss_kinds_of(made)
     replays, first_site = [], sequence.first_site
     for k, (trace, plan) in enumerate(zip(launches.launches, sequence.plans, strict=True)):
@@ -164,9 +172,9 @@ class SequenceWorkspace:
     of : the workspace of the launches with a first level, by `_first_level`; all share the rest
     """
 
-    def __init__(self, sequence: LaunchSequence) -> None:
+    def __init__(self, sequence: LaunchSequence, memory: Memory | None = None) -> None:
         first, *others = sequence.plans
-        shared = Workspace(first, others)
+        shared = Workspace(first, memory, others=others)
         self.of = {_first_level(first): shared}
         for plan in others:
             if _first_level(plan) not in self.of:

@@ -47,7 +47,8 @@ from memsim.montecarlo.workers import (
     Stopping,
     Workers,
     counted,
-    trials_and_more,
+    enough_trials,
+    run_others,
 )
 from memsim.statistics import PHASES, Places
 from memsim.trace.launches import launch_work
@@ -66,6 +67,10 @@ Provisional = Callable[[int, Callable[[], Replay]], object]
 number on at which it has an interval. Kinds of misses are not in it before all are known."""
 
 
+Grows = Callable[[Replay], bool]
+"""Whether another replay, of more or longer snapshots, follows one whose trials are done."""
+
+
 def replay(
     trace: Trace | Sequence[Trace],
     machine: Machine | str,
@@ -73,6 +78,7 @@ def replay(
     *,
     progress: Progress | None = None,
     provisional: Provisional | None = None,
+    grows: Grows | None = None,
     **changes: Any,
 ) -> Replay:
     """Replay a trace, or several snapshots of one kernel, on a machine under random orderings.
@@ -82,6 +88,7 @@ def replay(
     progress : called after each trial, and each replay for kinds of misses, other orders and other numbers of
         groups, with (how many are done, how many there will be at most)
     provisional : see Provisional
+    grows : if it is true when the trials are done, their replay is returned, and nothing is replayed besides them
 
     Ctrl-C returns the trials completed so far, marked `interrupted`. Raises ReplayError where trace,
     machine and options do not fit. Warns (SnapshotWarning) where a snapshot has fewer than two waves.
@@ -134,10 +141,10 @@ def replay(
         if provisional is not None and len(made.trials) >= max(places.n, 2):
             provisional(len(made.trials), lambda: gathered(made))
 
-    others = besides.calls(stopping.fewest(most))
     with workers_for(plans, options, n_requests) as workers:
-        made = trials_and_more(workers, options.seed, most, stopping, others, watch)
-        besides.complete(workers, made)
+        made = enough_trials(workers, options.seed, most, stopping, watch)
+        if grows is None or made.interrupted or not grows(gathered(made)):
+            run_others(workers, made, besides.calls(len(made.trials)), watch)
     return gathered(made)
 
 

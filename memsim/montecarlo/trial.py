@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.hierarchy import cache, dram
-from memsim.hierarchy.cache import N_COUNTS, Cache, Queue, Stage, aligned
+from memsim.hierarchy.cache import N_COUNTS, Cache, Memory, Queue, Stage, aligned
 from memsim.hierarchy.core_stage import (
     AT,
     END,
@@ -83,47 +83,64 @@ Change = Callable[[list[LevelPlan]], list[LevelPlan]]
 
 
 class Workspace:
-    """Buffers that trials of one plan reuse: memory that was touched once is fast.
+    """Buffers that trials of one plan reuse, and after them those of another plan with the same memory.
 
     others : further launches of a sequence, for which the queues suffice too
     shared : the workspace of such a launch, whose core has another first level; the rest is shared
     """
 
     def __init__(
-        self, plan: Plan, others: Sequence[Plan] = (), shared: Workspace | None = None
+        self,
+        plan: Plan,
+        memory: Memory | None = None,
+        *,
+        others: Sequence[Plan] = (),
+        shared: Workspace | None = None,
     ) -> None:
-        self.plan = plan
+        self.plan, self.memory, self._shared = plan, memory or Memory(), shared
         self.levels: list[LevelPlan] = plan.level_plans(shared.levels[1:] if shared else None)
-        below = shared.caches[1:] if shared else [level.empty_cache() for level in self.levels[1:]]
-        self.caches: list[Cache] = [self.levels[0].empty_cache(), *below]
-        self.queues: list[Queue] = shared.queues if shared else self._new_queues([plan, *others])
+        self._lengths = [] if shared else _queue_lengths(self.levels, [plan, *others])
+        self.take()
 
-    def _new_queues(self, plans: Sequence[Plan]) -> list[Queue]:
-        """A queue below each level, long enough for any ordering.
-
-        Untouched pages cost nothing: the bound is address space, not memory.
-        """
-        queues = []
-        loads, stores = (
-            max(numbers) for numbers in zip(*map(_loads_and_stores, plans), strict=True)
-        )
-        n_partial = max(len(plan.requests.partial) for plan in plans)
-        above = self.levels[0]
-        for level in self.levels:
-            span, above = lines_in_record(above, level), level
-            loads, stores = _sent_down(level, span * loads, span * stores)
-            granules = level.geometry.granules_per_line * _dirty_before(level)
-            n_partial += 8
-            queues.append(
-                Queue(
-                    np.empty(loads + stores + 1, np.uint64),
-                    np.empty(
-                        n_partial * (2 if level.geometry.write_back else 1) + granules, np.uint32
-                    ),
-                    np.zeros(2, np.int64),
-                )
+    def take(self) -> None:
+        """Prepare the memory for this plan's trials, if it has been used for others."""
+        if self.memory.user is self:
+            return
+        self.memory.user = self
+        first, *below = self.levels
+        self.caches: list[Cache] = [first.empty_cache(self.memory)]
+        if self._shared:
+            self.caches += self._shared.caches[1:]
+            self.queues: list[Queue] = self._shared.queues
+            return
+        self.caches += [level.empty_cache(self.memory) for level in below]
+        self.queues = [
+            Queue(
+                self.memory.array(k, "record", (n_record,), np.uint64),
+                self.memory.array(k, "partial", (n_partial,), np.uint32),
+                np.zeros(2, np.int64),
             )
-        return queues
+            for k, (n_record, n_partial) in enumerate(self._lengths)
+        ]
+
+
+def _queue_lengths(levels: Sequence[LevelPlan], plans: Sequence[Plan]) -> list[tuple[int, int]]:
+    """The records and partial masks of the queue below each level, enough for any ordering of any of the plans.
+
+    Untouched pages cost nothing: the bound is address space, not memory.
+    """
+    lengths = []
+    loads, stores = (max(numbers) for numbers in zip(*map(_loads_and_stores, plans), strict=True))
+    n_partial = max(len(plan.requests.partial) for plan in plans)
+    above = levels[0]
+    for level in levels:
+        span, above = lines_in_record(above, level), level
+        loads, stores = _sent_down(level, span * loads, span * stores)
+        granules = level.geometry.granules_per_line * _dirty_before(level)
+        n_partial += 8
+        twice = 2 if level.geometry.write_back else 1
+        lengths.append((loads + stores + 1, n_partial * twice + granules))
+    return lengths
 
 
 def _loads_and_stores(plan: Plan) -> tuple[int, int]:
@@ -278,12 +295,14 @@ def prepare(
 ) -> Prepared:
     """The addresses of a trial, the levels with the sets of these addresses, and their caches."""
     offsets = chunk_offsets(plan, seed, trial)
+    work.take()
     levels, caches = work.levels, work.caches
     if offsets.physical is not None:
         levels = plan.moved(levels, offsets)
     if change is not None:
         levels = change(levels)
-        caches = [level.empty_cache() for level in levels]
+        caches = [level.empty_cache(work.memory) for level in levels]
+        work.memory.user = change
     if offsets.physical is not None:
         caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
     return Prepared(offsets, levels, caches)

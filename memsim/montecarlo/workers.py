@@ -11,7 +11,6 @@ import functools
 import sys
 import threading
 import warnings
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ import numpy.typing as npt
 from memsim import statistics
 from memsim.errors import ReplayError, WorkerDied
 from memsim.files import temporary_folder
-from memsim.hierarchy.cache import ACCESSES, DOUBTFUL, HITS, OPEN, PENDING
+from memsim.hierarchy.cache import ACCESSES, DOUBTFUL, HITS, OPEN, PENDING, Memory
 from memsim.montecarlo.options import LEAST_TRIALS, Backend
 from memsim.montecarlo.plan import Plan
 from memsim.montecarlo.plan_files import load_plan, save_plan
@@ -146,7 +145,7 @@ def trials_on(
 ) -> tuple[list[Any], bool]:
     """Up to `trials` results of task(plan, workspace, seed, trial), in order of trials, and whether
     Ctrl-C interrupted them; ci : when to stop, see Stopping."""
-    made = trials_and_more(workers, seed, trials, Stopping(ci), {}, counted(progress), task)
+    made = enough_trials(workers, seed, trials, Stopping(ci), counted(progress), task)
     return made.trials, made.interrupted
 
 
@@ -181,53 +180,27 @@ def counted(progress: Progress | None) -> Watch:
     return watch
 
 
-def trials_and_more(
+def enough_trials(
     workers: Workers,
     seed: int,
     most_trials: int,
     stopping: Stopping,
-    others: Mapping[Hashable, Call],
     watch: Watch,
     task: Task = _trial,
 ) -> Results:
-    """As `trials_on`, and the results of other calls, which run once the fewest trials that may be enough
-    have begun: workers that wait for the last of these have something to do that is needed in any case.
-
-    Trial i runs on plan i modulo the number of plans.
+    """As `trials_on`; trial i runs on plan i modulo the number of plans.
 
     Where a worker process dies, the trials that are complete are kept too, with a warning, and count
     as interrupted. Raises KeyboardInterrupt, or WorkerDied, if no trial is complete.
     """
-    made, enough = Results(), False
-    keys: deque[Hashable | None] = deque()
-
-    def calls() -> Iterator[Call]:
-        first = stopping.fewest(most_trials)
-        for i in range(first):
-            yield trial(i)
-        for key, call in others.items():
-            keys.append(key)
-            yield call
-        for i in range(first, most_trials):
-            if enough:
-                return
-            yield trial(i)
-
-    def trial(i: int) -> Call:
-        keys.append(None)
-        return Call(task, i % len(workers.plans), (seed, i))
-
+    made = Results()
+    calls = (Call(task, i % len(workers.plans), (seed, i)) for i in range(most_trials))
     try:
-        with workers.run_calls(calls()) as results:
+        with workers.run_calls(calls) as results:
             for result in results:
-                key = keys.popleft()
-                if key is None:
-                    made.trials.append(result)
-                    enough = stopping.enough(result)
-                else:
-                    made.others[key] = result
-                watch(made, most_trials + len(others))
-                if enough and len(made.others) == len(others):
+                made.trials.append(result)
+                watch(made, most_trials)
+                if stopping.enough(result):
                     break
     except KeyboardInterrupt:
         made.interrupted = True
@@ -241,18 +214,61 @@ def trials_and_more(
     return made
 
 
+def run_others(
+    workers: Workers, made: Results, others: Mapping[Hashable, Call], watch: Watch
+) -> None:
+    """Run what a number of trials calls for besides; an interrupt ends it, and the trials are kept."""
+    if made.interrupted:
+        return
+    try:
+        with workers.run_calls(others.values()) as results:
+            for key, result in zip(others, results, strict=True):
+                made.others[key] = result
+                watch(made, len(made.trials) + len(others))
+    except (KeyboardInterrupt, WorkerDied):
+        made.interrupted = True
+
+
 class Handling(NamedTuple):
     """The functions through which workers obtain a plan; they are imported by name.
 
-    save : (plan, folder);  load : folder -> plan;  workspace : plan -> buffers that its tasks reuse
+    save : (plan, folder);  load : folder -> plan
+    workspace : (plan, memory) -> buffers in the memory, which tasks of several plans use in turn
     """
 
     save: Callable[[Any, Path], None]
     load: Callable[[Path], Any]
-    workspace: Callable[[Any], Any]
+    workspace: Callable[[Any, Memory], Any]
 
 
 PLANS = Handling(save_plan, load_plan, Workspace)
+
+
+MOST_OPEN = 16
+"""Plans that a worker keeps open."""
+
+
+class Kept(threading.local):
+    """What each thread keeps from one call to the next: memory, and the last plans with their workspaces."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.opened: dict[Any, tuple[Any, Any]] = {}
+
+    def close(self, keys: Iterable[Any]) -> None:
+        for key in keys:
+            del self.opened[key]
+
+    def open(self, key: Any, load: Callable[[], Any], handling: Handling) -> tuple[Any, Any]:
+        """A plan and its workspace."""
+        if key not in self.opened:
+            self.close(list(self.opened)[: max(len(self.opened) - MOST_OPEN + 1, 0)])
+            plan = load()
+            self.opened[key] = plan, handling.workspace(plan, self.memory)
+        return self.opened[key]
+
+
+_KEPT = Kept()
 
 
 class Workers:
@@ -286,7 +302,7 @@ class Workers:
         self._submit: Submit = functools.partial(submit_locally, jobs)
         self._most_ahead = 2 * jobs
         self._died: type[Exception] = BrokenExecutor
-        self._workspaces = threading.local()
+        self._kept = Kept()
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Workers:
@@ -357,11 +373,9 @@ class Workers:
         self._most_ahead = sys.maxsize
 
     def _here(self, call: Call) -> Any:
-        """Run a call in this process; each of its threads keeps a workspace of each plan."""
-        kept: dict[Any, Any] = self._workspaces.__dict__
-        if call.plan not in kept:
-            kept[call.plan] = self.handling.workspace(self.plans[call.plan])
-        return call.task(self.plans[call.plan], kept[call.plan], *call.arguments)
+        """Run a call in this process."""
+        plan = self.plans[call.plan]
+        return call.task(*self._kept.open(call.plan, lambda: plan, self.handling), *call.arguments)
 
 
 def dask_cluster(
@@ -382,12 +396,8 @@ def dask_cluster(
     return client.get_executor(pure=False).submit, KilledWorker
 
 
-@functools.lru_cache(maxsize=4)
-def _opened(folder: str, handling: Handling) -> tuple[Any, Any]:
-    plan = handling.load(Path(folder))
-    return plan, handling.workspace(plan)
-
-
 def _in_folder(folder: str, handling: Handling, call: Call) -> Any:
-    """Run a call on the plan of a folder; a worker keeps the last few plans open."""
-    return call.task(*_opened(folder, handling), *call.arguments)
+    """Run a call on the plan of a folder."""
+    path = Path(folder)
+    _KEPT.close({key for key in _KEPT.opened if key.parent != path.parent})
+    return call.task(*_KEPT.open(path, lambda: handling.load(path), handling), *call.arguments)

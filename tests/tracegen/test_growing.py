@@ -58,7 +58,7 @@ def steps(
             trace = trace.replace(warming=np.zeros(1, np.int64), site_weight=np.ones(1))
         return [trace] * (1 if whole else places)
 
-    def replay_all(traces: list[Trace]) -> Any:
+    def replay_all(traces: list[Trace], grows: Any) -> Any:
         return _Replayed(len(taken), 8, {"interrupted": interrupted})
 
     monkeypatch.setattr("memsim.bounds.disagreement", off)

@@ -19,6 +19,7 @@ from tracegen.own_process import Limits, in_own_process
 if TYPE_CHECKING:
     from memsim import Replay
     from memsim.machine import Machine
+    from memsim.montecarlo import Grows
     from memsim.trace import Launches, Trace
     from tracegen.options import TraceOptions
 
@@ -171,7 +172,7 @@ def replay_grown(
     machine: Machine,
     tracing: TraceOptions,
     limits: Limits,
-    replay: Callable[[list[Trace]], Replay],
+    replay: Callable[[list[Trace], Grows], Replay],
     budget_s: float | None,
 ) -> Replay:
     """The replay of a kernel with snapshots that grow while they disagree."""

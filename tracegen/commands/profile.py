@@ -46,6 +46,7 @@ from tracegen.own_process import Limits
 if TYPE_CHECKING:
     from memsim import Replay, ReplayOptions
     from memsim.machine import Machine
+    from memsim.montecarlo import Grows
     from memsim.trace import Trace
 
 
@@ -141,9 +142,9 @@ class Profiling:
         """One variant: with snapshots that grow, or with those that the options choose."""
         last: list[Trace] = []
 
-        def replay_all(traces: list[Trace]) -> Replay:
+        def replay_all(traces: list[Trace], grows: Grows | None = None) -> Replay:
             last[:] = traces
-            return replayed(traces, machine, self.options, self.outputs)
+            return replayed(traces, machine, self.options, self.outputs, grows)
 
         with display():
             if self.snapshots is None and self.tracing.groups is None and self.trace_out is None:

@@ -23,11 +23,13 @@ from tracegen.execution.state import (
 )
 from tracegen.execution.words import leading, lowest, peek32
 
-A_SIGNED, A_UNSIGNED, B_SIGNED, B_UNSIGNED, SIGNED, UNSIGNED = range(6)
-"""What is checked of an operation: that operand a, or b, stays in the range of its kind, or the outcome of a comparison."""
+A_SIGNED, A_UNSIGNED, B_SIGNED, B_UNSIGNED, SIGNED, UNSIGNED, C_SIGNED, C_UNSIGNED = range(8)
+"""What is checked of an operation: that operand a, b or c stays in the range of its kind, or the outcome of a comparison."""
 SPLITS_BELOW, SPLITS_ABOVE, SPLITS_BOTH = 0, 8, 16
 """Of the latter, whether the outcome tells numbers below 0 from others, numbers above 0 from others, or both, of a - b."""
-_GUARD, _A, _B = 1, 4, 5
+COMBINED = 32
+"""Only the lanes of the mask matter with which the outcome is combined."""
+_GUARD, _A, _B, _C, _M = 1, 4, 5, 6, 7
 """Columns of the interpreter's table."""
 _BOUNDS = len(Reference)
 _FAR = np.int64(1 << 62)
@@ -91,6 +93,10 @@ def end_reference(listed):
     for access in range(one[Reference.ACCESS], one[Reference.ACCESS_END]):
         number = np.int64(out.access[access])
         place, region = first + 2 * (number // n_place), number % n_place
+        if (
+            region == n_place - 1
+        ):  # private memory, which moves with the group's place among those of the machine
+            granule = out.granule_end[access]
         while granule < out.granule_end[access]:
             mask, begin = np.int64(out.byte_mask[granule]), out.granule[granule] << 5
             low, high = begin + lowest(mask), begin + 64 - leading(mask)
@@ -115,13 +121,17 @@ def note_bounds(listed, at, n):
             place = state.rows[subgroup]
             left = state.subgroups[subgroup, Warp.ACTIVE]
             left &= source_mask(state.masks[subgroup], row[_GUARD])
+            if kind & COMBINED:
+                left &= source_mask(state.masks[subgroup], row[_M])
             while left != 0:
                 lane = lowest(left)
                 left &= left - 1
                 a, b = peek32(place + row[_A] + 4 * lane), peek32(place + row[_B] + 4 * lane)
+                if which == 3:
+                    a = peek32(place + row[_C] + 4 * lane)
                 a, b = (a ^ half) - half, (b ^ half) - half
-                if which < 2:
-                    value = a if which == 0 else b
+                if which != 2:
+                    value = b if which == 1 else a
                     low, high = max(low, -half - value), min(high, (1 << 32) - 1 - half - value)
                     continue
                 away = a - b
@@ -189,6 +199,10 @@ def _copied(state, one):
         return np.int64(FULL)
     counters[Counter.STAGED] = counters[Counter.GROUP_GRANULES] = 0
     n_place, moved = state.sizes[Size.N_REGION] + 1, to - granule
+    slots = (
+        state.group_slots[counters[Counter.POSITION]] - state.group_slots[one[Reference.POSITION]]
+    )
+    private = slots * (state.sizes[Size.PRIVATE_WORDS] * state.sizes[Size.LANES] >> 3)
     for k in range(count):
         source, target = np.uint64(first + k), np.uint64(access + k)
         number, end = np.int64(out.access[source]), out.granule_end[source]
@@ -196,9 +210,10 @@ def _copied(state, one):
         out.lanes[target], out.work[target] = out.lanes[source], out.work[source]
         if end > granule:
             from_, into = granules_at(out, granule), granules_at(out, granule + moved)
+            is_private = number % n_place == n_place - 1
             copy_granules(
                 from_[0], from_[1], from_[2], from_[3], into[0], into[1], into[2], into[3], end - granule,
-                state.shifts[number // n_place],
+                private if is_private else state.shifts[number // n_place],
             )  # fmt: skip
         granule = end
         out.granule_end[target] = end + moved

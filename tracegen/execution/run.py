@@ -295,9 +295,7 @@ class Execution:
     @functools.cached_property
     def movement(self) -> Movement | None:
         """How groups move; None where that is not known."""
-        if any(one.hidden for one in self.launch.regions):
-            return None
-        return movement(self.code, self._constants())
+        return movement(self.code, self._constants(), self._arguments)
 
     def _with_references(self, state: State) -> State:
         """The state in which groups that do what others did are copied, if it is known how they move."""
@@ -480,9 +478,20 @@ class Execution:
         begin = -memory.ctypes.data % 64
         return memory[begin : begin + n_bytes]
 
+    def _arguments(self, address: int, size: int) -> bytes | None:
+        """What memory that is not the kernel's contains, as AMD's arguments, which nobody writes."""
+        for one in self.launch.regions:
+            at = address - one.extent.base_bytes
+            if one.hidden and at >= 0 and at + size <= one.extent.size_bytes:
+                return one.content[at : at + size].tobytes()
+        return None
+
     def _constants(self) -> dict[int, int]:
         """Row -> what all its lanes contain, of the launch."""
         known = {row: number & 0xFFFFFFFF for row, number in self.code.constants.items()}
+        for row, special in self.code.specials.items():
+            if isinstance(number := self.launch.specials.get(special), int):
+                known[row] = number & 0xFFFFFFFF
         for row, (bank, offset) in self.code.banks.items():
             content = self.launch.banks.get(bank, np.zeros(0, np.uint8))[offset : offset + 4]
             known[row] = int.from_bytes(content.tobytes().ljust(4, b"\0"), "little")

@@ -71,7 +71,7 @@ def long(seconds, workspace, seed, k):
     time.sleep(seconds)
     return k
 
-plans = Handling(lambda plan, folder: None, lambda folder: 60 * int(folder.name), lambda plan: None)
+plans = Handling(lambda plan, folder: None, lambda folder: 60 * int(folder.name), lambda plan, memory: None)
 with Workers([0, 60], jobs=2, handling=plans) as workers:
     def progress(done, of):
         print(done, flush=True)

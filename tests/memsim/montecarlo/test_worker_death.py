@@ -21,7 +21,7 @@ def _load(folder: Path) -> int:
     return int((folder / "plan").read_text())
 
 
-def _no_workspace(plan: Any) -> None:
+def _no_workspace(plan: Any, memory: Any) -> None:
     return None
 
 

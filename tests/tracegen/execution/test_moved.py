@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from experiments.kernels import common_kernels, matmul_steps
+from experiments.kernels import applications, common_kernels, matmul_steps
 from memsim.trace import ArrayExtent
-from tests.support.compilers import needs_nvidia
+from tests.support.compilers import needs_amd, needs_nvidia
 from tests.support.sized_kernels import sized
 from tracegen.executed.targets import lowered
 from tracegen.execution import operations as o
@@ -183,6 +184,170 @@ def test_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     assert copied > 150 * 80 / 4
 
 
+class Choices(Sums):
+    """A random program in which `exec` chooses the lanes that work, as in AMD's code: nested choices, with and without a second way,
+    loops that lanes leave, copies of masks in masks and in scalar rows, and numbers of 64 bits."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng, self.made, self.number = rng, Assembler(), 0
+        self.rows = [self.made.special(name) for name in ("group_x", "group_y", "item_x")]
+        self.exec = self.made.mask("exec", "exec")
+        self.masks = [2 * self.exec]
+        self.made.block(["begin"])
+        self._next()
+        for name in (
+            "wide 0",
+            "wide 1",
+            "wide 2",
+        ):  # registers begin with what the group before has left
+            self.made.emit("MOVE2", d=self.made.rows(name, 2))
+        for k in range(4):
+            row = self.made.rows(f"r{k}", 1)
+            place, item = self.rows[k & 1], self.rows[2]
+            self.made.emit("MULTIPLY_ADD", d=row, a=place, b=self.made.constant(8 * k), c=item)
+            self.rows.append(row)
+        self._body(0)
+        self._next()
+        self.made.emit("EXIT")
+
+    def _next(self) -> None:
+        self.made.instruction(self.number)
+        self.number += 1
+
+    def _guard(self) -> int:
+        return 2 * self.exec
+
+    def _constant(self) -> int:
+        kinds = [
+            0,
+            1,
+            8,
+            16,
+            64,
+            0xFFFFFFF8,
+            int(self.rng.integers(40)),
+            int(self.rng.integers(1 << 32)),
+        ]
+        return self.made.constant(int(self.rng.choice(kinds)))
+
+    def _body(self, depth: int) -> None:
+        for _ in range(int(self.rng.integers(2, 6))):
+            kind = self.rng.random()
+            self._next()
+            if kind < 0.15 and depth < 3:
+                self._choice(depth)
+            elif kind < 0.25 and depth < 3:
+                self._loop(depth)
+            elif kind < 0.4:
+                self._wide_operation()
+            elif kind < 0.75:
+                self._operation(self.number)
+            else:
+                self._access(self.number)
+
+    def _condition(self) -> int:
+        mask = self.made.mask(f"c{self.number}")
+        self.made.emit(
+            str(self.rng.choice(["COMPARE_S", "COMPARE_U"])),
+            d=mask,
+            a=self._row(),
+            b=self._constant() if self.rng.random() < 0.7 else self._row(),
+            x=int(self.rng.integers(1, 7)),
+            m=2 * self.exec,
+        )
+        return mask
+
+    def _mask(self, d: int, one: int, other: int, table: int) -> None:
+        self.made.emit("MASK_LOGIC3", d=d, m=2 * one, n=2 * other, x=table)
+
+    def _choice(self, depth: int) -> None:
+        made, number = self.made, self.number
+        condition, saved = self._condition(), made.mask(f"s{number}")
+        self._mask(saved, self.exec, o.TRUE_MASK, 0xC0)
+        in_rows, rows = self.rng.random() < 0.5, made.rows(f"saved {number}", 2)
+        if in_rows:
+            made.emit("MASK_TO_ROWS", d=rows, m=2 * saved, x=2)
+        self._mask(self.exec, condition, self.exec, 0xC0)
+        self._body(depth + 1)
+        self._next()
+        if in_rows:
+            made.emit("ROWS_TO_MASK", d=saved, a=rows)
+        if self.rng.random() < 0.5:
+            self._mask(self.exec, saved, condition, 0x30)
+            self._body(depth + 1)
+            self._next()
+        self._mask(self.exec, saved, self.exec, int(self.rng.choice([0xFC, 0xF0])))
+
+    def _loop(self, depth: int) -> None:
+        made, number = self.made, self.number
+        counter, again, saved = (
+            made.rows(f"n{number}", 1),
+            made.mask(f"a{number}"),
+            made.mask(f"l{number}"),
+        )
+        made.emit("MOVE", d=counter, a=made.constant(3))
+        self._mask(saved, self.exec, o.TRUE_MASK, 0xC0)
+        made.block([f"loop {number}"])
+        self._next()
+        self._body(depth + 1)
+        self._next()
+        if self.rng.random() < 0.5:
+            self._mask(self.exec, self.exec, self._condition(), 0x30)
+        made.emit("ADD3", d=counter, a=counter, b=made.constant(0xFFFFFFFF))
+        made.emit("COMPARE_U", d=again, a=counter, b=made.constant(0), x=o.LESS | o.GREATER)
+        made.emit("BRANCH", m=2 * again, label=f"loop {number}")
+        made.block([f"end {number}"])
+        self._next()
+        self._mask(self.exec, saved, self.exec, 0xFC)
+
+    def _wide_operation(self) -> None:
+        made, rng, guard = self.made, self.rng, self._guard()
+        row, pair = self._row(), made.rows(f"wide {int(rng.integers(3))}", 2)
+        factor = made.constant(int(rng.choice([3, 4, 7, 24])))
+        kind = int(rng.integers(5))
+        if kind == 0:  # a product of 64 bits from two of 32, as of a signed number
+            high, both = made.rows("sign", 1), made.rows("both", 2)
+            made.emit("SHIFT_RIGHT_S", guard=guard, d=high, a=row, b=made.constant(31))
+            made.emit("MULTIPLY_WIDE_U", guard=guard, d=pair, a=row, b=factor)
+            made.emit("MOVE", guard=guard, d=both, a=pair + 1)
+            made.emit("MULTIPLY_WIDE_U", guard=guard, d=both, a=high, b=factor, c=both)
+            made.emit("MOVE", guard=guard, d=pair + 1, a=both)
+        elif kind == 1:  # the halves of an unsigned product
+            made.emit("MULTIPLY_HIGH_U", guard=guard, d=pair + 1, a=row, b=factor)
+            made.emit("MULTIPLY_ADD", guard=guard, d=pair, a=row, b=factor)
+        elif kind == 2:  # one that is extended by zeros, shifted and added to
+            made.emit("MOVE", guard=guard, d=pair, a=row)
+            made.emit("MOVE", guard=guard, d=pair + 1)
+            made.emit("SHIFT_LEFT64", guard=guard, d=pair, a=pair, b=made.constant(2), x=o.WRAP)
+            made.emit("ADD64", guard=guard, d=pair, a=pair, b=made.constant(64, 0))
+        elif kind == 3:  # a difference
+            borrow = made.mask("borrow")
+            made.emit("MULTIPLY_WIDE_S", guard=guard, d=pair, a=row, b=factor)
+            made.emit("BORROW", guard=guard, d=pair, e=borrow, a=pair, b=made.constant(96))
+            made.emit("BORROW", guard=guard, d=pair + 1, e=borrow, a=pair + 1, m=2 * borrow)
+        else:
+            d = made.rows(f"r{int(rng.integers(4))}", 1)
+            name = str(rng.choice(["MINIMUM_S", "MAXIMUM_S", "READ_FIRST_LANE"]))
+            made.emit(name, guard=guard, d=d, a=row, b=self._row())
+            self.rows.append(d)
+            return
+        address = made.rows("wide address", 2)
+        made.emit("SHIFT_LEFT64", guard=guard, d=address, a=pair, b=made.constant(2), x=o.WRAP)
+        made.emit("ADD64", guard=guard, d=address, a=address, b=made.constant(0, MIDDLE >> 32))
+        made.emit("LOAD", guard=guard, d=made.rows("loaded", 1), a=address, x=4 << o.BYTES)
+
+
+def test_choices_of_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random programs that choose lanes."""
+    copied = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        code = sliced(Choices(rng).made.finish())
+        groups = rng.permutation(12 * 9)[:80]
+        copied += both(code, launch((12, 9)), groups, monkeypatch)[1]
+    assert copied > 150 * 80 / 4
+
+
 def _line(step: int, limit: int = 1 << 30, base: int = 1 << 20) -> Code:
     """Lanes below `limit` load neighbouring words, `step` words farther in each group."""
     made = Assembler()
@@ -284,3 +449,60 @@ def test_kernels(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = np.random.default_rng(0).permutation(int(np.prod(bound.grid)))
     _, copied = both(sliced(lowered(bound.code, 32)), bound.launch, groups, monkeypatch)
     assert copied >= least
+
+
+AMD_KERNELS: dict[str, tuple[Callable[[], Any], int]] = {
+    "added": (lambda: applications.added(1 << 14), 63),
+    "filtered": (lambda: applications.filtered(1 << 14, 16), 62),
+    "smoothed": (lambda: applications.smoothed(256), 60),
+    "nearest": (lambda: applications.nearest(1 << 13, 8), 31),
+    "moved": (lambda: applications.moved(1 << 10), 3),
+    "multiplied": (lambda: applications.multiplied(1 << 12, 8), 0),
+}
+"""Bounds of arrays, loops, local memory, scalar loads, numbers of 64 bits; and addresses that depend on data."""
+
+
+@needs_amd
+@pytest.mark.parametrize(
+    ("kernel", "target"),
+    [
+        *((kernel, "gfx90a") for kernel in AMD_KERNELS),
+        ("added", "gfx942"),
+        ("smoothed", "gfx1100"),
+        ("nearest", "gfx1100"),
+    ],
+)
+def test_kernels_on_amd(kernel: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, least = AMD_KERNELS[kernel]
+    (bound,) = bind(make(), target)
+    groups = np.random.default_rng(0).permutation(int(np.prod(bound.grid)))
+    width = 64 if target.startswith("gfx9") else 32
+    _, copied = both(sliced(lowered(bound.code, width)), bound.launch, groups, monkeypatch)
+    assert copied >= least
+
+
+def test_words_of_private_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a group that is copied lie at its own place of the machine."""
+    made = Assembler()
+    group, item = made.special("group_x"), made.special("item_x")
+    made.block(["begin"])
+    made.instruction(0)
+    made.emit("STORE", a=made.constant(8), c=item, x=o.PRIVATE | 4 << o.BYTES)
+    pair = made.rows("address", 2)
+    made.instruction(1)
+    made.emit("MULTIPLY_WIDE_U", d=pair, a=group, b=made.constant(128), c=made.constant(0, 256))
+    made.instruction(2)
+    made.emit("LOAD", d=made.rows("loaded", 1), a=pair, x=4 << o.BYTES)
+    made.instruction(3)
+    made.emit("EXIT")
+    code, bound = sliced(made.finish()), dataclasses.replace(launch((9, 1)), private_bytes=64)
+    slots, found = 2 * np.arange(9)[::-1], []
+    for few in (9, 0):
+        monkeypatch.setattr(run, "FEW_GROUPS", few)
+        monkeypatch.setattr(run, "ANALYSIS_SECONDS", -1)
+        one = Execution(code, bound)
+        found.append(one.run(np.arange(9), slots=slots, private_base=1 << 50))
+    executed, copied = found
+    assert len(set(copied.like.tolist())) == 1 < len(set(executed.like.tolist()))
+    np.testing.assert_array_equal(executed.granule, copied.granule)
+    assert len(set(copied.granule.tolist())) > 9 * 4
