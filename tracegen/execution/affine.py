@@ -120,13 +120,16 @@ class Analysis:
         new = state if guard == ALWAYS else dict(state)
         if at in self.named:
             forget(new, ("at", at))
-        if masks and self.code.masks:
-            forget_lanes(new, ("at", at))
-        changed = {2 * mask + negated for mask in masks for negated in (0, 1)}
-        for key in [
-            k for k, one in new.items() if not isinstance(one, Lanes) and one.guard in changed
-        ]:
-            lose(new, key)
+        if masks:
+            if self.code.masks:
+                forget_lanes(new, ("at", at))
+            changed = {2 * mask + negated for mask in masks for negated in (0, 1)}
+            for key in [
+                key
+                for key, one in new.items()
+                if not isinstance(one, Lanes) and one.guard in changed
+            ]:
+                lose(new, key)
         for key, known in written.items():
             if key == ~o.TRASH_MASK or o.TRASH_ROW <= key < o.FIRST_ROW:
                 continue
