@@ -34,8 +34,10 @@ SIZES: dict[str, tuple[str, tuple[int, ...]]] = {
 }
 """Kernel -> setting of its size, and its values."""
 ON_AN_H200 = ("tiled", "addition", "stencil", "spmv")
+ON_AN_MI300A = ("naive", "tiled", "addition", "bodies", "stencil")
 CASES = [(name, machine) for machine in ("rtx3090", "v100") for name in SIZES]
 CASES += [(name, "h200") for name in ON_AN_H200]
+CASES += [(name, "mi300a") for name in ON_AN_MI300A]
 
 
 class Answer(NamedTuple):
