@@ -438,11 +438,11 @@ class Memory:
     """Arrays that one replay after another uses, for memory that was touched once is fast. As they are overwritten, a worker that
     takes plans in turn needs no more than the largest of them.
 
-    user : what the arrays are in use for
+    use : a mark of what the arrays are in use for
     """
 
     def __init__(self) -> None:
-        self.user: object = None
+        self.use: object = None
         self._held: dict[tuple[object, str], npt.NDArray[np.uint8]] = {}
 
     def array(

@@ -98,15 +98,18 @@ class Workspace:
         shared: Workspace | None = None,
     ) -> None:
         self.plan, self.memory, self._shared = plan, memory or Memory(), shared
+        self._use = (
+            object()
+        )  # not this object: in a circle of references, memory would wait for Python's collector
         self.levels: list[LevelPlan] = plan.level_plans(shared.levels[1:] if shared else None)
         self._lengths = [] if shared else _queue_lengths(self.levels, [plan, *others])
         self.take()
 
     def take(self) -> None:
         """Prepare the memory for this plan's trials, if it has been used for others."""
-        if self.memory.user is self:
+        if self.memory.use is self._use:
             return
-        self.memory.user = self
+        self.memory.use = self._use
         first, *below = self.levels
         self.caches: list[Cache] = [first.empty_cache(self.memory)]
         if self._shared:
@@ -302,7 +305,7 @@ def prepare(
     if change is not None:
         levels = change(levels)
         caches = [level.empty_cache(work.memory) for level in levels]
-        work.memory.user = change
+        work.memory.use = change
     if offsets.physical is not None:
         caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
     return Prepared(offsets, levels, caches)

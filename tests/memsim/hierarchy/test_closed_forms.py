@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -12,13 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from memsim.hierarchy import replacement, stores
-from memsim.hierarchy.cache import (
-    ACCESSES,
-    HITS,
-    PENDING,
-    READ_GRANULES,
-    WRITE_GRANULES,
-)
+from memsim.hierarchy.cache import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES, Memory
 from memsim.hierarchy.rng import Stream, trial_sequence
 from memsim.hierarchy.set_index import FUNCTIONS
 from memsim.machine.file import load_machine
@@ -26,13 +22,7 @@ from memsim.machine.model import Machine
 from memsim.machine.parts import Replacement, SetIndex, WriteAllocate
 from memsim.montecarlo.plan import make_plan
 from memsim.montecarlo.totals import site_lookups
-from memsim.montecarlo.trial import (
-    Workspace,
-    miss_kinds,
-    misses_of,
-    misses_with,
-    run_trial,
-)
+from memsim.montecarlo.trial import Workspace, miss_kinds, misses_of, misses_with, run_trial
 from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support.random_cases import cases
 from tests.support.small_machines import level, machine
@@ -725,6 +715,32 @@ def test_a_trial_depends_on_seed_and_number_alone(
     fresh, again = run_trial(plan, seed, 7), run_trial(plan, seed, 7, workspace=used)
     np.testing.assert_array_equal(fresh.counts, again.counts)
     np.testing.assert_array_equal(fresh.dram.latency_cycles, again.dram.latency_cycles)
+
+
+def test_memory_is_free_once_nobody_has_its_workspace() -> None:
+    """A process that replays one kernel after another would otherwise fill the computer's memory."""
+    plan, _ = make_plan(loads(range(64)), load_machine("v100"))
+    gc.disable()
+    try:
+        work = Workspace(plan)
+        run_trial(plan, 0, 0, workspace=work)
+        misses_with(plan, work, 0, 0, 1, "associative")
+        kept = [weakref.ref(one) for one in (work, work.memory)]
+        del work
+        assert [one() for one in kept] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_plans_in_turn_use_the_same_memory() -> None:
+    plans = [make_plan(loads(range(n)), load_machine("v100"))[0] for n in (640, 64, 320)]
+    memory = Memory()
+    works = [Workspace(plan, memory) for plan in plans]
+    for _ in range(2):
+        for k, (plan, work) in enumerate(zip(plans, works, strict=True)):
+            again = run_trial(plan, 3, k, workspace=work)
+            np.testing.assert_array_equal(again.counts, run_trial(plan, 3, k).counts)
+            assert np.shares_memory(work.caches[1].slots, works[0].caches[1].slots)
 
 
 def test_each_subgroup_comes_first_in_some_trial() -> None:
