@@ -76,6 +76,7 @@ class _Unmoved(Exception):
 @dataclasses.dataclass
 class Analysis:
     code: Code
+    content: Content
     checks: dict[tuple[int, int], set[Step]] = dataclasses.field(default_factory=dict)
     """(micro-operation, kind) -> steps of which the checked number gains one"""
     steps: dict[int, Step] = dataclasses.field(default_factory=dict)
@@ -84,7 +85,6 @@ class Analysis:
     """Micro-operations that have given names to numbers."""
     products: dict[Any, tuple[Name, int]] = dataclasses.field(default_factory=dict)
     """Origin of a product of 64 bits -> its factors: the low half of a number, and a constant."""
-    content: Content = lambda *_: None
 
     @functools.cached_property
     def operations(
@@ -226,7 +226,11 @@ class Analysis:
                 for f, ones in results.items()
                 for k, one in enumerate(ones)
             }
-            return written | {~mask: SAME for mask in masks} | narrowed(at, name, row, state)
+            return (
+                written
+                | {~mask: SAME for mask in masks}
+                | narrowed(at, name, row, state, self.code.lanes // 32)
+            )
         made: dict[int, Any] = {getattr(row, f) + k: ANY for f, n in rows.items() for k in range(n)}
         made |= {~mask: ANY for mask in masks}
         rule = RULES.get(name)
@@ -325,7 +329,7 @@ def movement(
         if special.startswith("group_"):
             step = tuple(int(axis == special[-1]) for axis in "xyz")
             known[row] = Value(step, None, Name((special, row)))  # type: ignore[arg-type]
-    analysis = Analysis(code, content=content)
+    analysis = Analysis(code, content)
     try:
         successors = [use.successors for use in uses_of(code)]
         follow(successors, known, analysis.after, joined, _MOST_ROUNDS)

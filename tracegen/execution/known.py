@@ -131,21 +131,20 @@ def _below(path: Path, name: Any) -> Path:
     return (*(path[: path.index(name)] if name in path else path), name)
 
 
-def narrowed(at: int, name: str, row: MicroOperation, state: Known) -> Known:
-    """The masks that an operation writes of which it is known whose parts they are."""
+def narrowed(at: int, name: str, row: MicroOperation, state: Known, n_rows: int) -> Known:
+    """The masks that an operation writes of which it is known whose parts they are. n_rows : that hold a mask"""
     if name == "ROWS_TO_MASK":
-        path = state.get(row.a, SAME).lanes
-        return {} if path is None else {~row.d: Lanes(path)}
+        first, *others = (state.get(row.a + k, SAME).lanes for k in range(n_rows))
+        is_whole = first is not None and all(one == first for one in others)
+        return {~row.d: Lanes(first)} if is_whole else {}
     if name != "MASK_LOGIC3":
         return {}
+    numbers = list(zip((4, 2, 1), (row.m, row.n, row.y), strict=True))
     sources = [
-        (4 >> k, state.get(~(number >> 1)))
-        for k, number in enumerate((row.m, row.n, row.y))
-        if number not in (ALWAYS, NEVER)
+        (bit, state.get(~(number >> 1))) for bit, number in numbers if number not in (ALWAYS, NEVER)
     ]
-    fixed = sum(4 >> k for k, number in enumerate((row.m, row.n, row.y)) if number == ALWAYS)
-    numbers = (row.m, row.n, row.y)
-    negated = sum(4 >> k for k, number in enumerate(numbers) if number & 1 and number != NEVER)
+    fixed = sum(bit for bit, number in numbers if number == ALWAYS)
+    negated = sum(bit for bit, number in numbers if number & 1 and number != NEVER)
     cases = {}  # which sources have a bit -> whether the result has it
     for chosen in range(1 << len(sources)):
         bits = [bit for k, (bit, _) in enumerate(sources) if chosen >> k & 1]
