@@ -95,10 +95,6 @@ class Stopping:
         self.open: Any = 0.0
         self.trials = 0
 
-    def fewest(self, most: int) -> int:
-        """The fewest trials that may be enough, of `most`."""
-        return most if self.half_width is None else min(self.least, most)
-
     def enough(self, result: Counted) -> bool:
         """Add a trial; returns whether there are enough."""
         if self.half_width is None:

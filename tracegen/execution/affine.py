@@ -280,7 +280,6 @@ class Analysis:
 
 
 _BY_NUMBER = {operation.number: operation for operation in OPERATIONS.values()}
-_NAMES = {number: operation.name for number, operation in _BY_NUMBER.items()}
 _FORBIDDEN = frozenset(("CLOCK", "ROWS_TO_MASK", "CLASS_F16"))
 _DECIDING = frozenset(
     (
