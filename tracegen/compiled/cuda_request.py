@@ -14,7 +14,7 @@ from tracegen.tools.headers import DEPENDENCIES, run_with_header
 from tracegen.tools.process import Finished
 from tracegen.tools.toolchain import Tool
 
-_INSTANTIATED = "static void *memsim_kernel = (void *)&{kernel};"
+_INSTANTIATED = "static void *memsim_kernel = (void *)({});"
 _LIMITED = "__attribute__((global, amdgpu_num_vgpr({})))"
 _FAST = ("-ffast-math", "-fcuda-approx-transcendentals")
 
@@ -39,7 +39,7 @@ class CudaRequest(Request):
 
     @property
     def source(self) -> str:
-        return self.program.compiled_text(_INSTANTIATED.format(kernel=self.program.kernel))
+        return self.program.compiled_text(_INSTANTIATED.format(self.program.pointer))
 
     @property
     def notes(self) -> list[str]:

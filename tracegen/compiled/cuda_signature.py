@@ -33,7 +33,9 @@ from tracegen.cuda.program import (
     LAUNCH,
     CudaProgram,
     candidates,
+    overloads,
     parameter_names,
+    template_parameters,
 )
 from tracegen.options import Compiler
 from tracegen.tools import cache
@@ -41,6 +43,7 @@ from tracegen.tools.headers import DEPENDENCIES, included, run_with_header, unch
 from tracegen.tools.process import Finished
 from tracegen.tools.toolchain import (
     INSTALL_CLANG,
+    INSTALL_CURAND,
     Tool,
     cuda_headers,
     find_clang,
@@ -59,9 +62,9 @@ _TABLE = "-DMEMSIM_DESCRIBED"
 _ERROR = re.compile(
     r"^(?P<file>[^\n:]+):(?P<line>\d+):\d+: (?:fatal )?error: (?P<reason>.*)$", re.MULTILINE
 )
-_OVERLOADED = "address of overloaded"
+_OVERLOADED = ("address of overloaded", "reference to overloaded")
 _CANDIDATE = re.compile(
-    r"^(?P<file>[^\n:]+):(?P<line>\d+):\d+: note: (?P<reason>candidate function)", re.MULTILINE
+    r"^(?P<file>[^\n:]+):(?P<line>\d+):\d+: note: (?P<reason>candidate function|possible target)", re.MULTILINE
 )
 _WORD = re.compile(r"i64 (\d+)")
 _IN_PTX = re.compile(
@@ -190,7 +193,7 @@ def _translated(program: CudaProgram, target: str, folder: Path) -> dict[str, An
     except CompileError as error:
         return {"ptx": "", "refused": str(error)}
     n_parameters = (len(made.table) - 1) // 6
-    names = parameter_names(made.program.texts.values(), program.kernel, n_parameters)
+    names = parameter_names(made.program, n_parameters)
     if names is None:
         with contextlib.suppress(KernelError):
             names = [one.name for one in _by_clang(program, target).parameters]
@@ -248,7 +251,7 @@ def _by_clang(program: CudaProgram, target: str) -> Described:
 
 
 def _table(program: CudaProgram) -> str:
-    return f"MEMSIM_SIGNATURE({program.kernel})"
+    return f"MEMSIM_SIGNATURE({program.pointer})"
 
 
 def _language(program: CudaProgram, target: str, clang: Tool) -> list[str]:
@@ -296,7 +299,7 @@ def _made(
     finished = compiled(program, _table(program))
     refused: Finished | None = None
     errors = dict(before or {})
-    others = partial(without, kernel=program.kernel)
+    others = partial(without, kernel=program.plain_kernel)
     for _ in range(MOST_TRIES):
         found = _errors_in(program, finished)
         leaner = _leaner(program, found)
@@ -312,12 +315,14 @@ def _made(
     file, error = folder / "kernel.ll", _ERROR.search(finished.errors)
     is_unnamed = bool(finished.status and error and error["file"] == LAUNCH)
     if is_unnamed and not compiled(program, "", *_NAMES).status:
-        named = _kernels(file.read_text(encoding="utf-8", errors="replace"), program.kernel)
+        named = _kernels(file.read_text(encoding="utf-8", errors="replace"), program.plain_kernel)
+        named = named or _with_defaults(program)
         if len(named) > 1:
             what = f"{program.file} has several kernels {program.kernel}"
             raise KernelError(f"{what}: name one of {', '.join(named)}")
-        if named and named[0] != program.kernel:
-            return _made(replace(program, kernel=named[0]), clang, language, folder, errors)
+        if named and named[0] != program.plain_kernel:
+            whole = named[0] + program.kernel[len(program.plain_kernel) :]
+            return _made(replace(program, kernel=whole), clang, language, folder, errors)
     if is_unnamed or (error and "file not found" in error["reason"]):
         refused = None  # what remains does not follow from what has been left out
     _check(refused if finished.status and refused else finished, program)
@@ -351,6 +356,15 @@ def _kernels(ir: str, kernel: str) -> list[str]:
         if symbol in symbols and f"::{name.partition('<')[0]}".endswith(f"::{kernel}"):
             named.add(re.sub(r"\b(\d+)[UL]+\b", r"\1", name.replace("(anonymous namespace)::", "")))
     return sorted(named)
+
+
+def _with_defaults(program: CudaProgram) -> list[str]:
+    """A template whose parameters all have defaults, with these."""
+    plain = program.plain_kernel
+    given = map(partial(template_parameters, name=plain.rpartition("::")[2]), program.texts.values())
+    listed = [one for one in given if one]
+    has_all = any(all("=" in part for part in one.split(",")) for one in listed)
+    return [f"{plain}<>"] if has_all else []
 
 
 def _line(ir: str, start: str) -> str:
@@ -500,10 +514,10 @@ def _check(finished: Finished, program: CudaProgram) -> None:
         reason = lines[0].partition("error: ")[2] if lines else f"status {finished.status}"
         raise KernelError(f"{program.file}: {reason.strip()}")
     names = candidates("\n".join([program.text, *program.headers.values()]))
-    plain = program.kernel.rpartition("::")[2]
-    if match["reason"].startswith(_OVERLOADED) and plain in names.split(", "):
+    several = overloads(program)
+    if match["reason"].startswith(_OVERLOADED) and "), " in several:
         raise KernelError(
-            f"{program.file} has several functions {program.kernel}: an overloaded kernel cannot be chosen"
+            f"{program.file} has several kernels {program.plain_kernel}: name one of {several}"
         )
     if match["file"] == LAUNCH:
         raise KernelError(
@@ -523,6 +537,8 @@ def _reason(reason: str) -> str:
     library = re.fullmatch(r"use of undeclared identifier '(cub|hipcub|rocprim|thrust)'", reason)
     if library:
         return f"code of {library[1]} cannot be traced: its headers are not read"
+    if re.fullmatch(r"(?:unknown type name|use of undeclared identifier) 'curand\w*'", reason):
+        return f"code of cuRAND needs NVIDIA's compiler and headers ({INSTALL_CURAND})"
     return reason
 
 

@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|[1-9]\d*|0)")
 _DECLARED = re.compile(r"([A-Za-z_]\w*)\s*(?:\)\s*)?(?:\[[^\]]*\]\s*)*$")
 """The name at the end of a parameter's declaration, of `float (*x)[64]`, too."""
+_RESTRICT = re.compile(r"\b__restrict(?:__)?\b")
 _KERNEL = re.compile(r"\b__global__\b")
 _WORD = re.compile(r"\s*(\w+)\s*(\()?")
 _SPACED = re.compile(r"<<[ \t]+<([^;{}]{1,300}?)>>[ \t]+>")
@@ -59,7 +60,7 @@ class CudaProgram:
     """A program and its kernel.
 
     file : the name that positions have
-    kernel : as the user writes it
+    kernel : as the user writes it; an overloaded one with the types of its parameters, `add(float *, int)`
     headers : absolute path -> text of the user's files that it includes
     missing : names of included headers that are not among them
     edited : absolute path -> text without host code that does not compile here, of the files that have such code
@@ -167,9 +168,32 @@ class CudaProgram:
         ]
 
     @property
+    def kernel_types(self) -> list[str] | None:
+        """The types of the kernel's parameters, where the user names them."""
+        plain = self.plain_kernel
+        return _in_parentheses(self.kernel, len(plain) + 1)[0] if plain != self.kernel else None
+
+    @property
+    def plain_kernel(self) -> str:
+        """The kernel without the types of its parameters."""
+        depth = 0
+        for at in reversed(range(len(self.kernel))):
+            depth += {")": 1, "(": -1}.get(self.kernel[at], 0)
+            if not depth:  # the parenthesis that the last character closes
+                return self.kernel[:at] if self.kernel.endswith(")") else self.kernel
+        return self.kernel
+
+    @property
+    def pointer(self) -> str:
+        """The kernel's address, in C++."""
+        plain, types = self.plain_kernel, self.kernel_types
+        return f"&{plain}" if types is None else f"static_cast<void (*)({', '.join(types)})>(&{plain})"
+
+    @property
     def template_integers(self) -> dict[str, int]:
         """Name -> value of the kernel's template parameters that are given as integers."""
-        name, _, arguments = self.kernel.rpartition("::")[2].rstrip("> ").partition("<")
+        plain = self.plain_kernel
+        name, _, arguments = plain.rpartition("::")[2].rstrip("> ").partition("<")
         parameters = template_parameters(_COMMENT.sub(" ", self.text), name.strip())
         if parameters is None:
             return {}
@@ -292,19 +316,38 @@ def candidates(text: str) -> str:
     return ", ".join(names) or "none"
 
 
-def parameter_names(texts: Iterable[str], kernel: str, n_parameters: int) -> list[str] | None:
-    """The names of a kernel's parameters, where a text has its definition, and so many; None otherwise."""
-    name = kernel.partition("<")[0].rpartition("::")[2].strip()
-    for text in texts:
+def parameter_names(program: CudaProgram, n_parameters: int) -> list[str] | None:
+    """The names of the kernel's parameters, where the text has its definition, and so many; None otherwise."""
+    types = program.kernel_types
+    wanted = None if types is None else ["".join(one.split()) for one in types]
+    for declared in _definitions(program):
+        names = [match[1] if (match := _DECLARED.search(one)) else "" for one in declared]
+        if len(names) == n_parameters and all(names) and len(set(names)) == n_parameters:
+            if wanted is None or wanted == ["".join(one.split()) for one in _types(declared)]:
+                return names
+    return None
+
+
+def _definitions(program: CudaProgram) -> Iterator[list[str]]:
+    """The declarations of the parameters, without their defaults, of each definition that has the kernel's name."""
+    name = program.plain_kernel.partition("<")[0].rpartition("::")[2].strip()
+    for text in program.texts.values():
         plain = _COMMENT.sub(" ", text)
         for match in re.finditer(rf"\b{re.escape(name)}\s*\(", plain):
             listed, end = _in_parentheses(plain, match.end())
-            names = [_DECLARED.search(one.partition("=")[0]) for one in listed]
-            if len(names) == n_parameters and plain[end : end + 200].lstrip().startswith("{"):
-                found = [one[1] if one else "" for one in names]
-                if all(found) and len(set(found)) == n_parameters:
-                    return found
-    return None
+            if plain[end : end + 200].lstrip().startswith("{"):
+                yield [one.partition("=")[0].strip() for one in listed]
+
+
+def _types(declared: list[str]) -> list[str]:
+    """The types of parameters, from their declarations."""
+    return [" ".join(_RESTRICT.sub(" ", _DECLARED.sub("", one)).split()) for one in declared]
+
+
+def overloads(program: CudaProgram) -> str:
+    """The kernels that have the kernel's name, in words, as a user names one of them."""
+    found = (f"{program.plain_kernel}({', '.join(_types(one))})" for one in _definitions(program))
+    return ", ".join(dict.fromkeys(found))
 
 
 def _in_parentheses(text: str, position: int) -> tuple[list[str], int]:

@@ -46,9 +46,12 @@ _DISTRIBUTIONS = {
     "runtime": ("nvidia-cuda-runtime-cu12",),
     "libcu++": ("nvidia-cuda-cccl-cu12",),
     "crt": ("nvidia-cuda-nvcc-cu12",),
+    "curand": ("nvidia-curand-cu12",),
 }
 CUDA_HEADERS = {"runtime": "cuda_fp16.h", "libcu++": "cuda/std/array", "crt": "crt/mma.h"}
 """A file of each of CUDA's folders of headers."""
+CURAND = "curand_kernel.h"
+INSTALL_CURAND = "pip install 'memsim[curand]'"
 _LIBRARIES = {
     "nvrtc": ("lib/libnvrtc.so.[0-9]*", "lib64/libnvrtc.so.[0-9]*"),
     "libnvvm": ("nvvm/lib64/libnvvm.so*",),
@@ -293,14 +296,14 @@ def _library(name: str, _: tuple[str | None, ...]) -> Tool | None:
 
 
 def cuda_headers() -> tuple[Path, ...]:
-    """The folders of CUDA's headers and of libcu++: of NVIDIA's wheels, else of CUDA_HOME."""
+    """The folders of CUDA's headers, of libcu++ and, where it is there, of cuRAND: of NVIDIA's wheels, else of CUDA_HOME."""
     return _cuda_headers(_environment())
 
 
 @functools.lru_cache(maxsize=8)
 def _cuda_headers(_: tuple[str | None, ...]) -> tuple[Path, ...]:
     found: dict[str, Path] = {}
-    for name, file in CUDA_HEADERS.items():
+    for name, file in {**CUDA_HEADERS, "curand": CURAND}.items():
         for place in _installed(name, f"include/{file}"):
             found.setdefault(name, Path(str(place)[: -len(file)]))
     return tuple(dict.fromkeys(found.values()))

@@ -169,8 +169,10 @@ def number(what: str, dtype: np.dtype[Any] | None, value: Any) -> Any:
 
 def record(what: str, size_bytes: int, value: Any, *, objects: bool = False) -> npt.NDArray[Any]:
     """The value of a struct or vector as an array of one. objects : whether it may contain pointers"""
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and value:
         value = _laid_out(what, value)
+    elif value is None or isinstance(value, Mapping):
+        value = np.zeros(size_bytes, np.uint8) if size_bytes == 1 else value  # a class without fields
     if not isinstance(value, (np.generic, np.ndarray)) or value.nbytes != size_bytes:
         raise KernelError(f"{what} takes a numpy value of {size_bytes} bytes, got {short(value)}")
     return check_array(what, np.array(value, copy=True), objects=objects)
@@ -178,11 +180,19 @@ def record(what: str, size_bytes: int, value: Any, *, objects: bool = False) -> 
 
 def _laid_out(what: str, value: Mapping[str, Any]) -> npt.NDArray[Any]:
     """A struct from its fields and their values, arranged as in C; arrays and None are pointers."""
-    kinds = []
+    kinds: list[Any] = []
+    values = []
     for name, one in value.items():
-        if one is not None and not isinstance(one, (np.generic, np.ndarray)):
+        is_listed = isinstance(one, (list, tuple)) and all(isinstance(each, np.generic) for each in one)
+        if is_listed and len({each.dtype for each in one}) == 1:  # an array in the struct
+            one = np.array(one)
+            kinds.append((name, one.dtype, one.shape))
+        elif one is None or isinstance(one, (np.generic, np.ndarray)):
+            kinds.append((name, one.dtype if isinstance(one, np.generic) else np.dtype(object)))
+        else:
             raise KernelError(
-                f"field {name} of {what} takes an array or None for a pointer, else a numpy scalar, got {short(one)}"
+                f"field {name} of {what} takes an array or None for a pointer, else a numpy scalar, or a list of them for"
+                f" an array in the struct, got {short(one)}"
             )
-        kinds.append((name, one.dtype if isinstance(one, np.generic) else np.dtype(object)))
-    return np.array(tuple(value.values()), np.dtype(kinds, align=True))
+        values.append(one)
+    return np.array(tuple(values), np.dtype(kinds, align=True))

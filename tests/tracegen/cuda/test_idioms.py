@@ -14,7 +14,7 @@ from memsim.machine import load_machine
 from tests.support.cuda_kernels import floats, needs_both, needs_clang, run, workload
 from tracegen import CudaWorkload
 from tracegen.options import TraceOptions
-from tracegen.tools.toolchain import cuda_headers
+from tracegen.tools.toolchain import CURAND, cuda_headers
 
 pytestmark = [
     *needs_both,
@@ -46,6 +46,8 @@ IDIOMS: dict[str, tuple[str, str, Any]] = {
     "tuple": ("#include <utility>\n#include <tuple>", "std::pair<int, float> a(p[i], x[i]); auto t = std::make_tuple(a.first, 2); p[i] = std::get<1>(t) + std::move(a.first);", I + 2),
     "cooperative_groups.h": ("#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;", "auto b = cg::this_thread_block(); auto t = cg::tiled_partition<8>(b); int s = p[i]; for (int k = t.size() / 2; k > 0; k /= 2) s += t.shfl_xor(s, k); b.sync(); p[i] = s + t.thread_rank();", I // 8 * 64 + 28 + I % 8),
     "cub": ("#include <cub/cub.cuh>", "typedef cub::BlockReduce<int, 32> R; __shared__ typename R::TempStorage held; int s = R(held).Sum(p[i]); if (i == 0) p[0] = s;", np.where(I == 0, 496, I)),
+    "thrust/random.h": ("#include <thrust/random.h>", "thrust::minstd_rand r(p[i] + 1); r(); p[i] = r();", 48271**2 * (I + 1).astype(np.int64) % (2**31 - 1)),
+    "thrust/swap.h": ("#include <thrust/swap.h>", "if (i % 2 == 0) thrust::swap(p[i], p[i + 1]);", I ^ 1),
     "cuComplex.h": ("#include <cuComplex.h>", "cuFloatComplex a = make_cuFloatComplex(x[i], 1.0f); a = cuCmulf(a, a); x[i] = cuCrealf(a);", X * X - 1),
     "cuda_fp16.h": ("#include <cuda_fp16.h>", "__half h = __float2half(x[i]); __half2 v = __halves2half2(h, h); v = __hadd2(v, __shfl_xor_sync(0xffffffff, v, 1)); x[i] = __low2float(v);", _MANTISSA + _MANTISSA[I ^ 1]),
     "cuda_bf16.h": ("#include <cuda_bf16.h>", "__nv_bfloat16 h = __float2bfloat16(x[i]); h = h * __float2bfloat16(2); x[i] = __bfloat162float(h);", 2 * X),
@@ -90,6 +92,60 @@ int main() {
   cudaDeviceSynchronize(); std::cout << v.size(); return 0;
 }
 """
+
+
+def _xorwow(seed: int) -> int:
+    """The first number of cuRAND's default generator. Marsaglia, "Xorshift RNGs", 2003, with cuRAND's seeds."""
+    low, high, most = 1099087573 * (seed ^ 0xAAD26B49), 2591861531 * 0xF7DCEFDD, 2**32
+    v0, v4 = (123456789 + low) % most, (5783321 + low) % most
+    t = v0 ^ (v0 >> 2)
+    new = (v4 ^ (v4 << 4)) ^ (t ^ (t << 1))
+    return (new + 6615241 + low + high + 362437) % most
+
+
+@pytest.mark.skipif(
+    not any((folder / CURAND).exists() for folder in cuda_headers()),
+    reason="cuRAND's headers are not installed",
+)
+def test_random_numbers_of_curand() -> None:
+    text = """#include <curand_kernel.h>
+__global__ void k(unsigned *y) {
+  curandState state; curand_init(threadIdx.x, 0, 0, &state); y[threadIdx.x] = curand(&state);
+}"""
+    given = CudaWorkload(source=text, arguments=[np.zeros(32, np.uint32)], grid=1, block=32)
+    np.testing.assert_array_equal(run(given, compiler="nvrtc")["y"], [*map(_xorwow, range(32))])
+    with pytest.raises(
+        KernelError, match=r":3: code of cuRAND needs NVIDIA's compiler and headers"
+    ):
+        run(given, "mi250x")
+
+
+@pytest.mark.parametrize(
+    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
+)
+def test_an_overloaded_kernel_is_chosen_by_its_types(machine: str, compiler: Any) -> None:
+    text = """__global__ void add(float *x, int n) { x[threadIdx.x] += n; }
+__global__ void add(const float *__restrict__ a, float *b) { b[threadIdx.x] = 2 * a[threadIdx.x]; }"""
+    for kernel, given, expected in (
+        ("add(float*,int)", {"x": X.copy(), "n": 3}, ("x", X + 3)),
+        ("add(const float *, float *)", {"a": X, "b": X.copy()}, ("b", 2 * X)),
+    ):
+        one = CudaWorkload(source=text, kernel=kernel, arguments=given, grid=1, block=32)
+        np.testing.assert_array_equal(
+            run(one, machine, compiler=compiler)[expected[0]], expected[1]
+        )
+
+
+@pytest.mark.parametrize("machine", ["a100", "mi250x"])
+def test_defaults_of_a_template_and_classes_without_fields(machine: str) -> None:
+    text = """struct Twice { __device__ float operator()(float v) const { return 2 * v; } };
+struct View { float *data; int extents[2]; };
+template <class F = Twice, int U = 2> __global__ void k(F f, View v) {
+  for (int u = 0; u < U; ++u) v.data[threadIdx.x * v.extents[1] + u] = f(v.data[threadIdx.x * v.extents[1] + u]);
+}"""
+    view = {"data": X.copy(), "extents": [*np.int32([16, 2])]}
+    given = CudaWorkload(source=text, kernel="k", arguments=[None, view], grid=1, block=16)
+    np.testing.assert_array_equal(run(given, machine)["v.data"], 2 * X)
 
 
 @pytest.mark.weekly(2)

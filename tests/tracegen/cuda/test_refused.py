@@ -54,7 +54,7 @@ HEAP = "__global__ void k(int *y) {{\n  int *p = {};\n  p[y[0]] = 2; y[0] = p[y[
         (POINTER, "t.cu: a call through a pointer cannot be traced"),
         ("__global__ void k(int *y) {\n  y[0] = z;\n}", "t.cu:2: use of undeclared identifier 'z'"),
         ("__global__ void k(int *y) {\n  y[0] = __builtin_amdgcn_mov_dpp(y[1], 0, 15, 15, 0);\n}", "t.cu:2: use of undeclared identifier '__builtin_amdgcn_mov_dpp'"),
-        ("__global__ void k(int *y, int n) {}\n__global__ void k(int *y, float n) {}", "t.cu has several functions k: an overloaded kernel cannot be chosen"),
+        ("__global__ void k(int *y, int n) {}\n__global__ void k(int *y, float n) {}", r"t.cu has several kernels k: name one of k\(int \*, int\), k\(int \*, float\)"),
         ("__global__ void k(int *y);", "t.cu declares kernel k, but does not define it"),
         ("#include \"nowhere.h\"\n__global__ void k(int *y) {}", "t.cu:1: 'nowhere.h' file not found"),
         ("__device__ int f(int);\n__global__ void k(int *y) { y[0] = f(1); }", "t.cu:2: function f is not available for sm_80 with these arguments"),

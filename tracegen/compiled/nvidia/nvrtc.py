@@ -15,7 +15,7 @@ from tracegen.cuda import HEADERS, CudaProgram, host_code, includes
 from tracegen.cuda.options import STANDARD
 from tracegen.cuda.program import LAUNCH, UNKNOWN
 from tracegen.tools.process import Finished, run
-from tracegen.tools.toolchain import cuda_headers, library_command, nvrtc_tool
+from tracegen.tools.toolchain import CURAND, cuda_headers, library_command, nvrtc_tool
 
 MOST_TRIES, LONGEST_SECONDS = 30, 600
 _OWN = HEADERS / "nvrtc"
@@ -25,7 +25,7 @@ _ERROR = re.compile(
 _NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
 _FROM_TOOLKIT = re.compile(
     r"cub/(?!device/)|nv/|cuda/|cuda\.h$"
-    r"|thrust/(?:(?:detail|iterator|random|type_traits)/|(?:functional|pair|random|swap|tuple|type_traits|version)\.h$)"
+    r"|thrust/(?:(?:detail|iterator|random|type_traits)/|(?:functional|pair|tuple|type_traits|version)\.h$)"
 )
 _CUB = "".join(
     f"#include <cub/{room}/{room}_{part}.cuh>\n"
@@ -36,20 +36,34 @@ _CUB = "".join(
     for part in parts.split()
 )
 """What of CUB kernels use: the rest is for the host."""
-_THRUST_COMPLEX = """#include <cuda/std/complex>
+_THRUST = """#ifndef THRUST_DEVICE_SYSTEM
+#define THRUST_DEVICE_SYSTEM 4 // C++: CUDA's has functions of the host
+#endif
+#include <cuda/std/{needed}>
 #pragma push_macro("_CCCL_HOST")
 #undef _CCCL_HOST
 #define _CCCL_HOST __device__
-#include_next <thrust/complex.h>
+cudaError_t cudaGetDevice(int *);
+cudaError_t cudaSetDevice(int);
+cudaError_t cudaGetLastError();
+#include_next <thrust/{name}.h>
 #pragma pop_macro("_CCCL_HOST")
 """
 """NVRTC takes no function that is for the host alone."""
-_TEXTS = {"cub/cub.cuh": _CUB, "thrust/complex.h": _THRUST_COMPLEX}
+_TEXTS = {"cub/cub.cuh": _CUB} | {
+    f"thrust/{name}.h": _THRUST.format(name=name, needed=needed)
+    for name, needed in {"complex": "complex", "random": "limits", "swap": "utility"}.items()
+}
 _LIBRARY = re.compile(
     "(?:algorithm|array|bit|complex|functional|initializer_list|iterator|limits|numeric|optional|span|tuple|type_traits"
     "|utility|variant)$"
 )
 """What of the C++ library kernels use, which libcu++ has; NVRTC takes seconds to read it."""
+_FOR_HOST = (
+    "algorithm array atomic cassert cfloat cmath complex cstddef cstdint cstdlib exception functional iterator limits math.h"
+    " memory mutex ostream sstream stdexcept string system_error tuple type_traits utility vector"
+).split()
+"""What CUB and Thrust include of it for the host."""
 _PLACES = {"algorithm": "cuda/std/detail/libcxx/include/algorithm"}
 _TABLE = re.compile(r"^\.[^\n]*\bmemsim_parameters\[[^\n]*?= \{([^}]*)\};", re.MULTILINE)
 _OF_ONE = re.compile(r"\b(?:wgmma|setmaxnreg|tcgen05|tensormap[._]replace)")
@@ -113,7 +127,7 @@ def translated(program: CudaProgram, target: str, folder: Path) -> Translated:
             leaner = replace(program, options=replace(program.options, standard="-std=c++20"))
         if leaner is None:
             refusal = refusal or _refusal(program, errors, log)
-            others = functools.partial(host_code.without, kernel=program.kernel)
+            others = functools.partial(host_code.without, kernel=program.plain_kernel)
             tried = (program.without_header(*one) for one in errors)
             leaner = _edited(program, errors, without=others) or next(filter(None, tried), None)
         if leaner is None:
@@ -126,16 +140,17 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
     def text_of(name: str) -> str | None:
         if name in _TEXTS:
             return _TEXTS[name]
-        if _FROM_TOOLKIT.match(name):
+        if _FROM_TOOLKIT.match(name) or (name == CURAND and has_curand):
             return None
         if not has_library or not _LIBRARY.match(name):
             return ""
         return f"#include <{_PLACES.get(name, f'cuda/std/{name}')}>\n"
 
+    has_curand = any((place / CURAND).exists() for place in cuda_headers())
     main = includes.copy(folder, program.path)
     texts = {path: PRINTF.sub("_print", text) for path, text in program.texts.items()}
     before = "".join(UNKNOWN.format(name) for name in program.unknown)
-    behind = f'#line 1 "{LAUNCH}"\nMEMSIM_SIGNATURE({program.kernel})\n'
+    behind = f'#line 1 "{LAUNCH}"\nMEMSIM_SIGNATURE({program.pointer})\n'
     texts[program.path] = f'{before}\n#line 1 "{main}"\n{texts[program.path]}\n{behind}'
     includes.write(folder, texts, program.left_out, text_of)
     options = program.options
@@ -145,7 +160,7 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
         *(
             main,
             main,
-            program.kernel,
+            program.pointer,
             "kernel.ptx",
             f"--gpu-architecture=compute_{target[3:]}{_own(program)}",
         ),
@@ -164,11 +179,12 @@ def _own(program: CudaProgram) -> str:
 
 
 def _with_header(program: CudaProgram, errors: Sequence[_Error]) -> CudaProgram | None:
-    """The program with an empty header, which a header of a library includes."""
+    """The program with empty headers, one of which a header of a library includes."""
     for error in errors:
         found = _NO_FILE.match(error.reason)
         if found and found[1] not in program.missing and includes.is_left_out(found[1]):
-            return replace(program, missing=(*program.missing, found[1]))
+            missing = dict.fromkeys((*program.missing, found[1], *_FOR_HOST))
+            return replace(program, missing=tuple(missing))
     return None
 
 

@@ -66,12 +66,15 @@ template <class... P> struct memsim_parameters_of<void (*)(P...)> {
   static constexpr memsim_list memsim_value = {{memsim_describe<P>::value..., {{1}}}}; // the last one ends the table
 };
 
-#ifdef __clang__ // NVRTC's caller asks for the symbol
-#define MEMSIM_KERNEL(...) extern "C" __device__ __attribute__((used)) void *memsim_kernel = (void *)&__VA_ARGS__;
+#ifdef __clang__ // NVRTC's caller asks for the symbol. Among overloaded kernels, clang finds none for a variable of the device
+#define MEMSIM_KERNEL(...)                                                                           \
+  static constexpr memsim_kernel_type memsim_pointer = __VA_ARGS__;                                  \
+  extern "C" __device__ __attribute__((used)) void *memsim_kernel = (void *)memsim_pointer;
 #else
 #define MEMSIM_KERNEL(...)
 #endif
 #define MEMSIM_SIGNATURE(...)                                                                        \
+  typedef decltype(__VA_ARGS__) memsim_kernel_type;                                                  \
   MEMSIM_KERNEL(__VA_ARGS__)                                                                         \
-  extern "C" __device__ __attribute__((used)) memsim_parameters_of<decltype(&__VA_ARGS__)>::         \
-      memsim_list memsim_parameters = memsim_parameters_of<decltype(&__VA_ARGS__)>::memsim_value;
+  extern "C" __device__ __attribute__((used)) memsim_parameters_of<memsim_kernel_type>::memsim_list  \
+      memsim_parameters = memsim_parameters_of<memsim_kernel_type>::memsim_value;
