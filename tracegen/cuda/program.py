@@ -322,9 +322,9 @@ def parameter_names(program: CudaProgram, n_parameters: int) -> list[str] | None
     wanted = None if types is None else ["".join(one.split()) for one in types]
     for declared in _definitions(program):
         names = [match[1] if (match := _DECLARED.search(one)) else "" for one in declared]
-        if len(names) == n_parameters and all(names) and len(set(names)) == n_parameters:
-            if wanted is None or wanted == ["".join(one.split()) for one in _types(declared)]:
-                return names
+        is_meant = wanted is None or wanted == ["".join(one.split()) for one in _types(declared)]
+        if is_meant and len(names) == len(set(names)) == n_parameters and all(names):
+            return names
     return None
 
 

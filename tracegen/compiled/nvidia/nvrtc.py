@@ -60,9 +60,10 @@ _LIBRARY = re.compile(
 )
 """What of the C++ library kernels use, which libcu++ has; NVRTC takes seconds to read it."""
 _FOR_HOST = (
-    "algorithm array atomic cassert cfloat cmath complex cstddef cstdint cstdlib exception functional iterator limits math.h"
-    " memory mutex ostream sstream stdexcept string system_error tuple type_traits utility vector"
-).split()
+    "algorithm", "array", "atomic", "cassert", "cfloat", "cmath", "complex", "cstddef", "cstdint", "cstdlib", "exception",
+    "functional", "iterator", "limits", "math.h", "memory", "mutex", "ostream", "sstream", "stdexcept", "string",
+    "system_error", "tuple", "type_traits", "utility", "vector",
+)  # fmt: skip
 """What CUB and Thrust include of it for the host."""
 _PLACES = {"algorithm": "cuda/std/detail/libcxx/include/algorithm"}
 _TABLE = re.compile(r"^\.[^\n]*\bmemsim_parameters\[[^\n]*?= \{([^}]*)\};", re.MULTILINE)
