@@ -168,7 +168,9 @@ def _compilers() -> Iterator[Check]:
             found = f"{error.reason}: clang alone compiles {language}, with other registers and orders of loads"
             yield Check(name=name, status="note", found=found, mend=error.mend)
     folders = cuda_headers()
-    if not all(any((folder / file).exists() for folder in folders) for file in CUDA_HEADERS.values()):
+    if not all(
+        any((folder / file).exists() for folder in folders) for file in CUDA_HEADERS.values()
+    ):
         found = "missing: what includes cuda_fp16.h, cooperative_groups.h, <type_traits> and the like is compiled by clang"
         yield Check(
             name="CUDA's headers and libcu++", status="note", found=found, mend=INSTALL_NVRTC

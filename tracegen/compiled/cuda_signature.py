@@ -64,7 +64,8 @@ _ERROR = re.compile(
 )
 _OVERLOADED = ("address of overloaded", "reference to overloaded")
 _CANDIDATE = re.compile(
-    r"^(?P<file>[^\n:]+):(?P<line>\d+):\d+: note: (?P<reason>candidate function|possible target)", re.MULTILINE
+    r"^(?P<file>[^\n:]+):(?P<line>\d+):\d+: note: (?P<reason>candidate function|possible target)",
+    re.MULTILINE,
 )
 _WORD = re.compile(r"i64 (\d+)")
 _IN_PTX = re.compile(
@@ -361,7 +362,9 @@ def _kernels(ir: str, kernel: str) -> list[str]:
 def _with_defaults(program: CudaProgram) -> list[str]:
     """A template whose parameters all have defaults, with these."""
     plain = program.plain_kernel
-    given = map(partial(template_parameters, name=plain.rpartition("::")[2]), program.texts.values())
+    given = map(
+        partial(template_parameters, name=plain.rpartition("::")[2]), program.texts.values()
+    )
     listed = [one for one in given if one]
     has_all = any(all("=" in part for part in one.split(",")) for one in listed)
     return [f"{plain}<>"] if has_all else []

@@ -76,6 +76,8 @@ class Arguments:
         what = f"argument {parameter.name} of kernel {kernel}"
         if parameter.kind == "p":
             self._add_array(parameter, what, value)
+        elif parameter.kind in "tT":
+            self._add_tensor(parameter, what, value)
         elif parameter.kind == "s":
             whole = record(what, parameter.size_bytes, value, objects=True).reshape(-1)
             if whole.dtype.hasobject:
@@ -85,6 +87,23 @@ class Arguments:
             is_truth = parameter.kind == "b"
             dtype = np.dtype("?" if is_truth else f"{parameter.kind}{parameter.size_bytes}")
             self.values.append(np.array([number(what, dtype, value)]))
+
+    def _add_tensor(self, parameter: Parameter, what: str, value: Any) -> None:
+        """An accessor of PyTorch, `headers/torch.h`: a pointer, the extents of the axes, and their strides in elements."""
+        index = np.dtype(np.int32 if parameter.kind == "t" else np.int64)
+        n_axes = (parameter.size_bytes - 8) // (2 * index.itemsize)
+        value = check_array(what, value)
+        if value.ndim != n_axes:
+            raise KernelError(f"{what} takes an array with {n_axes} axes, got one with {value.ndim}")
+        check_gaps(what, value)
+        _check_elements(what, parameter, value)
+        name = self.owner(parameter.name, value)
+        if not parameter.is_constant:
+            self.writable.add(name)
+        axes = np.array([value.shape, [stride // value.itemsize for stride in value.strides]], index)
+        whole = np.zeros(1, [("data", object), ("axes", index, axes.shape)])
+        whole["data"][0], whole["axes"][0] = value, axes
+        self.values.append(whole)
 
     def _add_array(self, parameter: Parameter, what: str, value: Any) -> None:
         if value is None:

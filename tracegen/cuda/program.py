@@ -147,7 +147,7 @@ class CudaProgram:
     def write_headers(self, folder: Path) -> list[str]:
         """Writes the included files where clang finds them; its arguments that say where that is."""
         texts = {path: _for_clang(self.texts[path]) for path in self.headers}
-        includes.write(folder, texts, self.left_out, lambda name: "")
+        includes.write(folder, texts, self.left_out, includes.text_of_host)
         return [
             *("-iquote", includes.copy(folder, str(self.folder)), "-iquote", str(self.folder)),
             *includes.options(folder, self.options.given),
@@ -161,6 +161,7 @@ class CudaProgram:
             *self.texts,
             *self.texts.values(),
             *self.missing,
+            *dict.fromkeys(map(includes.text_of_host, self.missing)),
             "",
             *self.unknown,
             "",
@@ -187,7 +188,9 @@ class CudaProgram:
     def pointer(self) -> str:
         """The kernel's address, in C++."""
         plain, types = self.plain_kernel, self.kernel_types
-        return f"&{plain}" if types is None else f"static_cast<void (*)({', '.join(types)})>(&{plain})"
+        return (
+            f"&{plain}" if types is None else f"static_cast<void (*)({', '.join(types)})>(&{plain})"
+        )
 
     @property
     def template_integers(self) -> dict[str, int]:

@@ -172,7 +172,9 @@ def record(what: str, size_bytes: int, value: Any, *, objects: bool = False) -> 
     if isinstance(value, Mapping) and value:
         value = _laid_out(what, value)
     elif value is None or isinstance(value, Mapping):
-        value = np.zeros(size_bytes, np.uint8) if size_bytes == 1 else value  # a class without fields
+        value = (
+            np.zeros(size_bytes, np.uint8) if size_bytes == 1 else value
+        )  # a class without fields
     if not isinstance(value, (np.generic, np.ndarray)) or value.nbytes != size_bytes:
         raise KernelError(f"{what} takes a numpy value of {size_bytes} bytes, got {short(value)}")
     return check_array(what, np.array(value, copy=True), objects=objects)
@@ -183,7 +185,9 @@ def _laid_out(what: str, value: Mapping[str, Any]) -> npt.NDArray[Any]:
     kinds: list[Any] = []
     values = []
     for name, one in value.items():
-        is_listed = isinstance(one, (list, tuple)) and all(isinstance(each, np.generic) for each in one)
+        is_listed = isinstance(one, (list, tuple)) and all(
+            isinstance(each, np.generic) for each in one
+        )
         if is_listed and len({each.dtype for each in one}) == 1:  # an array in the struct
             one = np.array(one)
             kinds.append((name, one.dtype, one.shape))

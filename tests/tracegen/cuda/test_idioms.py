@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,47 @@ template <class F = Twice, int U = 2> __global__ void k(F f, View v) {
     view = {"data": X.copy(), "extents": [*np.int32([16, 2])]}
     given = CudaWorkload(source=text, kernel="k", arguments=[None, view], grid=1, block=16)
     np.testing.assert_array_equal(run(given, machine)["v.data"], 2 * X)
+
+
+TORCH = """#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+template <class scalar_t> __global__ void k(
+    const torch::PackedTensorAccessor32<scalar_t, 3, torch::RestrictPtrTraits> x,
+    torch::PackedTensorAccessor64<scalar_t, 1> y) {
+  CUDA_KERNEL_LOOP(i, y.size(0)) {
+    const auto row = x[i / 8 % 4];
+    y[i] = row[i % 8][1] + x.stride(0);
+  }
+}
+std::vector<torch::Tensor> run(torch::Tensor x) {
+  TORCH_CHECK(x.is_cuda(), "on a GPU");
+  auto y = torch::zeros({32}, x.options());
+  AT_DISPATCH_FLOATING_TYPES(x.type(), "k", ([&] {
+    k<scalar_t><<<1, 32>>>(x.packed_accessor32<scalar_t, 3, torch::RestrictPtrTraits>(), y.packed_accessor64<scalar_t, 1>());
+  }));
+  return {y};
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run, "of rows"); }"""
+
+
+@pytest.mark.parametrize(
+    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
+)
+def test_an_array_is_an_accessor_of_pytorch(machine: str, compiler: Any) -> None:
+    """Also one whose axes are exchanged."""
+    x = np.random.default_rng(0).random((2, 8, 4), np.float32).T
+    given = CudaWorkload(source=TORCH, kernel="k<float>", arguments=[x, X.copy()], grid=1, block=32)
+    np.testing.assert_array_equal(
+        run(given, machine, compiler=compiler)["y"], x[:, :, 1].ravel() + 2
+    )
+    assert set(tracegen.trace(given, machine, groups=1).arrays) == {"x", "y"}
+    flat = dataclasses.replace(given, arguments=[x[0], X])
+    with pytest.raises(
+        KernelError,
+        match="argument x of kernel k<float> takes an array with 3 axes, got one with 2",
+    ):
+        run(flat, machine, compiler=compiler)
 
 
 @pytest.mark.weekly(2)

@@ -144,7 +144,7 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
         if _FROM_TOOLKIT.match(name) or (name == CURAND and has_curand):
             return None
         if not has_library or not _LIBRARY.match(name):
-            return ""
+            return includes.text_of_host(name)
         return f"#include <{_PLACES.get(name, f'cuda/std/{name}')}>\n"
 
     has_curand = any((place / CURAND).exists() for place in cuda_headers())

@@ -2,7 +2,8 @@
 #pragma once
 typedef unsigned long long memsim_word;
 struct memsim_row {
-  // bytes; kind (p: pointer, i, u, f, b: numbers as numpy names them, s: anything else); of what a pointer points to: kind,
+  // bytes; kind (p: pointer, i, u, f, b: numbers as numpy names them, t, T: an accessor of PyTorch
+  // with indices of 32 and 64 bits, s: anything else); of what a pointer points to: kind,
   // whether it may not be written, bytes; whether a type is in it that is not known here
   memsim_word of[6];
 };
