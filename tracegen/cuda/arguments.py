@@ -94,13 +94,17 @@ class Arguments:
         n_axes = (parameter.size_bytes - 8) // (2 * index.itemsize)
         value = check_array(what, value)
         if value.ndim != n_axes:
-            raise KernelError(f"{what} takes an array with {n_axes} axes, got one with {value.ndim}")
+            raise KernelError(
+                f"{what} takes an array with {n_axes} axes, got one with {value.ndim}"
+            )
         check_gaps(what, value)
         _check_elements(what, parameter, value)
         name = self.owner(parameter.name, value)
         if not parameter.is_constant:
             self.writable.add(name)
-        axes = np.array([value.shape, [stride // value.itemsize for stride in value.strides]], index)
+        axes = np.array(
+            [value.shape, [stride // value.itemsize for stride in value.strides]], index
+        )
         whole = np.zeros(1, [("data", object), ("axes", index, axes.shape)])
         whole["data"][0], whole["axes"][0] = value, axes
         self.values.append(whole)
