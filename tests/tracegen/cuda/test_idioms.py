@@ -181,7 +181,7 @@ def test_an_array_is_an_accessor_of_pytorch(machine: str, compiler: Any) -> None
     np.testing.assert_array_equal(
         run(given, machine, compiler=compiler)["y"], x[:, :, 1].ravel() + 1
     )
-    assert set(tracegen.trace(given, machine, groups=1).arrays) == {"x", "y"}
+    assert {one.name for one in tracegen.trace(given, machine, groups=1).arrays} == {"x", "y"}
     flat = dataclasses.replace(given, arguments=[x[0], X])
     with pytest.raises(
         KernelError,
