@@ -7,7 +7,9 @@ than a warp: a scheduler issues to the next one while a unit is busy (Jia et al.
 Volta GPU Architecture via Microbenchmarking, arXiv 1804.06826, section 2.1; NVIDIA Tesla V100 GPU
 Architecture whitepaper, section "Volta SM": independent FP32 and INT32 units). Their rates are those
 of the table of arithmetic throughputs in the CUDA C++ Programming Guide. From compute capability 8.6 on half of the FP32 units
-multiply integers, too: at the rate of int32_add, as that table says (clpeak, an RTX 4090: 63 a cycle and core). Before Volta the
+multiply integers, too: at the rate of int32_add, as that table says (clpeak, an RTX 4090: 63 a cycle and core). On GA10x and
+AD10x this half is the one that computes with integers at all (NVIDIA Ampere GA102 GPU Architecture whitepaper, "2x FP32
+throughput"), so products and sums of integers take turns there. Before Volta the
 same units compute with floating-point numbers and integers (NVIDIA Maxwell and Pascal Tuning Guides).
 On AMD's GPUs all vector arithmetic shares the SIMD units, beside which the scalar unit, the local
 data share and the memory unit issue (AMD, Graphics Core Next architecture whitepaper, 2012: at most
@@ -39,6 +41,9 @@ READS = "reads of operands"
 """A unit that is no lower bound: how instructions share the banks of registers was fitted."""
 _FIRST_SPLIT = 70
 """The compute capability from which integer instructions have units of their own."""
+
+_ONE_INTEGER_PATH = ("sm_86", "sm_87", "sm_89")
+"""GA10x and AD10x: the half of a processing block's 32 lanes that computes with integers also multiplies them."""
 
 _THROUGHPUT = {
     "fma": "fp32_fma",
@@ -179,6 +184,8 @@ def _shared_units(machine: Machine) -> dict[str, str]:
     """Kind -> the unit that it shares with others."""
     if machine.compiler_target.startswith("gfx"):
         return dict.fromkeys(_VECTOR, "vector")
+    if machine.compiler_target in _ONE_INTEGER_PATH:
+        return {"alu": "integer", "integer_fma": "integer"}
     return {} if _is_split(machine) else {"fma": "arithmetic", "alu": "arithmetic"}
 
 

@@ -265,6 +265,7 @@ UNITS = {
     "fma": "32-bit floating-point numbers",
     "alu": "integers (indices and comparisons among them)",
     "integer_fma": "products of integers",
+    "integer": "integers (indices, comparisons and products among them)",
     "fp64": "64-bit floating-point numbers",
     "reads of operands": "reads of operands from one bank of registers",
     "fp16": "16-bit floating-point numbers",

@@ -101,6 +101,14 @@ def test_products_of_integers_have_half_of_the_units_of_an_h200() -> None:
     assert unit_cycles(load_machine("titan_x"), operations)["arithmetic"] == 8 / 4
 
 
+@pytest.mark.parametrize("name", ["rtx3080", "a6000", "rtx4090", "l40s"])
+def test_products_and_sums_of_integers_take_turns_on_ga10x_and_ad10x(name: str) -> None:
+    """One of two halves of a processing block computes with integers, the other one with floating-point numbers alone."""
+    cycles = unit_cycles(load_machine(name), issued(fma=8, integer_fma=6, alu=5))
+    assert cycles == {"slots": 13 / 4, "fma": 2, "integer": 11 / 2}
+    assert unit_cycles(load_machine("a100"), issued(fma=8, integer_fma=6, alu=5))["alu"] == 5 / 2
+
+
 def test_tensor_cores_work_beside_the_others() -> None:
     """HMMA.16816 has 2048 multiply-adds, 64 a lane, of which an A100 does 1024 a cycle; bfloat16 alike."""
     a100 = load_machine("a100")
