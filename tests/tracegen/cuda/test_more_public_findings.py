@@ -195,7 +195,7 @@ def spins(columns: int = 65536, rows: int = 2048, chance: Any = None) -> CudaWor
     words = columns // 2 // 16
     black, white = (rng.integers(0, 1 << 62, (rows, words), dtype=np.uint64) & np.uint64(0x1111111111111111) for _ in range(2))
     arguments = {"devid": 0, "seed": 463463564571, "it": 1, "slX": words // 2, "slY": rows, "begY": 0, "dimX": words // 2, "vExp": np.array(chance, np.float32), "jDst": None, "vSrc": white, "vDst": black}
-    return made("ising-gpu/optimized/main.cu", "spinUpdateV_2D_k<16, 16, 2, 1, 4, 0, unsigned long long>", arguments, (words // 64, rows // 16), (16, 16), options=["--use_fast_math"])
+    return made("ising-gpu/optimized/main.cu", "spinUpdateV_2D_k<16, 16, 2, 1, 4, 0, unsigned long long, ulonglong2>", arguments, (words // 64, rows // 16), (16, 16), options=["--use_fast_math"])
 
 
 NORMS = {("softmax", "float32", 1024): 21.5, ("softmax", "float32", 2048): 40.95, ("softmax", "float32", 4096): 79.87, ("softmax", "bfloat16", 1024): 13.31, ("softmax", "bfloat16", 2048): 22.52, ("softmax", "bfloat16", 4096): 40.95, ("layer_norm", "float32", 4096): 51.04, ("layer_norm", "float32", 16384): 184.76}  # fmt: skip
