@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import re
 import sys
@@ -39,7 +40,7 @@ from memsim.errors import KernelError
 from tests.support.cuda_kernels import needs_both, run
 from tests.support.cuda_suites import SUITES
 from tests.tracegen.cuda.test_public_code import requested
-from tests.tracegen.cuda.test_public_findings import Counted, _gathered, _within, made, predicted, singles
+from tests.tracegen.cuda.test_public_findings import Counted, _gathered, _within, made, microseconds, singles
 from tracegen import CudaWorkload, OpenCLWorkload, TritonWorkload
 
 pytestmark = [pytest.mark.slow, *needs_both]
@@ -109,15 +110,15 @@ def lattice(half: bool = False, n: int = 256, fi: Any = None) -> OpenCLWorkload:
     return OpenCLWorkload(path=file, source=source, kernel="stream_collide", arguments=arguments, global_size=n**3, local_size=64, build_options="-cl-std=CL1.2 -cl-finite-math-only -cl-no-signed-zeros -cl-mad-enable")
 
 
-YAX = {"rows": "4-StridedAccess/problem", "columns": "4-StridedAccess/solution/solution", "blocks": "5-AlgorithmicOptimizations/solution/solution", "64 KB": "2-LDSOccupancyLimit/problem", "2 KB": "2-LDSOccupancyLimit/solution/solution"}
-YAX_MS = {"rows": 70, "columns": 12.4, "blocks": 7.7, "64 KB": 140, "2 KB": 50}
+YAX = {"rows": ("4-StridedAccess/problem", 70), "columns": ("4-StridedAccess/solution/solution", 12.4), "blocks": ("5-AlgorithmicOptimizations/solution/solution", 7.7), "64 KB": ("2-LDSOccupancyLimit/problem", 140), "2 KB": ("2-LDSOccupancyLimit/solution/solution", 50)}  # fmt: skip
+"""File, ms."""
 
 
 def yax(version: str, n: int = 32768, m: int = 0, groups: int = 2048, values: bool = False) -> CudaWorkload:
     m = m or n
     a, x, y = (rng.random(n * m), rng.random(m), np.ones(n)) if values else (np.zeros(n * m), np.zeros(m), np.zeros(n))
     arguments = {"y": y, "A": a, "x": x, "n": n, "m": m, "result": np.zeros(1)}
-    return made(f"HPCTrainingExamples/rocprof-compute/{YAX[version]}.cpp", "yax", arguments, groups, 64)
+    return made(f"HPCTrainingExamples/rocprof-compute/{YAX[version][0]}.cpp", "yax", arguments, groups, 64)
 
 
 @functools.cache
@@ -210,7 +211,7 @@ def _norm(what: str, dtype: str, columns: int, rows: int) -> TritonWorkload:
 HISTOGRAMS = {"GlobalAtomic": 276.13, "SharedAtomic": 1.53, "SharedAtomicVec": 0.47}
 
 
-def byte_histogram(kind: str, n: int = 1 << 30, groups: int = 132 * 32) -> CudaWorkload:
+def byte_histogram(kind: str, n: int = 1 << 28, groups: int = 132 * 32) -> CudaWorkload:
     arguments = {"data": np.random.default_rng(3).integers(0, 256, n, dtype=np.uint8), "num_elements": n, "histogram": np.zeros(256, np.int32)}
     return made("gpu-histogram-optimization/src/main.cu", f"Histogram{kind}<256>", arguments, groups, 512)
 
@@ -338,3 +339,47 @@ def test_what_is_only_printed_is_computed() -> None:
     assert requested(tracegen.trace(counter_mode(_COUNTER, 2, 2), "t4", groups=10**6))["pt", "load"] > 0
 
 
+WRONG: dict[str, str] = {}
+
+
+def _rate(case: Any, machine: str, amount: float, measured: float) -> tuple[Any, str, float, float, float]:
+    """measured : amount / ns;  a rate within 30 % is a time from 1 / 1.3 to 1 / 0.7"""
+    return case, machine, amount / measured / 1e3, 1 / 1.3, 1 / 0.7
+
+
+def _time(case: Any, machine: str, us: float) -> tuple[Any, str, float, float, float]:
+    return case, machine, us, 0.7, 1.3
+
+
+TIMES = {
+    **{f"effective_scan, {k}": _rate((scan, k), "h100", 8 * 2**26, g) for k, (_, g) in SCANS.items()},
+    **{f"effective_transpose, {k}": _rate((bulk_transpose, k), "h100", 8 * 8192**2, g) for k, (_, g) in BULK.items()},
+    **{f"convolution of {k}, {m}": _time((convolution, m, k), "rtx3080", 1e3 * v[i]) for i, k in enumerate((3, 5, 7, 11)) for m, v in CONVOLUTIONS.items()},
+    **{f"tiles of a line, {k}": _time((tiles_of_a_line, k), "rtx3080", 1e3 * v) for k, v in {32: 2.341, 64: 1.254, 128: 1.153, 512: 1.245, 1024: 2.327}.items()},
+    **{f"FluidX3D, {m}, {'half' if k else 'single'}": _rate((lattice, bool(k)), m, 256**3, v / 1e3) for m, values in CELLS.items() for k, v in enumerate(values)},
+    **{f"HPCTrainingExamples, {k}": _time((yax, k), "mi210", 1e3 * ms) for k, (_, ms) in YAX.items()},
+    "CUDA_AES": _rate((counter_mode, _COUNTER), "t4@1770MHz", 32768 * 2**20 * 128, 878.6),
+    **{f"times a vector, {k}": _time((times_vector, k), "v100", us) for k, (_, _, us) in ROWS.items()},
+    **{k: (*_rate((addition, k), "v100", 12 * 2**25, g)[:3], 1 / 1.1, 1 / 0.9) for k, (_, g) in ADDITIONS.items()},
+    **{f"ising-gpu, {m}": _rate((spins,), m, 65536 * 16384 / 2, f) for m, f in FLIPS.items()},
+    **{f"Liger-Kernel, {k[0]} of {k[1]}, {k[2]}": _time((norm, *k), "rtx3090" if k[0] == "softmax" else "h100", us) for k, us in NORMS.items()},
+    **{f"gpu-histogram-optimization, {k}": _time((byte_histogram, k), "h100", 1e3 * ms / 4) for k, ms in HISTOGRAMS.items()},
+}
+TIMES["gpu-histogram-optimization, GlobalAtomic"] = (*TIMES["gpu-histogram-optimization, GlobalAtomic"][:3], 1 / 1.5, 1.5)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", _marked(TIMES, WRONG))
+def test_a_time(name: str) -> None:
+    (case, *settings), machine, us, least, most = TIMES[name]
+    _within(microseconds(machine, case, *settings) / us, least, most)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("which", ["effective_scan", "effective_transpose", "convolution of 3", "convolution of 5", "convolution of 7", "convolution of 11", "tiles of a line", "HPCTrainingExamples", "gpu-histogram-optimization"])
+def test_an_order(which: str) -> None:
+    """Of steps that differ by more than a tenth."""
+    of = [one for name, one in TIMES.items() if name.startswith(f"{which},")]
+    found = [microseconds(machine, case, *settings) for (case, *settings), machine, *_ in of]
+    wrong = [(k, m) for k, m in itertools.permutations(range(len(of)), 2) if of[k][2] > 1.1 * of[m][2] and found[k] <= found[m]]
+    assert not wrong, found
