@@ -16,8 +16,8 @@ The ten, their findings and how each is judged were written down before the firs
 | linkedin/Liger-Kernel ead96b618e5c67bddc6a6e9bcb99bfe6b5ab661c | norms, Triton | RTX 3090, softmax of 2048 rows of 1024, 2048, 4096 floats 21.5, 41.0, 79.9 us, of bfloat16 13.3, 22.5, 41.0; H100, layer norm of 4096 rows of 4096 floats 51.0, of 16384 184.8 us (some of an older version) |
 | yencal/gpu-histogram-optimization b71f5c0444b70f7ce464e778a9cb7bd9f20e4118 | histograms of bytes | H100, 2^30 bytes, 256 bins: atomics in global memory 276 ms, in shared 1.53, 16 bytes a load 0.47 |
 
-Eight compiled at the first try. ising-gpu did with cuRAND's headers named, Liger-Kernel its softmax, not its layer norm; all that ran
-had right results and bytes. Two scans read behind an array in shared memory, which is refused. WRONG and UNLIKE say what is off.
+Seven compiled at the first try, Programming-Massively-Parallel-Processors by clang where NVRTC lacks a header, ising-gpu with cuRAND's
+headers named, of Liger-Kernel not the layer norm. All that ran had right results and bytes. Two scans read behind an array in shared memory, which is refused. WRONG and UNLIKE say what is off.
 
 Judged so: times and rates within 30 % (additions 10 %, global atomics a factor of 1.5); where the authors say a sequence, its order,
 too (of steps that differ by more than a tenth); hit rates within 4 points; bank conflicts by the notes of the trace. Sizes here may
@@ -185,9 +185,8 @@ _IN_PLACE = {("input", "load"): 2048, ("output", "load"): 32 * (513 + 558), ("ou
 """Of a block's 64 sectors, those behind the first 1, 2, 4, ... 256 numbers are 513 in all; read so much earlier, 558."""
 _CONVOLVED = {"basic": {("N", "load"): 314 * 52, ("M", "load"): 128 * 25 - 40, ("P", "store"): 512}, "constant_memory": {("N", "load"): 314 * 52, ("P", "store"): 512}, "tiled": {("N", "load"): 84 * 15, ("P", "store"): 64 * 11}}
 """Of 64 rows, 314 times a row of the mask meets one; along a row, 4 blocks meet 12, 14, 14, 12 sectors in 5 places; tiles have 84 rows of 15."""
-_n = 1 << 14
 COUNTED: dict[str, Counted] = {
-    **{f"effective_scan, {k}": Counted(functools.partial(scan, k, _n), _IN_PLACE if k == 0 else {("input", "load"): _n // 8 * (4 if k == 4 else 1), ("output", "store"): _n // 8 * (4 if k == 4 else 1)}, lambda input, each=SCANS[k][0] * (4 if k == 4 else 1), **_: ("output", input.reshape(-1, each).cumsum(1)), "h100") for k in SCANS},
+    **{f"effective_scan, {k}": Counted(functools.partial(scan, k, 1 << 14), _IN_PLACE if k == 0 else {("input", "load"): 2048 * (4 if k == 4 else 1), ("output", "store"): 2048 * (4 if k == 4 else 1)}, lambda input, each=SCANS[k][0] * (4 if k == 4 else 1), **_: ("output", input.reshape(-1, each).cumsum(1)), "h100") for k in SCANS},
     **{f"effective_transpose, {k}": Counted(functools.partial(bulk_transpose, k, 128), {("tensor_map.elements", "load"): 2048, ("tensor_map_tr.elements", "store"): 2048}, lambda **a: ("tensor_map_tr.elements", a["tensor_map"]["elements"].item().T), "h100") for k in BULK},
     **{f"Programming-Massively-Parallel-Processors, {k}": Counted(functools.partial(convolution, k, 5, 64, _WEIGHTS), _CONVOLVED[k], _filtered) for k in CONVOLUTIONS},
     # Of 16 blocks, two threads read two numbers of each neighbour.
@@ -204,7 +203,7 @@ COUNTED: dict[str, Counted] = {
     "Liger-Kernel, softmax": Counted(lambda: norm("softmax", "float32", 1024, 64), {("X_ptr", "load"): 8192, ("Y_ptr", "store"): 8192}, lambda X_ptr, **_: ("Y_ptr", np.exp(X_ptr) / np.exp(X_ptr).sum(1, keepdims=True)), "rtx3090"),
     "Liger-Kernel, layer_norm": Counted(lambda: norm("layer_norm", "float32", 4096, 64), {("X_ptr", "load"): 32768, ("W_ptr", "load"): 32768, ("Y_ptr", "store"): 32768}, lambda X_ptr, W_ptr, B_ptr, **_: ("Y_ptr", (X_ptr - X_ptr.mean(1, keepdims=True)) / np.sqrt(X_ptr.var(1, keepdims=True) + 1e-6) * W_ptr + B_ptr), "h100"),
     # The bins of the last two of four groups remain empty where a thread takes 16 bytes.
-    **{f"gpu-histogram-optimization, {k}": Counted(functools.partial(byte_histogram, k, _n, 4), {("data", "load"): 512, ("histogram", "atomic"): s}, lambda data, **_: ("histogram", np.bincount(data, minlength=256)), "h100") for k, s in (("GlobalAtomic", older._gathered(np.random.default_rng(3).integers(0, 256, (_n, 1), dtype=np.uint8), 32)), ("SharedAtomic", 128), ("SharedAtomicVec", 64))},
+    **{f"gpu-histogram-optimization, {k}": Counted(functools.partial(byte_histogram, k, 1 << 14, 4), {("data", "load"): 512, ("histogram", "atomic"): s}, lambda data, **_: ("histogram", np.bincount(data, minlength=256)), "h100") for k, s in (("GlobalAtomic", older._gathered(np.random.default_rng(3).integers(0, 256, (1 << 14, 1), dtype=np.uint8), 32)), ("SharedAtomic", 128), ("SharedAtomicVec", 64))},
 }
 FAILS = {"Liger-Kernel, layer_norm": "the file's imports fail where the stand-in for PyTorch is asked `if torch.cuda.is_available()`, so rsqrt is not defined"}
 def _marked(names: Any, fails: Any) -> list[Any]:
@@ -224,11 +223,15 @@ def test_bytes_and_results(name: str) -> None:
 def test_words_behind_an_array_in_shared_memory_are_refused(version: int) -> None:
     """A warp scans 8 or 4 sums with 32 threads. A GPU gives a block a multiple of 128 bytes, and reads what is there."""
     with pytest.raises(KernelError, match=r"access sdata.* is out of bounds"):
-        run(scan(version, _n, 0), "h100")
+        run(scan(version, 1 << 14, 0), "h100")
 
 @pytest.mark.xfail(reason="cuRAND's header is left out as a library's, although a package has it", strict=True)
 def test_random_numbers_need_no_option() -> None:
     run(spins(2048, 32, headers=()))
+
+@pytest.mark.xfail(reason="NVRTC refuses the file, by its message for nvbench's header, which alone it does leave out; clang compiles it", strict=True)
+def test_convolutions_compile_by_nvrtc() -> None:
+    assert tracegen.trace(tiles_of_a_line(64, 1024), "a100", groups=1).provenance["compiler"].get("nvrtc")
 
 @pytest.mark.xfail(reason="printf is ignored, and with it all that only it is for: the kernel prints what it encrypts, and stores nothing", strict=True)
 def test_what_is_only_printed_is_computed() -> None:
@@ -254,7 +257,6 @@ def _rate(case: Any, machine: str, amount: float, measured: float) -> tuple[Any,
     return case, machine, amount / measured / 1e3, 1 / 1.3, 1 / 0.7
 def _time(case: Any, machine: str, us: float) -> tuple[Any, str, float, float, float]:
     return case, machine, us, 0.7, 1.3
-
 TIMES = {
     **{f"effective_scan, {k}": _rate((scan, k), "h100", 8 * 2**26, g) for k, (_, g) in SCANS.items()},
     **{f"effective_transpose, {k}": _rate((bulk_transpose, k), "h100", 8 * 8192**2, g) for k, (_, g) in BULK.items()},
@@ -279,7 +281,6 @@ def test_a_time(name: str) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("which", _marked(["effective_scan", "effective_transpose", "convolution of 3", "convolution of 5", "convolution of 7", "convolution of 11", "tiles of a line", "HPCTrainingExamples", "gpu-histogram-optimization"], WRONG))
 def test_an_order(which: str) -> None:
-    """Of steps that differ by more than a tenth."""
     of = [one for name, one in TIMES.items() if name.startswith(f"{which},")]
     found = [older.microseconds(machine, case, *settings) for (case, *settings), machine, *_ in of]
     wrong = [(k, m) for k, m in itertools.permutations(range(len(of)), 2) if of[k][2] > 1.1 * of[m][2] and found[k] <= found[m]]
@@ -290,11 +291,10 @@ UNLIKE = {("rows", "L2"): "88.6 %: L2 is taken to fetch 64 bytes; 15 of 16 numbe
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("what", _marked(_HITS, UNLIKE))
 def test_a_hit_rate(what: tuple[str, str]) -> None:
-    """Of the matrix, which makes most requests."""
     (site,) = (site for name, site in calib.predict(yax(what[0]), "mi210").replay.sites.items() if name.startswith("A["))
     _within(float(site.hit_ratio(what[1]).mean) - _HITS[what], -0.04, 0.04)
 
 def test_tables_of_32_columns_have_no_bank_conflicts() -> None:
-    """Filling them has, and in this kernel, whose S-box has 8 columns, the last round (line 126 on)."""
+    """Filling them has, and the last round, whose S-box has 8 columns here."""
     (note,) = (one for one in tracegen.trace(counter_mode(_FILE, 2, 2), "t4", groups=10**6).provenance["compiler"]["notes"] if "Bank" in one)
     assert not any(f"on line {line}" in note for line in range(105, 121))
