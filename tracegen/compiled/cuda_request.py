@@ -45,7 +45,8 @@ class CudaRequest(Request):
     def notes(self) -> list[str]:
         ignored = self.program.options.ignored
         notes = [f"Build option {option} is ignored." for option in ignored]
-        return [*notes, *["printf is left out."] * on_device(self.text, PRINTF)]
+        prints = any(on_device(text, PRINTF) for text in self.program.texts.values())
+        return [*notes, *["printf is left out."] * prints]
 
     @property
     def default_registers_limit(self) -> int | None:

@@ -518,3 +518,20 @@ def test_lanes_may_shuffle_what_has_no_value() -> None:
     expected = np.sort(x[x > 50])
     assert out["n"][0] == len(expected)
     np.testing.assert_array_equal(np.sort(out["kept"][: len(expected)]), expected)
+
+
+@pytest.mark.parametrize(
+    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
+)
+def test_what_is_only_printed_is_computed(machine: str, compiler: Any) -> None:
+    """A kernel of which nothing is left but what it prints reads as much as one that stores it."""
+    text = """#include <cstdio>
+__global__ void k(const float *x, int n) {
+  float sum = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) sum += x[i];
+  if (sum == 0.5f) printf("%f of %d %p\\n", sum, n, x);
+}"""
+    given = CudaWorkload(source=text, arguments=[np.ones(256, np.float32), 256], grid=1, block=32)
+    trace = tracegen.trace(given, machine, compiler=compiler)
+    assert trace.n_granule == 32
+    assert "printf is left out." in trace.provenance["compiler"]["notes"]

@@ -16,8 +16,8 @@ The ten, their findings and how each is judged were written down before the firs
 | linkedin/Liger-Kernel ead96b618e5c67bddc6a6e9bcb99bfe6b5ab661c | norms, Triton | RTX 3090, softmax of 2048 rows of 1024, 2048, 4096 floats 21.5, 41.0, 79.9 us, of bfloat16 13.3, 22.5, 41.0; H100, layer norm of 4096 rows of 4096 floats 51.0, of 16384 184.8 us (some of an older version) |
 | yencal/gpu-histogram-optimization b71f5c0444b70f7ce464e778a9cb7bd9f20e4118 | histograms of bytes | H100, 2^30 bytes, 256 bins: atomics in global memory 276 ms, in shared 1.53, 16 bytes a load 0.47 |
 
-Seven compiled at the first try, Programming-Massively-Parallel-Processors by clang, not NVRTC, ising-gpu with cuRAND's
-headers named, of Liger-Kernel not the layer norm. All that ran had right results and bytes. Two scans read behind an array in shared memory, which is refused. WRONG and UNLIKE say what is off.
+Before what they showed was mended, seven compiled at the first try, Programming-Massively-Parallel-Processors by clang, not NVRTC,
+ising-gpu with cuRAND's headers named, of Liger-Kernel not the layer norm; what CUDA_AES only prints was not computed. All that ran had right results and bytes. Two scans read behind an array in shared memory, which is refused. WRONG and UNLIKE say what is off.
 
 Judged so: times and rates within 30 % (additions 10 %, global atomics a factor of 1.5); where the authors say a sequence, its order,
 too (of steps that differ by more than a tenth); hit rates within 4 points; bank conflicts by the notes of the trace. Sizes here may
@@ -128,7 +128,7 @@ def times_vector(columns: int, rows: int = 16384) -> CudaWorkload:
 def addition(kernel: str, n: int = 1 << 25) -> CudaWorkload:
     return made("How_to_optimize_in_GPU/elementwise/elementwise_add.cu", kernel, {"a": singles(n), "b": singles(n), "c": np.zeros(n, np.float32)}, n // 256 // ADDITIONS[kernel][0], 256)
 _CURAND = [str(place) for path in sys.path for place in Path(path).glob("nvidia/curand/include")]
-"""Where the package nvidia-curand-cu12 has its headers, which are not looked for."""
+"""Where the package nvidia-curand-cu12 has its headers."""
 FLIPS = {"v100": 766.26 / 2, "a100": 1041.37 / 2, "h100": 1800.81 / 2}
 def spins(columns: int = 65536, rows: int = 16384, chance: Any = None, headers: Any = _CURAND) -> CudaWorkload:
     """One step of the black spins, a quarter of a byte each; of a run at 1.5, the chance that spin s flips with k of 4 neighbours up."""
@@ -225,7 +225,6 @@ def test_words_behind_an_array_in_shared_memory_are_refused(version: int) -> Non
     with pytest.raises(KernelError, match=r"access sdata.* is out of bounds"):
         run(scan(version, 1 << 14, 0), "h100")
 
-@pytest.mark.xfail(reason="cuRAND's header is left out as a library's, although a package has it", strict=True)
 def test_random_numbers_need_no_option() -> None:
     run(spins(2048, 32, headers=()))
 
@@ -233,7 +232,6 @@ def test_random_numbers_need_no_option() -> None:
 def test_convolutions_compile_by_nvrtc() -> None:
     assert tracegen.trace(tiles_of_a_line(64, 1024), "a100", groups=1).provenance["compiler"].get("nvrtc")
 
-@pytest.mark.xfail(reason="printf is ignored, and with it all that only it is for: the kernel prints what it encrypts, and stores nothing", strict=True)
 def test_what_is_only_printed_is_computed() -> None:
     assert requested(tracegen.trace(counter_mode(_COUNTER, 2, 2), "t4", groups=10**6))["pt", "load"] > 0
 _PITCH = "rows lie 2^18 bytes apart, so all lanes ask the same few of L2's channels, which are taken to share all requests alike"
@@ -246,7 +244,6 @@ WRONG = {
     "HPCTrainingExamples, rows": f"20 ms: {_PITCH}",
     "HPCTrainingExamples, 2 KB": f"12 ms: {_PITCH}",
     "HPCTrainingExamples, 64 KB": "IndexError in tracegen/recording/windows.py, _after: a window in which no sub-group accesses anything",
-    "CUDA_AES": "only printf needs what is encrypted, so nothing is",
     **{f"times a vector, {n}": "two thirds of it: a launch of many short blocks takes 3.5 us, and a block of four warps 190 cycles of a core" for n in (16, 32)},
     **{f"Liger-Kernel, layer_norm of float32, {n}": FAILS["Liger-Kernel, layer_norm"] for n in (4096, 16384)},
     "convolution of 3": "tiles are predicted to be the fastest, not the slowest, by 28 %",
@@ -264,7 +261,7 @@ TIMES = {
     **{f"tiles of a line, {k}": _time((tiles_of_a_line, k), "rtx3080", 1e3 * v) for k, v in {32: 2.341, 64: 1.254, 128: 1.153, 512: 1.245, 1024: 2.327}.items()},
     **{f"FluidX3D, {m}, {'half' if k else 'single'}": _rate((lattice, bool(k)), m, 256**3, v / 1e3) for m, values in CELLS.items() for k, v in enumerate(values)},
     **{f"HPCTrainingExamples, {k}": _time((yax, k), "mi210", 1e3 * ms) for k, (_, ms) in YAX.items()},
-    "CUDA_AES": _rate((counter_mode, _COUNTER), "t4@1770MHz", 32768 * 2**20 * 128, 878.6),
+    "CUDA_AES": _rate((counter_mode, _COUNTER, 32), "t4@1770MHz", 32 * 2**20 * 128, 878.6),
     **{f"times a vector, {k}": _time((times_vector, k), "v100", us) for k, (_, _, us) in ROWS.items()},
     **{k: (*_rate((addition, k), "v100", 12 * 2**25, g)[:3], 1 / 1.1, 1 / 0.9) for k, (_, g) in ADDITIONS.items()},
     **{f"ising-gpu, {m}": _rate((spins,), m, 65536 * 16384 / 2, f) for m, f in FLIPS.items()},

@@ -166,7 +166,7 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
             f"--gpu-architecture=compute_{target[3:]}{_own(program)}",
         ),
         *(f"--pre-include={_OWN / 'first.h'}", "-default-device", "--device-int128"),
-        *("-lineinfo", "-w", "-D_print(...)=0", "-Dregister="),
+        *("-lineinfo", "-w", "-Dregister="),
         *(options.standard, *options.arithmetic),
         *includes.options(folder, options.given),
         *(f"-I{place}" for place in places),

@@ -58,8 +58,6 @@ __device__ inline __attribute__((always_inline)) void *memset(void *at, int valu
 }
 }
 
-// What is printed is left out.
-template <class... Any> MEMSIM_DEVICE int printf(const char *, Any...) { return 0; }
 
 #if MEMSIM_WARP == 64
 typedef unsigned long long memsim_mask;

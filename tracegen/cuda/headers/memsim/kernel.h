@@ -13,6 +13,8 @@
 #ifdef MEMSIM_AMD
 #include "amd.h"
 #endif
+#define MEMSIM_PRINTF printf
+#include "../nvrtc/printed.h"
 #include "bits.h"
 #include "arithmetic.h"
 #include "stops.h"

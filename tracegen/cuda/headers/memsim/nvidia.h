@@ -61,8 +61,6 @@ MEMSIM_DEVICE float scalbln(float v, long by) { return scalblnf(v, by); }
 typedef unsigned memsim_mask;
 #define MEMSIM_ALL ((memsim_mask)-1)
 
-// What is printed is left out.
-template <class... Any> MEMSIM_DEVICE int printf(const char *, Any...) { return 0; }
 
 #if __CUDA_ARCH__ >= 700
 template <class T> MEMSIM_DEVICE unsigned __match_any_sync(memsim_mask mask, T value) {

@@ -6,6 +6,8 @@
 #endif
 #define _LIBCUDACXX___CUDA_CSTDINT_PRELUDE_H // libcu++ would declare int64_t as long long, which it is not on Linux
 #include "signature.h" // before the program, whose macros may be called as names in it
+#define MEMSIM_PRINTF _print // see tracegen/compiled/request.py
+#include "printed.h"
 __device__ __forceinline__ void memsim_left_out() { asm volatile("// memsim_left_out\n\ttrap;"); } // see tracegen/cuda/host_code.py
 
 typedef signed char int8_t, int_least8_t, int_fast8_t;
