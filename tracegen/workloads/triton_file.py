@@ -58,13 +58,14 @@ class _Module(ModuleType):
 
 @contextlib.contextmanager
 def importing(path: Path) -> Iterator[ModuleType]:
-    """The module of a file, with its folder on the path while it is used."""
+    """The module of a file, with its folder on the path while it is used, and that of the packages that it lies in."""
     check_installed()
     path = path.resolve()
     module = _Module(f"_triton_file_{path.stem}")
     module.__file__, module.failed = str(path), []
     sys.modules[module.__name__] = module
-    before, written = list(sys.path), sys.dont_write_bytecode
+    known, before, written = set(sys.modules), list(sys.path), sys.dont_write_bytecode
+    module.__package__ = _enter_packages(path.parent)
     sys.path.insert(0, str(path.parent))
     sys.dont_write_bytecode = True
     try:
@@ -79,6 +80,27 @@ def importing(path: Path) -> Iterator[ModuleType]:
             yield module
     finally:
         sys.path[:], sys.dont_write_bytecode = before, written
+        own = f"{module.__package__}.".partition(".")[0]
+        for name in [*sys.modules]:
+            if own and name.partition(".")[0] == own and name not in known:
+                del sys.modules[name]
+
+
+def _enter_packages(folder: Path) -> str:
+    """The dotted name of the packages that a folder lies in, which can be imported from now on.
+
+    Their own statements are not executed: these import far more than a kernel needs.
+    """
+    names: list[str] = []
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    for k in range(len(names)):
+        name = ".".join(names[: k + 1])
+        if name not in sys.modules:
+            sys.modules[name] = package = ModuleType(name)
+            package.__path__ = [str(folder.joinpath(*names[: k + 1]))]
+    return ".".join(names)
 
 
 def check_installed() -> None:
@@ -110,6 +132,7 @@ class _StandIn(ModuleType):
     """Has every attribute and can be called. A Triton kernel that it decorates is left as it is."""
 
     __path__: list[str] = []  # noqa: RUF012
+    __version__ = "2.8.0"  # files compare it
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -119,6 +142,8 @@ class _StandIn(ModuleType):
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if len(arguments) == 1 and not named and hasattr(arguments[0], "arg_names"):
             return arguments[0]
+        if self.__name__.endswith(".is_available"):  # of a GPU
+            return False
         return self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -228,6 +228,29 @@ def test_a_tutorial_loads_without_torch_and_without_a_gpu(tmp_path):
         tracegen.load_kernel(f"{tmp_path}/tutorial.py:double")
 
 
+def test_a_file_of_a_package_loads_without_the_rest_of_it(tmp_path):
+    """What it imports from its neighbours is there; what their packages import beside is not executed."""
+    inner = tmp_path / "norms" / "inner"
+    inner.mkdir(parents=True)
+    (inner.parent / "__init__.py").write_text("raise ImportError('of everything')")
+    (inner / "__init__.py").write_text("raise ImportError('of everything')")
+    (inner / "sizes.py").write_text(
+        "import torch\nBLOCK = 64 if torch.cuda.is_available() else 128\n"
+    )
+    (inner / "twice.py").write_text(
+        "import torch\nimport triton\nimport triton.language as tl\nfrom norms.inner.sizes import BLOCK\n"
+        "from .sizes import BLOCK as SAME\nSIZE = tl.constexpr(BLOCK if torch.__version__ else SAME)\n"
+        "@triton.jit\ndef twice(x_ptr):\n    at = x_ptr + tl.arange(0, SIZE)\n    tl.store(at, 2 * tl.load(at))\n"
+    )
+    (tmp_path / "args.py").write_text(
+        "import numpy as np, tracegen\n"
+        "def make():\n    return tracegen.TritonWorkload(arguments=[np.ones(128, np.float32)], grid=(1,))\n"
+    )
+    workload = tracegen.load_kernel(f"{inner}/twice.py:twice", {}, args=f"{tmp_path}/args.py:make")
+    assert tracegen.trace(workload, "a100").n_granule == 2 * 128 // 8
+    assert not any(name.startswith("norms") for name in sys.modules)
+
+
 def test_the_readmes_example_runs(tmp_path, monkeypatch):
     text = (HERE.parents[2] / "tracegen/README.md").read_text()
     section = text.partition("## Trace Triton\n")[2].partition("\n## ")[0]

@@ -120,9 +120,15 @@ def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
         log, shown = _assemble(request, tools, ptx, folder), request
         listing_log = log
         if request.target not in tools.nvdisasm.targets:
-            target, registers = _readable(request.target, tools), read_usage(log).registers_per_item
-            shown = dataclasses.replace(request, target=target, registers_limit=registers)
-            listing_log = _assemble(shown, tools, ptx, folder)
+            usage = read_usage(log)
+            for most in dict.fromkeys(
+                (usage.registers_per_item, _allocated(usage.registers_per_item))
+            ):
+                target = _readable(request.target, tools)
+                shown = dataclasses.replace(request, target=target, registers_limit=most)
+                listing_log = _assemble(shown, tools, ptx, folder)
+                if read_usage(listing_log).spill_store_bytes <= usage.spill_store_bytes:
+                    break
         listing = _disassembled(tools.nvdisasm, folder)
         binary = (folder / "kernel.cubin").read_bytes()
         headers = included(folder, request.file, request.searched)
@@ -135,6 +141,11 @@ def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
         "listing_target": shown.target,
         "listing_log": listing_log,
     }
+
+
+def _allocated(registers: int) -> int:
+    """What a work-item that uses so many registers is given: a warp gets them by 256."""
+    return -(-registers // 8) * 8
 
 
 def disassembled(cubin: bytes, nvdisasm: Tool) -> str:

@@ -17,7 +17,7 @@ from tracegen.cuda.program import LAUNCH, UNKNOWN
 from tracegen.tools.process import Finished, run
 from tracegen.tools.toolchain import CURAND, cuda_headers, library_command, nvrtc_tool
 
-MOST_TRIES, LONGEST_SECONDS = 30, 600
+MOST_TRIES, LONGEST_SECONDS = 100, 600
 _OWN = HEADERS / "nvrtc"
 _ERROR = re.compile(
     r"^(?P<file>[^\n]*)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<reason>[^\n]*)", re.MULTILINE
