@@ -148,19 +148,19 @@ def window_traces(run: Runs, wave: int, n_places: int) -> list[Trace] | None:
         if run.options.earlier and (before := touched_before(run, sampled, chosen, wave)):
             trace = trace.replace(earlier=before.ranges, earlier_groups=before.n_groups)
         warming = windows.warming(
-            recorded.access,
+            trace.site,  # -1 for a barrier; what accesses nothing is recorded with its barriers
             trace.subgroup_offset,
             chosen.counted_from - chosen.begin,
             sampled.by_barriers,
             run.n_subgroup,
         )
-        is_access = recorded.access >= 0
-        part = int(is_access.sum()) / (trace.n_groups * max(float(sampled.accesses.mean()), 1.0))
+        accesses = recorded.access[recorded.access >= 0]
+        part = len(accesses) / (trace.n_groups * max(float(sampled.accesses.mean()), 1.0))
         trace = trace.replace(traced_part=min(max(part, 1e-12), 1.0))
         trace = _with_work(run, recorded, trace, sampled.segments * trace.n_groups)
         traces.append((trace, warming, chosen.share))
-        sites.append(trace.site[is_access])
-        places.append(recorded.access[is_access] // (len(run.execution.launch.regions) + 1))
+        sites.append(trace.site[trace.site >= 0])
+        places.append(accesses // (len(run.execution.launch.regions) + 1))
     in_all = sum(trace.n_groups for trace, *_ in traces)
     weight, unseen = windows.weights(sites, places, sampled.runs, in_all, len(run.sites.sites))
     error = _error(sampled) + unseen
