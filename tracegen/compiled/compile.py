@@ -99,6 +99,8 @@ def compile_cuda(found: Described, target: str, registers_limit: int | None = No
     )
     code = _compiled(request)
     why = [f"Header {name} is not there: it is left out." for name in program.absent]
+    if any(parameter.kind in "tT" for parameter in found.parameters):
+        why.append("Accessors of PyTorch's tensors are compiled from a text of this project's own.")
     if found.refused:
         why.append(f"clang compiled it, for NVRTC refuses it: {found.refused}")
     return dataclasses.replace(code, kernel=program.kernel, stand_ins=(*why, *code.stand_ins))

@@ -14,7 +14,7 @@ from pathlib import Path
 MOST_FILES, MOST_CHARACTERS = 4000, 1 << 26
 COPIES, EMPTY = "user", "empty"
 _TORCH = re.compile(r"(?:torch|ATen|c10)/")
-_TORCH_TEXT = (Path(__file__).parent / "headers" / "torch.h").read_text(encoding="utf-8")
+_OF_TORCH = Path(__file__).parent / "headers" / "torch.h"
 """The folders of copies, each under its absolute path, and of empty headers."""
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([\"<])([^\">\n]+)[\">]", re.MULTILINE)
 _LIBRARIES = re.compile(
@@ -86,7 +86,7 @@ def is_left_out(name: str) -> bool:
 
 def text_of_host(name: str) -> str:
     """The text of a header of the host's libraries: empty, but for what kernels use of PyTorch's."""
-    return _TORCH_TEXT if _TORCH.match(name) else ""
+    return _OF_TORCH.read_text(encoding="utf-8") if _TORCH.match(name) else ""
 
 
 def write(

@@ -120,11 +120,9 @@ def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
         log, shown = _assemble(request, tools, ptx, folder), request
         listing_log = log
         if request.target not in tools.nvdisasm.targets:
-            usage = read_usage(log)
-            for most in dict.fromkeys(
-                (usage.registers_per_item, _allocated(usage.registers_per_item))
-            ):
-                target = _readable(request.target, tools)
+            usage, target = read_usage(log), _readable(request.target, tools)
+            registers = usage.registers_per_item
+            for most in dict.fromkeys((registers, _allocated(registers))):
                 shown = dataclasses.replace(request, target=target, registers_limit=most)
                 listing_log = _assemble(shown, tools, ptx, folder)
                 if read_usage(listing_log).spill_store_bytes <= usage.spill_store_bytes:
@@ -229,9 +227,15 @@ def _stand_ins(request: Request, tools: NvidiaTools, texts: Mapping[str, Any]) -
     if request.by == "clang" and request.target not in tools.clang.targets:
         yield f"{tools.clang} does not know {request.target}: its PTX is for an older target."
     if shown != request.target:
+        used, own = (read_usage(texts[log]).registers_per_item for log in ("listing_log", "log"))
+        many = (
+            "as many registers,"
+            if used <= own
+            else f"{used} registers, which is what is allocated,"
+        )
         yield (
             f"The registers are those of {request.target}; the instructions are those of {shown}"
-            f" with as many registers, because nvdisasm does not read {request.target}."
+            f" with {many} because nvdisasm does not read {request.target}."
         )
 
 

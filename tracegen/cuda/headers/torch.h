@@ -10,25 +10,10 @@ namespace at {
 template <class T> struct DefaultPtrTraits { typedef T *PtrType; };
 template <class T> struct RestrictPtrTraits { typedef T *__restrict__ PtrType; };
 
-template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t> class TensorAccessor {
-public:
-  typedef typename Traits<T>::PtrType PtrType;
-  __host__ __device__ TensorAccessor(PtrType data, const Index *sizes, const Index *strides)
-      : data_(data), sizes_(sizes), strides_(strides) {}
-  __host__ __device__ Index size(Index axis) const { return sizes_[axis]; }
-  __host__ __device__ Index stride(Index axis) const { return strides_[axis]; }
-  __host__ __device__ PtrType data() const { return data_; }
-  __host__ __device__ decltype(auto) operator[](Index at) const {
-    if constexpr (N == 1) return static_cast<T &>(data_[strides_[0] * at]);
-    else return TensorAccessor<T, N - 1, Traits, Index>(data_ + strides_[0] * at, sizes_ + 1, strides_ + 1);
-  }
-protected:
-  PtrType data_;
-  const Index *sizes_, *strides_;
-};
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t> class TensorAccessor;
 
-template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t>
-class GenericPackedTensorAccessor {
+// Axes: how extents and strides are stored
+template <class T, size_t N, template <class> class Traits, class Index, class Axes> class MemsimAccessor {
 public:
   typedef typename Traits<T>::PtrType PtrType;
   __host__ __device__ Index size(Index axis) const { return sizes_[axis]; }
@@ -40,8 +25,19 @@ public:
   }
 protected:
   PtrType data_;
-  Index sizes_[N], strides_[N];
+  Axes sizes_, strides_;
 };
+template <class T, size_t N, template <class> class Traits, class Index>
+class TensorAccessor : public MemsimAccessor<T, N, Traits, Index, const Index *> {
+public:
+  __host__ __device__ TensorAccessor(typename Traits<T>::PtrType data, const Index *sizes, const Index *strides) {
+    this->data_ = data;
+    this->sizes_ = sizes;
+    this->strides_ = strides;
+  }
+};
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t>
+class GenericPackedTensorAccessor : public MemsimAccessor<T, N, Traits, Index, Index[N]> {};
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int32_t>;
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
