@@ -30,7 +30,7 @@ from calib.prediction.basic_blocks import (
 from calib.prediction.machine_pipes import PREFIX
 from memsim.trace import BARRIER_SITE, AccessSite, Trace
 
-PIPELINED = re.compile("copies|tensor_.+|wgmma_.+")
+PIPELINED = re.compile("copies|tensor_.+|wgmma_.+|tcgen05.+")
 """Kinds of work whose kernels load ahead of what they compute."""
 PerLoad = Callable[[AccessSite], Sequence[Mapping[str, float]]]
 """Site of a load -> for each of the next blocks, operation -> how many use a value that is loaded."""
@@ -253,7 +253,7 @@ def _blocks_of(
     work: list[int] = []
     uses: list[Counter[str]] = []  # of loaded values, in this block and those after it
     first = k = 0  # index of the block's first access within the sub-group, and of the present one
-    pipelined = _is_pipelined(trace)
+    pipelined, of_bulk = _is_pipelined(trace), any(site.bulk for site in trace.sites)
     settled = -1  # what has been waited for
     ends: list[int] = []  # index behind each block's last access
     sizes = {site.name: float(site.itemsize_bytes) for site in trace.sites}
@@ -310,6 +310,9 @@ def _blocks_of(
         ):
             close_under_way()
             if number == BARRIER_SITE:
+                if of_bulk and waits > settled:  # what came is computed with before the barrier
+                    close_waiting(waits, barrier=False)
+                    settled = waits
                 work += [] if rows is None else [rows[k]]
             close_waiting(waits, barrier=number == BARRIER_SITE)
         settled = max(settled, waits)

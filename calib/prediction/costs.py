@@ -62,6 +62,8 @@ class AccessCosts:
     look_ups : (n_trial, n_site) of lines in the level below the first, per execution
     look_ups_per_cycle : one core's equal share; 0 where it is not known
     hot_line_cycles : (n_site,) per execution, of the machine's busiest line of atomic operations
+    bulk_lines, bulk_bytes : (n_site,) lines that an execution of a bulk copy touches, row by row of its tile, and the bytes
+        of their sectors
     turnaround_cycles : see memsim.machine.Dram.turnaround_cycles_at
     missed_translations : (n_trial, n_site) per execution
     translation_cycles : cycles that a miss occupies a core's address translation; None where the machine
@@ -83,6 +85,8 @@ class AccessCosts:
     look_ups: Floats
     look_ups_per_cycle: float
     hot_line_cycles: Floats
+    bulk_lines: Floats
+    bulk_bytes: Floats
     turnaround_cycles: float
     missed_translations: Floats
     translation_cycles: float | None = None
@@ -224,6 +228,7 @@ def access_costs(
     channels = channel_names(machine)
     directions = [site.direction for site in first.sites]
     looked_up = _look_ups(machine, directions, lines, sectors, moved)
+    is_bulk = np.array([site.bulk for site in first.sites])
     row_hits = float(dataset["dram_row_hit_ratio"].mean())
     bytes_per_row = math.inf
     if "dram_bytes_per_row" in dataset:
@@ -249,6 +254,8 @@ def access_costs(
         look_ups=looked_up,
         look_ups_per_cycle=look_ups_per_cycle(machine),
         hot_line_cycles=hot_line,
+        bulk_lines=lines * is_bulk,
+        bulk_bytes=GRANULE_BYTES * sectors * is_bulk,
         turnaround_cycles=machine.dram.turnaround_cycles_at(written),
         missed_translations=missed,
         translation_cycles=machine.translation.miss_cycles if machine.translation else None,
@@ -496,11 +503,11 @@ def _touched(trace: Trace, n_access: int) -> Touched:
 
 
 def _pipe_of_accesses(trace: Trace, machine: Machine, touched: Touched) -> Floats:
-    """(n_access,) cycles of the load/store unit and L1; 0 of a scalar unit's loads and of barriers."""
+    """(n_access,) cycles of the load/store unit and L1; 0 of a scalar unit's loads, of bulk copies and of barriers."""
     site = trace.site[: len(touched.offset) - 1]
     itemsize_bytes = np.array([*(described.itemsize_bytes for described in trace.sites), 0])[site]
-    scalar = np.array([*(described.scalar for described in trace.sites), True])[site]
-    return np.where(scalar, 0.0, pipe_cycles(machine, touched, itemsize_bytes))
+    others = np.array([*(one.scalar or one.bulk for one in trace.sites), True])[site]
+    return np.where(others, 0.0, pipe_cycles(machine, touched, itemsize_bytes))
 
 
 def _from_trace(trace: Trace, machine: Machine) -> tuple[Floats, Floats, Floats]:

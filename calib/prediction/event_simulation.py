@@ -11,7 +11,7 @@ when all have, but no sooner than its sub-group would issue it alone: sub-groups
 the units, and each waits for its own results.
 
 What a block moves is queued at channels (L2, DRAM, ...) when its last turn ends. A channel serves the requests of all
-cores one after another, so n cores share n times the bandwidth of one core's share. Loads of a channel whose requests
+cores one after another, so n cores share n times the bandwidth of one core's share; or each core has its own. Loads of a channel whose requests
 arrive at random wait longer, as in a queue with constant service time (M/D/1). A sub-group waits until its loads so
 far have been served, and then for the block's latency, which is drawn anew for each execution. It waits for stores only
 where they are given as loads. In a software pipeline it waits for what earlier blocks have loaded, while later loads are under way. A barrier at the end of a block stops a group until the data of all its sub-groups have arrived. All cores
@@ -70,6 +70,7 @@ class Options(TypedDict, total=False):
         empty
     lag : (n,) 0 where the latency after a block is waited for; k > 0 where instead all is waited for that was loaded up to
         the block k before it, at most MOST_LAG; below 0 where nothing is; 0 if empty
+    own_channels : (n_channel,) whether each core has a channel of its own; none has if empty
     channel_used : (n, n_channel) probability that a block's loads use a channel at all; 1 if empty
     queue_cycles : (n_channel,) service time of a channel's many servers, for whose requests arrive at random: beside
         the channel's backlog a load waits queue_cycles r / (2 (1 - r)), where r is the part of its time so far for
@@ -84,6 +85,7 @@ class Options(TypedDict, total=False):
     loads: Sequence[bool]
     waits: Sequence[bool]
     lag: Sequence[int]
+    own_channels: Sequence[bool]
     channel_used: npt.ArrayLike
     queue_cycles: Sequence[float]
     turnaround_cycles: Sequence[float]
@@ -126,7 +128,9 @@ def _simulated(
 ) -> Simulated:
     n = len(barrier)
     units = np.asarray(issue_cycles, np.float64).reshape(n, -1)
-    channels = np.asarray(channel_cycles, np.float64).reshape(n, -1) / cores
+    channels = np.asarray(channel_cycles, np.float64).reshape(n, -1)
+    own = np.array(options.get("own_channels") or [False] * channels.shape[1], np.bool_)
+    channels = channels / np.where(own, 1, cores)
     used = np.asarray(options.get("channel_used", ()), np.float64)
     paths = options.get("paths") or [list(range(n))] * tlp
     length = np.array([len(path) for path in paths])
@@ -140,6 +144,7 @@ def _simulated(
         alone=np.array(options.get("alone_cycles") or [0.0] * n, np.float64),
         latency=np.asarray(latency_cycles, np.float64).reshape(n, -1),
         channels=channels,
+        own=own,
         queue=np.array(options.get("queue_cycles") or [0.0] * channels.shape[1], np.float64),
         turnaround=np.array(
             options.get("turnaround_cycles") or [0.0] * channels.shape[1], np.float64

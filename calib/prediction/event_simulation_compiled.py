@@ -27,7 +27,8 @@ class Simulated(NamedTuple):
     units : (n, n_unit) cycles of the core's units in each turn;  turns : (n,);  longest : (n,) the unit that a
         block occupies longest
     alone : (n,) cycles of each turn of a sub-group that has the core to itself
-    latency : (n,);  channels : (n, n_channel) cycles of channels that all cores share
+    latency : (n,);  channels : (n, n_channel) cycles of channels
+    own : (n_channel,) whether each core has a channel of its own; others are shared by all
     queue, turnaround : (n_channel,);  used : (n, n_channel) probability that a block's loads use a channel at all
     loads, waits : (n,) whether a block loads, and whether a sub-group waits after it for what it has loaded
     lag : (n,) 0: the latency after a block is waited for; k > 0: instead, what was loaded up to the block k before it; below 0:
@@ -42,6 +43,7 @@ class Simulated(NamedTuple):
     alone: Floats
     latency: Floats
     channels: Floats
+    own: npt.NDArray[np.bool_]
     queue: Floats
     turnaround: Floats
     used: Floats
@@ -56,7 +58,8 @@ class Simulated(NamedTuple):
 class _State(NamedTuple):
     """The working memory of a run.
 
-    channel_free : (n_channel,) when a channel has served all requests so far;  served : for how many cycles
+    channel_free : (n_core, n_channel) when a channel has served all requests so far, of shared ones in row 0;  served : for how
+        many cycles
     unit_free : (n_core, n_unit) when a unit has served all blocks so far
     free : (n_core, n_subgroup) when a sub-group may continue;  at : blocks that it has issued
     arrival : (n_core, n_subgroup) when channels have served all that it has loaded so far
@@ -120,6 +123,7 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
         alone,
         latency,
         channels,
+        own,
         queue,
         turnaround,
         used,
@@ -192,11 +196,12 @@ def _run(blocks, state, longest_wait, tlp, rounds, issuers, times, idle):  # typ
             taken[c, s] = 0
             for k in range(n_channel):
                 if channels[b, k] > 0:
-                    channel_free[k] = max(done, channel_free[k]) + channels[b, k]
-                    served[k] += channels[b, k]
+                    q = c if own[k] else 0
+                    channel_free[q, k] = max(done, channel_free[q, k]) + channels[b, k]
+                    served[q, k] += channels[b, k]
                     if loads[b]:
-                        busy_part = min(served[k] / max(done + longest_wait, 1.0), MOST_BUSY)
-                        queued = channel_free[k] - done
+                        busy_part = min(served[q, k] / max(done + longest_wait, 1.0), MOST_BUSY)
+                        queued = channel_free[q, k] - done
                         queued += queue[k] * busy_part / (2 * (1 - busy_part))
                         queued += turnaround[k] * busy_part * busy_part
                         arrival[c, s] = max(arrival[c, s], done + used[b, k] * queued)
@@ -283,8 +288,8 @@ def run(
     )
     idle = np.empty((cores, n_turn, 2))
     state = _State(
-        channel_free=np.zeros(n_channel),
-        served=np.zeros(n_channel),
+        channel_free=np.zeros((cores, n_channel)),
+        served=np.zeros((cores, n_channel)),
         unit_free=np.zeros((cores, n_unit)),
         free=np.zeros((cores, n_subgroup)),
         arrival=np.zeros((cores, n_subgroup)),

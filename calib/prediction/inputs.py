@@ -25,6 +25,7 @@ from calib.prediction.machine_pipes import (
     READS,
     SLOTS_UNIT,
     is_issued,
+    is_of_tensor_memory,
     load_store_cycles,
     stalled_cycles,
     throughputs_of,
@@ -32,9 +33,9 @@ from calib.prediction.machine_pipes import (
 )
 from calib.prediction.options import Latency
 from calib.prediction.residency import Residents
-from calib.prediction.throughputs import cycles_of, issue_cycles
+from calib.prediction.throughputs import BULK_LINES, cycles_of, issue_cycles
 from memsim.machine import PORT_BYTES_PER_CYCLE, Machine
-from memsim.report import HOT_LINE, REQUESTS, STARTS, STORES, TRANSLATION
+from memsim.report import BULK, HOT_LINE, REQUESTS, STARTS, STORES, TENSOR, TRANSLATION
 from memsim.statistics import ONE_PLACE, Places
 
 Floats = npt.NDArray[np.float64]
@@ -48,6 +49,7 @@ class Inputs:
     unit_cycles : (n_block, n_unit) cycles of each unit but the load/store unit, `units` by name; where
         only operations are known, one unit executes all
     pipe_cycles : (n_block,) of the load/store unit and L1
+    whole_units : those that one sub-group may occupy as a whole; of others it has its scheduler's share
     at_once : whether ILP_i is the longest of these cycles rather than their sum
     latency_cycles : (n_trial, n_block)
     channel_cycles : (n_trial, n_block, n_channel)
@@ -74,6 +76,7 @@ class Inputs:
     channels: tuple[str, ...]
     barrier: npt.NDArray[np.bool_]
     units: tuple[str, ...] = ("arithmetic",)
+    whole_units: tuple[str, ...] = ()
     at_once: bool = False
     stalled_cycles: tuple[float, ...] = ()
     schedulers: int = 0
@@ -112,8 +115,9 @@ class Inputs:
     def alone_cycles(self) -> Floats:
         """(n_block,) in which a sub-group issues a block if it has the core to itself: each scheduler has an equal
         share of the arithmetic units, and instructions wait for each other."""
-        share = self.schedulers * self.arithmetic_cycles
-        return np.maximum(share, self.stalled_cycles) if self.stalled_cycles else share
+        whole = np.array([name in self.whole_units for name in self.units])
+        share = np.where(whole, 1, self.schedulers) * self.unit_cycles
+        return np.asarray(np.maximum(share.max(axis=1), self.stalled_cycles or 0.0))
 
     @property
     def wait_cycles(self) -> Floats:
@@ -198,6 +202,7 @@ def simulated_inputs(
         program=started,
         unit_cycles=occupied,
         units=units,
+        whole_units=_whole_units(program),
         at_once=_is_compiled(program),
         pipe_cycles=np.array(pipe),
         latency_cycles=np.stack(waits, axis=1),
@@ -293,6 +298,9 @@ def _channel_cycles(costs: AccessCosts, machine: Machine) -> tuple[Floats, tuple
     if costs.hot_line_cycles.any():
         of_core = costs.hot_line_cycles * machine.n_cores  # which all cores use
         named[HOT_LINE] = np.tile(of_core, (costs.n_trials, 1))
+    if costs.bulk_lines.any() and (rate := machine.throughputs.get(BULK_LINES)):
+        cycles = np.maximum(costs.bulk_lines / rate, costs.bulk_bytes / PORT_BYTES_PER_CYCLE)
+        named[BULK] = np.tile(cycles, (costs.n_trials, 1))
     if costs.translation_cycles is not None:
         named[TRANSLATION] = costs.missed_translations * costs.translation_cycles
     if machine.group_starts_per_cycle or machine.subgroup_starts_per_cycle:
@@ -316,7 +324,7 @@ def _shares(channels: Sequence[str], machine: Machine, resident: Residents) -> F
             ),
             None,
         )
-        if name == TRANSLATION:
+        if name in (BULK, TRANSLATION):  # of which each core has its own
             shares[k] = 1.0
         elif level is not None:
             cores = min(level.cores_per_instance, machine.n_cores)
@@ -384,6 +392,12 @@ def _issue(program: Program, machine: Machine) -> tuple[tuple[str, ...], Floats,
     if READS in units:  # blocks that read no operand twice are issued all the same
         rows = [{READS: row.get(SLOTS_UNIT, 0.0)} | row for row in rows]
     return units, np.array([[row.get(n, 0.0) for n in units] for row in rows]), np.array(local)
+
+
+def _whole_units(program: Program) -> tuple[str, ...]:
+    """A product in tensor memory, which one sub-group starts, takes all tensor cores."""
+    kinds = {kind for block in program.blocks for kind in block.operations}
+    return (TENSOR,) if any(is_of_tensor_memory(kind) for kind in kinds) else ()
 
 
 def _require(machine: Machine, program: Program, *others: str) -> None:

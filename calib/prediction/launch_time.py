@@ -143,7 +143,7 @@ def operation_rates(prediction: Prediction) -> Iterator[dict[str, Any]]:
         unit, factor, _ = kind.split("_")
         peak = 2 * machine.subgroup_size / cycles_of(machine, kind) * machine.n_cores
         yield {
-            "name": f"{TENSOR}, {factor}" + (" (wgmma)" if unit == "wgmma" else ""),
+            "name": f"{TENSOR}, {factor}" + ("" if unit == "tensor" else f" ({unit})"),
             "per_s": float(each * lanes / timing.estimate.mean),
             "peak_per_s": float(peak * machine.clock_hz),
             "unit": "FLOP" if "f" in factor else "OP",

@@ -155,6 +155,10 @@ def stalled_cycles(machine: Machine, operations: Mapping[str, float]) -> float:
     return counts.get(_STALLED, 0.0) if _is_split(machine) else 0.0
 
 
+def is_of_tensor_memory(operation: str) -> bool:
+    return operation.startswith(f"{PREFIX}tcgen05")
+
+
 def load_store_cycles(machine: Machine, operations: Mapping[str, float]) -> float:
     """Cycles that a block's accesses to local memory occupy the load/store unit."""
     counts = _counts(operations)

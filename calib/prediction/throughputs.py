@@ -8,7 +8,8 @@ operand is read directly from local memory, which only machines that list such a
 `load_store_lanes` are lanes whose accesses coalesce; where others are slower, as on AMD's GPUs,
 `scattered_lanes` are theirs (calib.prediction.l1_cycles). `local_bytes` is what local memory delivers, if less than a pass of
 its banks; what several lanes read counts once. `tensor_f16_f32` are multiply-adds of matrix instructions whose factors
-are of 16 bits and whose sums of 32, `wgmma_f16_f32` those of instructions of four sub-groups.
+are of 16 bits and whose sums of 32, `wgmma_f16_f32` those of instructions of four sub-groups, `tcgen05_f16_f32` those
+in tensor memory (`tcgen05m64_f16_f32` with 64 rows). `bulk_lines` are lines, row by row of a tile, that the unit for bulk copies requests.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ _FACTORS = ("b1", "f4", "i4", "i8", "f8", "f16", "bf16", "tf32", "f32", "f64")
 MATRIX_RATES = frozenset(
     f"{unit}_{factor}_{total}"
     for unit, factor, total in itertools.product(
-        ("tensor", "wgmma"), _FACTORS, ("f16", "f32", "f64", "i32")
+        ("tensor", "wgmma", "tcgen05", "tcgen05m64"), _FACTORS, ("f16", "f32", "f64", "i32")
     )
 )
 """The rates of matrix instructions, by the types of factors and sums."""
+BULK_LINES = "bulk_lines"
 STANDS_IN = {
     **{
         f"{unit}_{name}": f"{unit}_f16_f32"
-        for unit in ("tensor", "wgmma")
+        for unit in ("tensor", "wgmma", "tcgen05", "tcgen05m64")
         for name in ("bf16_f32", "f16_f16")
     },
     "fp16_fma": "fp32_fma",

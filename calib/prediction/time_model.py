@@ -31,7 +31,7 @@ from calib.prediction.machine_pipes import READS
 from calib.prediction.options import Mode, Solver
 from calib.prediction.residency import Residents
 from memsim.machine import Machine
-from memsim.report import DEPENDENT, IN_TURN, LAUNCH, TENSOR
+from memsim.report import BULK, DEPENDENT, IN_TURN, LAUNCH, TENSOR
 from memsim.statistics import GROUPS, ONE_PLACE, PAST, Estimate, Places, describe
 
 Floats = npt.NDArray[np.float64]
@@ -378,6 +378,7 @@ def _run(
         waits=inputs.waits,
         lag=inputs.lag,
         channel_used=inputs.channel_used[trial] if inputs.channel_used.size else (),
+        own_channels=[name == BULK for name in inputs.channels],
         queue_cycles=inputs.queue_cycles,
         turnaround_cycles=inputs.turnaround_cycles,
         turn_cycles=TURN_CYCLES if inputs.at_once else math.inf,

@@ -24,17 +24,17 @@ STEPS = {
 BETA = 0.5
 
 
-def depth_of(step: str, steps: Iterable[str], n: int, depth: int | None) -> int:
+def depth_of(step: str, steps: Iterable[str], n: int, depth: int | None, unit: int = 128) -> int:
     """How many columns of a and rows of b are multiplied; raises KernelError as `product` does.
 
-    steps : those that there are
+    steps : those that there are;  unit : what sizes are multiples of
     """
     depth = n if depth is None else depth
     if step not in steps:
         raise KernelError(f"there is no step {step!r}; there are {', '.join(steps)}")
-    if n % 128 or depth % 128 or not 0 < depth <= n:
+    if n % unit or depth % unit or not 0 < depth <= n:
         raise KernelError(
-            f"n and depth must be multiples of 128, depth at most n, got {n}, {depth}"
+            f"n and depth must be multiples of {unit}, depth at most n, got {n}, {depth}"
         )
     return depth
 

@@ -5,6 +5,7 @@ from .finding import bound as bound
 from .finding import headline as headline
 from .html import replay_page as replay_page
 from .launch_time import BARRIER as BARRIER
+from .launch_time import BULK as BULK
 from .launch_time import DEPENDENT as DEPENDENT
 from .launch_time import HOT_LINE as HOT_LINE
 from .launch_time import IN_TURN as IN_TURN

@@ -88,7 +88,7 @@ class Launches:
 
 INSTRUCTIONS_AN_ACCESS = 8
 NO_INSTRUCTIONS = re.compile(
-    "conflict|wide|stalled|operands|passes|copies|integer_fma|scalar_loads|idle_turns|tensor_.+|wgmma_.+"
+    "conflict|wide|stalled|operands|passes|copies|integer_fma|scalar_loads|idle_turns|tensor_.+|wgmma_.+|tcgen05.+"
 )
 """Kinds of work that count passes of local memory's banks, cycles, instructions that have another kind, too, and what matrix instructions compute."""
 

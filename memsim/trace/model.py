@@ -55,6 +55,7 @@ class AccessSite:
     floating : True for an atomic operation on floating-point numbers, as far as machine code tells it
     scalar : True for a load that a scalar unit performs once for the sub-group (AMD's `s_load`); it does
         not occupy the pipe of the lanes' loads
+    bulk : True for a copy of tiles by the core's unit for them (NVIDIA's TMA), which does not occupy that pipe either
     """
 
     name: str
@@ -68,6 +69,7 @@ class AccessSite:
     nontemporal: bool = False
     floating: bool = False
     scalar: bool = False
+    bulk: bool = False
 
     def __post_init__(self) -> None:
         _make_visible(self, "name", "array", "instruction")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from experiments.data_files import rows
 from experiments.hardware.matmul_steps import TABLES
-from experiments.hardware.tensor_steps import TABLE
-from experiments.kernels import matmul_steps, tensor_steps
+from experiments.hardware.tensor_steps import TABLES as ON_TENSOR_CORES
+from experiments.kernels import matmul_steps, tensor_memory_steps, tensor_steps
 
 
 def test_the_tables_have_kernels_that_are_there() -> None:
@@ -13,6 +13,7 @@ def test_the_tables_have_kernels_that_are_there() -> None:
     steps = {name: [row["step"] for row in rows(table)] for name, table in TABLES.items()}
     assert steps.pop("rx7900xtx") == ["tiled", "blocks"]
     assert list(steps.values()) == [list(matmul_steps.STEPS)] * 2
-    listed = rows(TABLE)
+    listed, in_tensor_memory = (rows(table) for table in ON_TENSOR_CORES)
     assert {row["step"] for row in listed} <= set(tensor_steps.STEPS)
     assert {row["machine"] for row in listed} == {"rtxpro6000", "h100"}
+    assert [row["step"] for row in in_tensor_memory] == list(tensor_memory_steps.STEPS)

@@ -53,7 +53,7 @@ def compiled(
         binary = Path(folder / "k.cubin").read_bytes()
     codes = {}
     for name in names:
-        blocks, _ = read_sass(listing, name, int(target[3:]))
+        blocks, _ = read_sass(listing, name, int(target[3:].rstrip("af")))
         codes[name] = MachineCode(
             kernel=name,
             target=target,

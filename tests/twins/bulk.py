@@ -97,6 +97,7 @@ def copy(s: Step, kind: str) -> None:
                 )
             )
             warp.in_step = warp.settled
+    s.warp.brings = s.warp.brings or (kind == "load" and moves)
     share(s, kind, size, elements)
     if kind == "load":
         s.put(n_bytes, who=np.arange(s.lanes) == lane)

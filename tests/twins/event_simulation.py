@@ -32,8 +32,8 @@ def readable(
     longest_wait = float(given.latency.max())
     lengths = given.length.tolist()
     path = [row[:length] for row, length in zip(given.path.tolist(), lengths, strict=True)]
-    channel_free = [0.0] * len(channels[0])
-    served = [0.0] * len(channels[0])
+    channel_free = [[0.0] * len(channels[0]) for _ in range(cores)]
+    served = [[0.0] * len(channels[0]) for _ in range(cores)]
     subgroups = range(tlp * blp)
     free = [[0.0 for _ in subgroups] for _ in range(cores)]  # when a sub-group may continue
     at = [[0 for _ in subgroups] for _ in range(cores)]  # blocks that it has issued
@@ -82,11 +82,12 @@ def readable(
         taken[c][s] = 0
         for k, cycles in enumerate(channels[block]):
             if cycles:
-                channel_free[k] = max(issued, channel_free[k]) + cycles
-                served[k] += cycles
+                q = c if given.own[k] else 0
+                channel_free[q][k] = max(issued, channel_free[q][k]) + cycles
+                served[q][k] += cycles
                 if given.loads[block]:
-                    busy_part = min(served[k] / max(issued + longest_wait, 1.0), MOST_BUSY)
-                    queued = channel_free[k] - issued
+                    busy_part = min(served[q][k] / max(issued + longest_wait, 1.0), MOST_BUSY)
+                    queued = channel_free[q][k] - issued
                     queued += given.queue[k] * busy_part / (2 * (1 - busy_part))
                     queued += given.turnaround[k] * busy_part * busy_part
                     arrival[c][s] = max(arrival[c][s], issued + given.used[block, k] * queued)

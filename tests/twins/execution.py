@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import KernelError
-from tests.twins import bulk, operations, reals
+from tests.twins import bulk, operations, reals, tensor_memory  # noqa: F401
 from tests.twins.operations import DO, Lanes, Step, as_bits, operation, signed
 from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, NO_SLOT, Code
@@ -94,6 +94,7 @@ class Warp:
         self.copies: list[int] = []
         self.marks: list[int] = []
         self.scalar_load = self.settled = self.in_step = -1
+        self.brings = False
 
     def mask(self, source: int) -> Any:
         """A source mask: 2 * number, plus 1 where it is negated."""
@@ -149,6 +150,7 @@ class Group:
         self.code, self.launch, self.place, self.memory = code, launch, place, memory
         items = int(np.prod(launch.group_size))
         self.local = np.zeros(memory.local_bytes, np.uint8)
+        self.tensor = np.zeros((128, 512), np.uint32)
         n_warp = -(-items // code.width)
         self.private = np.zeros((n_warp * code.lanes, memory.private_bytes), np.uint8)
         self.executed = 0
@@ -392,7 +394,7 @@ def wait_copies(s: Step) -> None:
 
 @operation("REST")
 def rest(s: Step) -> None:
-    if s.who.any():
+    if s.who.any() and not (s.x and s.warp.brings):
         s.warp.wait(("rest", 0), s.who)
 
 

@@ -89,9 +89,13 @@ def _with_calls(lines: Sequence[Line]) -> list[Line]:
     ]
 
 
+_GUARD = "__cuda_sm10x_tcgen05_guardrail_trap"
+"""Functions that ptxas adds: they trap where tensor memory is misused."""
+
+
 def call_notes(lines: Sequence[Line]) -> Iterator[str]:
     """Which functions are part of the code, and which are not."""
-    called = {line.callee for line in lines if line.callee}
+    called = {line.callee for line in lines if line.callee and _GUARD not in line.callee}
     functions = _functions(lines)
     if known := sorted(called & functions):
         yield f"Called functions are part of the code: {', '.join(known)}."

@@ -78,6 +78,11 @@ def sentence(bound: BoundKernel, code: Code, fault: Fault) -> KernelError:
         return KernelError(
             f"{place}: the tensor map of {text!r} has another number of axes, or a layout, a filling or elements that are not modelled ({item})"
         )
+    if fault.kind == s.OUT_OF_TENSOR:
+        lane, column = fault.address >> 16, fault.address & 0xFFFF
+        return KernelError(
+            f"{place}: lane {lane}, column {column} is beyond the 128 lanes and 512 columns of tensor memory ({item})"
+        )
     return KernelError(f"{place}: {_access(bound, code, fault)} ({item})")
 
 

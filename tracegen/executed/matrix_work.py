@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,6 +17,11 @@ _BASES = {"H": "f16", "I": "i8", "D": "f64", "B": "b1", "Q": "f8", "O": "f4"}
 _BITS = {"b1": 1, "f4": 4, "i4": 4, "i8": 8, "f8": 8, "f16": 16, "bf16": 16, "tf32": 32, "f64": 64}
 _TOTALS = {"i8": "i32", "i4": "i32", "b1": "i32", "f64": "f64"}
 _ON_AMD = {"xf32": "tf32", "bf16_1k": "bf16", "iu8": "i8"}
+_IN_TENSOR_MEMORY = {
+    "UTCHMMA": ("tcgen05_f16_f32", "tcgen05_tf32_f32", "tcgen05m64_f16_f32", "tcgen05m64_tf32_f32"),
+    "UTCQMMA": ("tcgen05_f8_f32", "tcgen05m64_f8_f32"),
+    "UTCIMMA": ("tcgen05_i8_i32", "tcgen05m64_i8_i32"),
+}
 _WMMA = re.compile(r"v_wmma_\w+_16x16x16_(\w+)")
 
 
@@ -23,7 +29,7 @@ class MatrixWork(NamedTuple):
     """The work of a sub-group.
 
     kind : the rate that it takes in a machine's file: `tensor_f16_f32` multiplies numbers of 16 bits and adds in 32;
-        `wgmma_f16_f32` is a product of four sub-groups
+        `wgmma_f16_f32` is a product of four sub-groups, `tcgen05_f16_f32` one in tensor memory
     fused : multiply-adds of a lane, the mean
     passes : of local memory's banks, 128 bytes each, in which factors are read
     """
@@ -43,7 +49,7 @@ def _work(opcode: str, text: str) -> MatrixWork | None:
     if opcode.startswith("v_"):
         return _of_amd(opcode)
     base, *parts = opcode.split(".")
-    if base.startswith("UTC") or not base.endswith("MMA"):
+    if base.startswith("UTC") or not base.endswith("MMA"):  # of the former a register has the shape
         return None
     at = next((k for k, part in enumerate(parts) if part[0].isdigit()), None)
     if at is None:
@@ -60,6 +66,20 @@ def _work(opcode: str, text: str) -> MatrixWork | None:
     read = columns + (rows if re.search(r"MMA\S* R\d+, gdesc", text) else 0)
     bytes_read = read * depth * _BITS[factor] / 8
     return MatrixWork(f"wgmma_{factor}_{total}", fused / 4, bytes_read / _PASS_BYTES / 4)
+
+
+def tensor_memory_kinds(opcode: str) -> tuple[str, ...]:
+    """The rates of an instruction that multiplies tiles in tensor memory, those of 64 rows behind those of 128."""
+    return _IN_TENSOR_MEMORY.get(opcode.partition(".")[0], ())
+
+
+def measured_work(opcode: str, counts: Sequence[int]) -> MatrixWork:
+    """What one such instruction did in the mean. counts : a row of Recorded.local_counts"""
+    executed, form, fused, passes = (int(count) for count in counts)
+    number = round(form / max(executed, 1))
+    kinds = tensor_memory_kinds(opcode)
+    kind = kinds[number * len(kinds) // 4]
+    return MatrixWork(kind, fused / max(executed, 1) / _LANES, passes / max(executed, 1))
 
 
 def _of_amd(opcode: str) -> MatrixWork | None:

@@ -122,6 +122,7 @@ class Sites:
                     nontemporal=direction == "store" and bool(x & o.NONTEMPORAL),
                     floating=direction == "atomic" and bool(x & o.FLOATING),
                     scalar=direction == "load" and bool(x & o.ONE_LANE),
+                    bulk=x & 7 == o.BULK,
                 )
             )
         return tuple(made)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tracegen.compiled.model import PIPES, Instruction, MachineCode
-from tracegen.executed.matrix_work import matrix_work
+from tracegen.executed.matrix_work import matrix_work, measured_work, tensor_memory_kinds
 from tracegen.execution.code import Code
 from tracegen.execution.run import Recorded
 
@@ -42,7 +42,7 @@ operands : no instructions, but further cycles in which operands are read, and n
 
 Behind these, of code that has them (see `kinds_of`): what matrix instructions compute, in multiply-adds of a lane, by the rate
 that a machine's file has for them (see matrix_work); passes : no instructions, but passes of local memory's banks, in which
-products of four sub-groups read; copies : of `access`, those that are asynchronous copies to local memory; integer_fma : of
+products of four sub-groups, or in tensor memory, read; copies : of `access`, those that are asynchronous copies to local memory; integer_fma : of
 `fma`, those of integers, for which NVIDIA's GPUs since compute capability 8.6 have half as many units; scalar_loads : of `scalar`,
 loads; idle_turns : of `wait`, those for which an `s_nop` takes its sub-group's turn.
 """
@@ -81,6 +81,8 @@ def _more(instruction: Instruction) -> dict[str, float]:
         return {SCALAR_LOADS: 1.0}
     if instruction.opcode == "s_nop":
         return {IDLE_TURNS: 1.0 + int(instruction.text.split()[1], 0)}
+    if kinds := tensor_memory_kinds(instruction.opcode):  # what its operands say is added later
+        return dict.fromkeys((*kinds, PASSES), 0.0)
     work = matrix_work(instruction)
     return {work.kind: work.fused} | ({PASSES: work.passes} if work.passes else {}) if work else {}
 
@@ -98,13 +100,18 @@ def instruction_counts(
     instructions, added, wide = _conflicts(code, local_counts)
     kinds = kinds_of(code)
     counts = np.zeros((len(instructions), len(kinds)))
-    for row, one, conflicts, wide_passes in zip(counts, instructions, added, wide, strict=True):
+    given = zip(counts, instructions, added, wide, strict=True)
+    for number, (row, one, conflicts, wide_passes) in enumerate(given):
         kind = kind_of(one)
         row[_NUMBER[kind]] += 1
         row[_NUMBER["stalled"]] += one.stall_cycles
         row[_NUMBER["operands"]] += one.read_cycles - 1
         for more, count in _more(one).items():
             row[kinds.index(more)] += count
+        if number < len(local_counts) and tensor_memory_kinds(one.opcode):
+            work = measured_work(one.opcode, local_counts[number])
+            row[kinds.index(work.kind)] += work.fused
+            row[kinds.index(PASSES)] += work.passes
         if one.memory is not None:
             row[_NUMBER["conflict"]] += max(conflicts, 0.0)
             row[_NUMBER["wide"]] += wide_passes
@@ -126,7 +133,9 @@ def _conflicts(
     each = np.zeros((2, len(instructions)))
     np.divide((passes, wide), executed, out=each[:, : len(passes)], where=executed > 0)
     for k, one in enumerate(instructions):
-        if one.memory is not None and one.opcode.startswith(("LDSM", "STSM")):
+        if tensor_memory_kinds(one.opcode):
+            each[:, k] = 0
+        elif one.memory is not None and one.opcode.startswith(("LDSM", "STSM")):
             # Each of its matrices is one access of 4 bytes a lane, or if it is transposed two of 2 bytes.
             each[:, k] *= one.memory.bytes_per_item // 4 * (2 if "MT88" in one.opcode else 1)
     return instructions, each[0].tolist(), each[1].tolist()

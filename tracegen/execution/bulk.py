@@ -87,6 +87,7 @@ def bulk(listed, subgroup, at, kind, active):
             return fail(state, OUT_OF_LOCAL, lane, local + n_row * n_bytes - 1)
     if kind == _LOAD and not y & _PREFETCH:
         _in_step(listed, subgroup)
+        state.subgroups[subgroup, Warp.BRINGS] = 1
     fault = _rows(listed, subgroup, at, kind, lane, local, n_row)
     if fault:
         return fault

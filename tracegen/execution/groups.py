@@ -57,6 +57,7 @@ def begin_group(listed):
     at = (x, y % state.grid[1], y // state.grid[1])
     state.masks[:] = 0
     state.local[:] = 0
+    state.tensor[:] = 0
     state.slots[:] = -1
     state.barrier_arrived[:] = 0
     state.barrier_votes[:] = 0

@@ -52,6 +52,7 @@ from tracegen.execution.state import (
     put_mask,
     source_mask,
 )
+from tracegen.execution.tensor_memory import tensor
 from tracegen.execution.waits import end_copies, wait_copies, wait_count, wait_slots
 from tracegen.execution.windows import count, go_by, has_passed
 from tracegen.execution.words import lowest, peek8, peek16, peek32, poke32, poke64
@@ -60,6 +61,7 @@ CONTROL = [
     "BLOCK", "LOAD", "STORE", "ATOMIC", "BRANCH", "WAIT_SLOTS", "WAIT_COUNT", "COPIES_END", "WAIT_COPIES", "MASK_LOGIC3",
     "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE", "VOTE_WHOLE", "LOAD_CONSTANT", "CLOCK", "BRANCH_TABLE", "RETURN", "EXIT", "JOIN_SET",
     "JOIN_WAIT", "JOIN_LEAVE", "SYNC_LANES", "BARRIER", "TRAP", "UNKNOWN", "REST",
+    "TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY",
 ]  # fmt: skip
 """Operations that the loop of the interpreter does itself."""
 ORDER = [*VECTOR, *CONTROL, *slow.LANEWISE, *slow.TESTS, *slow.TOGETHER]
@@ -68,6 +70,7 @@ ORDER = [*VECTOR, *CONTROL, *slow.LANEWISE, *slow.TESTS, *slow.TOGETHER]
     BLOCK, _LOAD, _STORE, _ATOMIC, BRANCH, WAIT_SLOTS, WAIT_COUNT, COPIES_END, WAIT_COPIES, MASK_LOGIC3,
     MASK_TO_ROWS, ROWS_TO_MASK, VOTE, VOTE_WHOLE, LOAD_CONSTANT, CLOCK, BRANCH_TABLE, RETURN, EXIT, JOIN_SET,
     JOIN_WAIT, JOIN_LEAVE, SYNC_LANES, BARRIER, TRAP, UNKNOWN_RESULT, REST,
+    TENSOR_LOAD, TENSOR_STORE, TENSOR_MULTIPLY,
 ) = range(len(VECTOR), len(VECTOR) + len(CONTROL))  # fmt: skip
 _N_ROWS, _N_MASKED = len(ROWS), len(ROWS) + len(MASKED)
 _N_COMPARISONS = _N_MASKED + len(COMPARISONS)
@@ -315,6 +318,8 @@ def alone(listed, subgroup, pc):
             op - _LANEWISE, place, row_bytes, row[D], row[A], row[B], row[C], here, source_mask(masks, row[M]),
             np.int64(row[X]), row[Y],
         )  # fmt: skip
+    elif op >= TENSOR_LOAD:
+        return here == 0 or tensor(listed, subgroup, pc - 1, op - TENSOR_LOAD, here)
     elif op == JOIN_SET:
         left = here
         while left != 0:
@@ -367,6 +372,8 @@ def _stops(listed, subgroup, here, pc):
     elif op in (BARRIER, REST):
         if row[X] & ONLY_RECORDED:
             record_known(listed, subgroup, here, pc - 1)
+            return True
+        if op == REST and row[X] and warp[Warp.BRINGS]:
             return True
         if op == REST:
             rest(state, subgroup, here)

@@ -120,7 +120,7 @@ VOTE_ANY, VOTE_ALL, VOTE_EQUAL = range(3)
 ) = range(8)
 
 # Memory: x.
-GLOBAL, LOCAL, PRIVATE, CONSTANT, GENERIC, BULK = range(6)
+GLOBAL, LOCAL, PRIVATE, CONSTANT, GENERIC, BULK, TENSOR = range(7)
 """The space, in the lowest three bits, named as OpenCL names it: LOCAL is shared by a group.
 
 BULK: the first participating lane starts a copy between global and local memory (NVIDIA's TMA), done at once: LOAD into
@@ -128,7 +128,8 @@ local memory, STORE and ATOMIC to global memory. Rank y & 7 is 0 for bytes that 
 lie in global memory, row b how many there are. Else a is the address of a tensor map (see tracegen.execution.tensor_maps) and b
 the first of y & 7 rows with coordinates. Row c is an address in local memory; with PREFETCH in y nothing is copied. A LOAD
 writes to row d how many bytes it has brought; row e is the address of the barrier in memory that code waits at for it. What is
-accessed is recorded in equal parts for the living sub-groups of the group, as the unit that copies is the core's, no sub-group's."""
+accessed is recorded in equal parts for the living sub-groups of the group, as the unit that copies is the core's, no sub-group's.
+TENSOR: of no access, but what the TENSOR_ operations work on."""
 PREFETCH = 8
 BYTES = 3
 """Bit position of the bytes that a lane accesses: 1, 2, 4, 8, 12, 16, 32 (six bits)."""
@@ -179,6 +180,9 @@ has how many come in the low half, and how many more bytes are awaited in the hi
 
 LOCAL_WINDOW, PRIVATE_WINDOW = 1 << 52, 1 << 53
 """Where GENERIC addresses of local and private memory begin; their low 32 bits are 0. Each window has 2^24 bytes."""
+
+TENSOR_PACKED, TENSOR_COUNT, IN_TENSOR_MEMORY = 8, 8, 8
+"""Of operations on tensor memory, in x: a flag, the position of eight bits with a count of registers, and a flag; see TENSOR_LOAD."""
 
 SLOT = 20
 """Of WAIT_SLOTS and accesses: see WAIT_SLOTS."""
@@ -311,7 +315,15 @@ COPIES_END      <- a                | NVIDIA's LDGDEPBAR: the accesses with slot
                                     |   barrier in memory whose address the first participating lane has in a
 WAIT_COPIES     <- a                | waits until at most the y latest groups of copies are outstanding; with x, for the latest one of that barrier,
                                     |   of this sub-group or, with bit 1, of each: what is copied in parts comes as a whole
-REST            <-                  | participating lanes go on when the other sub-groups of the group have gone as far as they can
+REST            <-                  | participating lanes go on when the other sub-groups of the group have gone as far as they can; with x, not of a
+                                    |   sub-group that has started a copy of a tile to local memory, which goes on at once
+TENSOR_LOAD     d <- a              | lanes get x >> 8 registers from tensor memory, at lane a >> 16 and column a & 65535, plus y; x & 7, of lane l and
+                                    |   register k: 0 lane l, column k; 1 lane l / 4 + 8 (l / 2 % 2), column 2 k + l % 2; 2 lane l / 4 + 8 (k % 2), column
+                                    |   4 (k / 2) + l % 4; 3 lane l / 4 + 8 (k / 2 % 2), column 8 (k / 4) + 2 (l % 4) + k % 2; 4 lane l % 16, column k. x & 8: a register has the low halves of two columns
+TENSOR_STORE    <- a c              | the same the other way
+TENSOR_MULTIPLY <- a2 b2 c d e      | the lowest participating lane starts a product of tiles. a, b: descriptors of the factors in local memory (x & 8: a
+                                    |   is where the first one lies in tensor memory), c: where the sums are there, d: whether it is added to them, e: the
+                                    |   descriptor of the instruction; x & 7: 0 of halves, bfloat16 or TF32, 1 of 8-bit floats, 2 of 8-bit integers
 UNKNOWN         d D:e <-            | the result of an instruction that is not known: as TRAP with y 2 where it is executed
 """
 

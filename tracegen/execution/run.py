@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.trace import ArrayExtent
+from tracegen.execution import tensor_memory
 from tracegen.execution.affine import Movement, movement
 from tracegen.execution.bases import bases
 from tracegen.execution.bulk import MOST_GRANULES
@@ -32,6 +33,7 @@ from tracegen.execution.operations import (
     MicroOperation,
 )
 from tracegen.execution.paths import MOST_PATH
+from tracegen.execution.slicing import TENSOR_OPERATIONS
 from tracegen.execution.state import (
     DONE,
     ENDLESS,
@@ -426,6 +428,7 @@ class Execution:
             banks=np.array([bank.ctypes.data for bank in padded] or [0], np.int64),
             bank_bytes=np.array([len(bank) for bank in banks] or [0], np.int64),
             local=np.zeros(launch.local_bytes, np.uint8),
+            tensor=np.zeros(tensor_memory.N_BYTES if _has_tensor_memory(code) else 0, np.uint8),
             private_at=np.array(
                 [private.ctypes.data + k * private_words * lanes * 4 for k in range(n)], np.int64
             ),
@@ -561,6 +564,11 @@ def writes_arrays(code: Code, *, skipped: bool = False) -> bool:
         np.isin(op, _ACCESSES) & (op != OPERATIONS["LOAD"].number) & ((x & SKIPPED != 0) == skipped)
     )
     return bool((writes & ~np.isin(x & 7, (LOCAL, PRIVATE))).any())
+
+
+def _has_tensor_memory(code: Code) -> bool:
+    """Whether it is read or written, or would be if that were not skipped."""
+    return any(np.any(code.table[:, 0] == OPERATIONS[name].number) for name in TENSOR_OPERATIONS)
 
 
 def _address_rows(name: str) -> set[str]:

@@ -47,6 +47,10 @@ _ROOTS = frozenset(
 """Operations that are needed for what they do, not for what they write."""
 _WAITS = frozenset(("WAIT_SLOTS", "WAIT_COUNT", "COPIES_END", "WAIT_COPIES"))
 _ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
+TENSOR_OPERATIONS = ("TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY")
+_STAY = _ACCESSES | {"TENSOR_MULTIPLY"}
+"""These are recorded or counted, though nobody needs what they compute."""
+_LOADS = frozenset(("LOAD", "TENSOR_LOAD"))
 WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE_WHOLE"))
 """What these write, they write in all lanes, whatever the guard."""
 PARTIAL = frozenset(("WRITE_LANE", "PERMUTE_LANES"))
@@ -88,7 +92,7 @@ def sliced(code: Code, *, global_values: bool = False, accesses: bool = True) ->
     """
     uses = uses_of(code)
     needed_spaces: set[int] = {o.GLOBAL} if global_values else set()
-    roots, stay = (_ROOTS, _ACCESSES) if accesses else (_ROOTS - _WAITS, frozenset())
+    roots, stay = (_ROOTS, _STAY) if accesses else (_ROOTS - _WAITS, frozenset())
     while True:
         needed, loaded = _needed(uses, needed_spaces, roots, stay)
         more = {space for space in loaded if space != o.GLOBAL}
@@ -168,9 +172,15 @@ def _uses(code: Code) -> Iterator[_Use]:
         elif name in ("EXIT", "TRAP") and row.guard == ALWAYS:
             following = ()
         yield _Use(
-            name, writes, 0 if keeps else writes, reads, stored, row.x & 7 if name in _ACCESSES else -1, following,
+            name, writes, 0 if keeps else writes, reads, stored, _space(name, row), following,
             works_alone, everywhere, bool(writes & mask(executing >> 1)), *change(name, row, executing),
         )  # fmt: skip
+
+
+def _space(name: str, row: MicroOperation) -> int:
+    if name in TENSOR_OPERATIONS:
+        return o.TENSOR
+    return row.x & 7 if name in _ACCESSES else -1
 
 
 def _is_within(name: str, row: MicroOperation, executing: int) -> bool:
@@ -215,6 +225,11 @@ def widths(name: str, row: MicroOperation) -> tuple[dict[str, int], dict[str, in
         read = {"a": 2 if row.x & 1 else 1}
     if name == "LOAD_CONSTANT":
         written["d"] = _words(row)
+    if name == "TENSOR_MULTIPLY":
+        return {}, {"e": 1}, {"a": 1 if row.x & o.IN_TENSOR_MEMORY else 2, "b": 2, "c": 1, "d": 1}
+    if name in TENSOR_OPERATIONS:
+        n = row.x >> o.TENSOR_COUNT & 0xFF
+        return ({"d": n}, {"a": 1}, {}) if name == "TENSOR_LOAD" else ({}, {"a": 1}, {"c": n})
     if name not in _ACCESSES:
         return written, read, {}
     if row.x & 7 == o.BULK:
@@ -271,13 +286,15 @@ def _needed(
         if use.space >= 0:
             is_bulk = use.space == o.BULK
             to, source = (o.LOCAL, o.GLOBAL) if use.name == "LOAD" else (o.GLOBAL, o.LOCAL)
-            stores = (use.name != "LOAD" or is_bulk) and (
+            stores = (use.name not in _LOADS or is_bulk) and (
                 (to if is_bulk else use.space) in needed_spaces
                 or (use.space == o.GENERIC and bool(needed_spaces))
             )
             needed[k] = needed[k] or wanted or stores
             if wanted or (stores and is_bulk):
                 loaded.add(source if is_bulk else use.space)
+            if stores and use.name == "TENSOR_MULTIPLY":
+                loaded |= {o.LOCAL, o.TENSOR}
             reads |= use.values if needed[k] else 0
             if not needed[k] and use.name not in stay:
                 reads = 0
@@ -329,7 +346,7 @@ def address_loads(code: Code) -> list[frozenset[int]]:
     lanes = [1 << code.n_rows + guard | 1 << code.n_rows + max(executing, 0) for guard in guards]
     number_of: dict[int, int] = {}
     for k, use in enumerate(uses):
-        if use.space >= 0:
+        if use.name in _ACCESSES:
             number_of[k] = len(number_of)
     found = [0] * len(number_of)
 

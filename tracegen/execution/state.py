@@ -113,6 +113,8 @@ class Warp(IntEnum):
     """The progress at which that changes, -1 where it has passed the end of its window."""
     IN_STEP = 21
     """What had been waited for, as SETTLED, at the latest barrier."""
+    BRINGS = 22
+    """Whether it has started a copy of a tile to local memory."""
 
 
 N_WARP = 24
@@ -203,9 +205,9 @@ N_BARRIERS = 16
 """Why the interpreter returned: all groups have ended; a buffer must grow; STEPS_LEFT have passed; see Counter.FAULT."""
 (
     OUT_OF_BOUNDS, MISALIGNED, OUT_OF_LOCAL, OUT_OF_PRIVATE, TRAPPED, ASSERTED, UNKNOWN, NO_PLACE, STUCK_LANES, STUCK_BARRIER,
-    ENDLESS, NOT_HERE, WRONG_MAP,
+    ENDLESS, OUT_OF_TENSOR, WRONG_MAP,
 ) = range(1, 14)  # fmt: skip
-"""Kinds of faults. NO_PLACE: a jump to an address with no instruction; NOT_HERE: a place that memory does not have;
+"""Kinds of faults. NO_PLACE: a jump to an address with no instruction; OUT_OF_TENSOR: beyond tensor memory;
 WRONG_MAP: a tensor map that does not fit the copy."""
 
 
@@ -261,7 +263,8 @@ class State(NamedTuple):
     hints : by access of the code, the region it met last;  stays : whether it must not meet another
     local : bytes of the group;  private_at : address of each sub-group's private memory, [word][lane]
     groups : ids;  group_slots : of each group the place of its first sub-group's private memory
-    segment_count : executions of each segment;  local_counts : (n_instruction, 4)
+    tensor : see tensor_memory
+    segment_count : executions of each segment;  local_counts : (n_instruction, 4), see Recorded
     path, touched, pending : (n_subgroup, ...) the latest segments since a sub-group's last access, and the counts of those before
     who : sub-groups that run together;  chunks : (see Chunk, MOST_CHUNKS)
     facts, pattern : (n_place, ...), see Fact
@@ -291,6 +294,7 @@ class State(NamedTuple):
     banks: I64
     bank_bytes: I64
     local: U8
+    tensor: U8
     private_at: I64
     groups: I64
     group_slots: I64

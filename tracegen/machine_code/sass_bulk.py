@@ -39,14 +39,16 @@ def _copy(e: Emitter, s: Sass) -> None:
     if s.parts[:2] != ("G", "S"):
         raise UnknownInstruction
     fields = {"a": _first(e, to, 2), "b": n_bytes, "c": _first(e, source, 1)}
-    return e.emit("STORE", guard=_one(e), x=_HEAD, y=0, **fields)
+    return e.emit("STORE", guard=first_lane(e), x=_HEAD, y=0, **fields)
 
 
 @lowers("UTMASTG", _AXES)
 def _store_tile(e: Emitter, s: Sass) -> None:
     to, source = s.operands[:2][::-1]
     place = _first(e, source, 6)
-    e.emit("STORE", guard=_one(e), a=_first(e, to, 2), b=place + 1, c=place, x=_HEAD, y=_axes(s))
+    e.emit(
+        "STORE", guard=first_lane(e), a=_first(e, to, 2), b=place + 1, c=place, x=_HEAD, y=_axes(s)
+    )
 
 
 @lowers("UTMAREDG", f"{_AXES} {' '.join(_OPERATIONS)}")
@@ -54,7 +56,7 @@ def _reduce_tile(e: Emitter, s: Sass) -> None:
     """The tensor map has the type of the elements."""
     place, x = _first(e, s.operands[0], 6), _operation(s) | _HEAD
     to = _first(e, s.operands[1], 2)
-    e.emit("ATOMIC", guard=_one(e), a=to, b=place + 1, c=place, x=x, y=_axes(s))
+    e.emit("ATOMIC", guard=first_lane(e), a=to, b=place + 1, c=place, x=x, y=_axes(s))
 
 
 @lowers("UBLKRED", f"G S {' '.join(_OPERATIONS)} {' '.join(_BYTES)} RN FTZ NOFTZ")
@@ -67,27 +69,27 @@ def _reduce(e: Emitter, s: Sass) -> None:
     if kind in ("S32", "S64") and s.has("MIN", "MAX"):
         x += (o.ATOMIC_MIN_S - o.ATOMIC_MIN_U) << o.ATOMIC_OPERATION
     fields = {"a": _first(e, to, 2), "b": _bytes(e, count), "c": _first(e, source, 1)}
-    e.emit("ATOMIC", guard=_one(e), x=x, y=0, **fields)
+    e.emit("ATOMIC", guard=first_lane(e), x=x, y=0, **fields)
 
 
 @lowers("UTMAPF", f"{_AXES} L2")
 def _prefetch_tile(e: Emitter, s: Sass) -> None:
     place, source, *_ = s.operands
     fields = {"a": _first(e, source, 2), "b": _first(e, place, 5)}
-    e.emit("LOAD", guard=_one(e), x=_HEAD | o.BYPASS_L1, y=_axes(s) | o.PREFETCH, **fields)
+    e.emit("LOAD", guard=first_lane(e), x=_HEAD | o.BYPASS_L1, y=_axes(s) | o.PREFETCH, **fields)
 
 
 @lowers("UBLKPF", "L2")
 def _prefetch(e: Emitter, s: Sass) -> None:
     source, count, *_ = s.operands
     fields = {"a": _first(e, source, 2), "b": _bytes(e, count)}
-    e.emit("LOAD", guard=_one(e), x=_HEAD | o.BYPASS_L1, y=o.PREFETCH, **fields)
+    e.emit("LOAD", guard=first_lane(e), x=_HEAD | o.BYPASS_L1, y=o.PREFETCH, **fields)
 
 
 def _load(e: Emitter, to: Operand, source: int, axes: int, b: int) -> None:
     """A copy to local memory, whose bytes come to a barrier there."""
     place, came, less = _first(e, to, 2), e.temporary(), e.temporary()
-    e.guard = _one(e)
+    e.guard = first_lane(e)
     fields = {"a": source, "b": b, "c": place, "e": place + 1, "x": _HEAD | o.BYPASS_L1}
     e.emit("LOAD", d=came, y=axes, slot=COPIES, **fields)
     e.emit("ADD3", d=less, a=came, x=o.NEGATE_A)
@@ -95,7 +97,7 @@ def _load(e: Emitter, to: Operand, source: int, axes: int, b: int) -> None:
     come(e, barrier, o.ATOMIC_ARRIVE_HOPPER, (ZERO_ROW, less), TRASH_ROW)
 
 
-def _one(e: Emitter) -> int:
+def first_lane(e: Emitter) -> int:
     """The first of the lanes, which starts the copy."""
     bits, first, mask = e.temporary(), e.temporary(), e.temporary_mask()
     e.emit("MASK_TO_ROWS", d=bits, m=ALWAYS, x=3)

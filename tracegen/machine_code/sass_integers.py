@@ -26,7 +26,7 @@ SIZES = "U32 S32 U64 S64 64"
 
 
 # --- moves ------------------------------------------------------------------------------------------
-@lowers("MOV", "64")
+@lowers("MOV", "64 SPILL")
 def _move(e: Emitter, s: Sass) -> None:
     d, a = s.operands[:2]
     if s.has("64"):

@@ -11,7 +11,13 @@ from msgspec import structs
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.execution.code import NO_SLOT, Assembler, Code
 from tracegen.execution.operations import ALWAYS
-from tracegen.machine_code import sass_bulk, sass_halves, sass_matrices, sass_warp  # noqa: F401
+from tracegen.machine_code import (
+    sass_bulk,  # noqa: F401
+    sass_halves,  # noqa: F401
+    sass_matrices,  # noqa: F401
+    sass_tensor_memory,  # noqa: F401
+    sass_warp,
+)
 from tracegen.machine_code.sass_bulk import LOADS
 from tracegen.machine_code.sass_emit import HANDLERS, Emitter, UnknownInstruction
 from tracegen.machine_code.sass_memory import COPIES, compares_phase, reads_phase
@@ -22,6 +28,8 @@ _SPARE = 8
 """Rows behind the last register that an instruction names, for the widest group that begins there."""
 _FUNCTION = re.compile(r"^\s*\.type\s+(\w+),@function", re.MULTILINE)
 _RECORDED = ("global", "private")
+_NO_WAIT = 0x36
+"""More accesses than are ever outstanding: `DEPBAR.LE SB0, 0x36` stands before columns of tensor memory are asked for."""
 Note = Callable[[Emitter, Sass, int], None]
 """Called with an instruction and its number."""
 
@@ -133,7 +141,7 @@ def _slots(
         for sass in read_ones
         if sass.base == "DEPBAR"
         and len(sass.operands) > 1
-        and sass.operands[1].number > 0
+        and 0 < sass.operands[1].number < _NO_WAIT
         and not of_bulk
     )
     return sum(1 << slot for slot in set(named)), copies, counted - copies

@@ -61,7 +61,7 @@ def _match(e: Emitter, s: Sass) -> None:
 _REDUCTIONS = {"SUM": "ADD", "MIN": "MIN", "MAX": "MAX", "AND": "AND", "OR": "OR", "XOR": "XOR"}
 
 
-@lowers("REDUX CREDUX", f"{' '.join(_REDUCTIONS)} S32 U32")
+@lowers("REDUX CREDUX", f"{' '.join(_REDUCTIONS)} S32 U32 F32 ABS NAN")
 def _reduce(e: Emitter, s: Sass) -> None:
     d, a = s.operands
     name = _REDUCTIONS[s.one_of(*_REDUCTIONS) or "AND"]
@@ -69,11 +69,37 @@ def _reduce(e: Emitter, s: Sass) -> None:
         name += "_S" if s.has("S32") else "_U"
     row, chosen = e.temporary(), e.chosen
     e.chosen = 0
-    if chosen:
+    if s.has("F32"):
+        if chosen or s.one_of(*_REDUCTIONS) not in ("MIN", "MAX"):
+            raise UnknownInstruction
+        _reduce_floats(e, row, e.plain(a), s, a.absolute or s.has("ABS"), a.negative)
+    elif chosen:
         _reduce_chosen(e, row, e.whole(a), chosen, name)
     else:
         e.emit("REDUCE", d=row, a=e.whole(a), y=getattr(o, f"REDUCE_{name}"))
     e.move(e.result(d), row)
+
+
+def _reduce_floats(e: Emitter, d: int, a: int, s: Sass, absolute: bool, negative: bool) -> None:
+    """The least or greatest float, as an integer that is greater where the float is; those that are no number count where `.NAN` says so."""
+    key, sign, none = e.temporary(), e.temporary(), e.temporary_mask()
+    signs = (o.ABSOLUTE_A if absolute else 0) | (o.NEGATE_A if negative else 0)
+    e.emit("SELECT", d=key, a=a, b=a, m=ALWAYS, x=signs)
+    e.emit("COMPARE_F32", d=none, a=key, b=key, x=o.UNORDERED)
+    greatest = s.has("MAX")
+    wins = 0x7FFFFFFF if greatest else -0x80000000
+    loses = ~0x7F800000 if greatest else 0x7F800000  # infinity
+    _ordered(e, key, sign)
+    other = e.constant(wins if s.has("NAN") else loses)
+    e.emit("SELECT", d=key, a=other, b=key, m=2 * none)
+    e.emit("REDUCE", d=d, a=key, y=o.REDUCE_MAX_S if greatest else o.REDUCE_MIN_S)
+    _ordered(e, d, sign)
+
+
+def _ordered(e: Emitter, row: int, sign: int) -> None:
+    """Integers whose order is that of floats, from their bits, or the other way."""
+    e.emit("SHIFT_RIGHT_S", d=sign, a=row, b=e.constant(31))
+    e.emit("LOGIC3", d=row, a=row, b=sign, c=e.constant(0x7FFFFFFF), y=0x78)
 
 
 _STEPS: dict[str, tuple[int, str, dict[str, int]]] = {
@@ -179,7 +205,7 @@ def _special(e: Emitter, s: Sass) -> None:
     "NOP YIELD MEMBAR ERRBAR CCTL CCTLL CCTLT FENCE ENDCOLLECTIVE PREEXIT ACQBULK PMTRIG UCGABAR_ARV WARPGROUP UNOP CGAERRBAR "
     "UTMACMDFLUSH UTMACCTL",
     "WARP ALL GPU SYS CTA SC E IVALL IVALLP PF PF1 PF2 PF1.5 IV RS RSLB WB U C D I IVTH VIEW ASYNC S T G DEPBAR ARRIVE MMIO VC "
-    "SYNCS ALLGPU LE",
+    "SYNCS ALLGPU LE LDCU DEEP",
 )
 def _nothing(e: Emitter, s: Sass) -> None:
     """Waits, fences and hints: lanes and sub-groups see each other's stores at once. `WARPGROUP.DEPBAR` waits for a product of four

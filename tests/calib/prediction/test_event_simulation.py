@@ -51,6 +51,11 @@ def programs(draw: st.DrawFn, most_units: int = 3) -> dict[str, Any]:
             st.sampled_from([[], draw(st.lists(st.integers(-1, 4), min_size=n, max_size=n))])
         ),
         "channel_used": np.full((n, n_channel), draw(st.sampled_from([0.0, 0.3, 1.0]))),
+        "own_channels": draw(
+            st.sampled_from(
+                [[], draw(st.lists(st.booleans(), min_size=n_channel, max_size=n_channel))]
+            )
+        ),
         "queue_cycles": [draw(st.sampled_from([0.0, 40.0]))] * n_channel,
         "turnaround_cycles": [draw(st.sampled_from([0.0, 60.0]))] * n_channel,
     }
@@ -64,6 +69,16 @@ def test_the_compiled_run_is_the_readable_one(program: dict[str, Any], cores: in
             np.testing.assert_array_equal(values, getattr(other, name), err_msg=name)
     for idle, expected in zip(one.idle_cycles, other.idle_cycles, strict=True):
         np.testing.assert_array_equal(idle, expected)
+
+
+def test_channels_of_their_own_are_not_shared_by_cores() -> None:
+    """Two cores move 30 each at once: of twice one core's share a channel serves 15 and 30, their own serve 30 each."""
+    program = ([0], [0], [[30]], [False])
+    shared, own = (
+        events(*program, tlp=1, blp=1, cores=2, own_channels=[one]) for one in (False, True)
+    )
+    assert shared.ready_cycles.tolist() == [15, 30]
+    assert own.ready_cycles.tolist() == [30, 30]
 
 
 def test_a_unit_serves_sub_groups_in_turns() -> None:

@@ -26,7 +26,7 @@ from calib.prediction.time_model import blocks_of, floors_cycles, time_of, timel
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import resident_groups
-from memsim.report import IN_TURN
+from memsim.report import BULK, IN_TURN
 from memsim.statistics import Places, describe
 from memsim.trace.model import Launch
 
@@ -339,6 +339,8 @@ def costs(**changes: Any) -> AccessCosts:
         "look_ups": np.array([[1.0, 2.0, 1.0]]),
         "look_ups_per_cycle": 0.5,
         "hot_line_cycles": np.zeros(3),
+        "bulk_lines": np.zeros(3),
+        "bulk_bytes": np.zeros(3),
         "turnaround_cycles": 0.0,
         "missed_translations": np.zeros((1, 3)),
     }
@@ -457,6 +459,30 @@ def test_look_ups_at_a_rate_that_is_not_known_take_no_time() -> None:
     assert unknown.first_tags_per_cycle == 1
     machine = V100.replace(levels=(V100.levels[0], unknown))
     assert look_ups_per_cycle(machine) == 0 < look_ups_per_cycle(V100)
+
+
+def test_bulk_copies_take_their_units_time() -> None:
+    """A line a cycle and 64 bytes: narrow rows of x take the former, wide ones of y the latter; each core has its own unit. Where the
+    machine has no such rate, they take none."""
+    of_bulk = {"bulk_lines": np.array([8.0, 4.0, 0.0]), "bulk_bytes": np.array([256.0, 512.0, 0.0])}
+    machine = V100.replace(throughputs={**V100.throughputs, "bulk_lines": 1.0})
+    result = simulated_inputs(known_program(), costs(**of_bulk), machine, resident(2, 3))
+    at = result.channels.index(BULK)
+    np.testing.assert_allclose(result.channel_cycles[0, :, at], [0, 8 + 8, 8, 0])
+    assert (
+        BULK
+        not in simulated_inputs(known_program(), costs(**of_bulk), V100, resident(2, 3)).channels
+    )
+
+
+def test_products_in_tensor_memory_take_all_tensor_cores() -> None:
+    """One sub-group alone takes 64 cycles for what a quarter of a core's other units would take four times as long."""
+    for kind, times in (("tcgen05_f16_f32", 1), ("tensor_f16_f32", 4)):
+        machine = V100.replace(throughputs={**V100.throughputs, kind: 4096.0})
+        blocks = (Block(operations={f"issued_{kind}": 8192.0}, accesses=("x",), waits_for=("x",)),)
+        program = Program(blocks=blocks, steps=(0,))
+        result = simulated_inputs(program, costs(), machine, resident(2, 3))
+        assert result.alone_cycles[1] == times * 64
 
 
 def test_the_papers_inputs_ignore_hits() -> None:

@@ -18,10 +18,12 @@ _PLAIN_PREDICATE = re.compile(r"U?P[\dT]")
 _ALL_PREDICATES = tuple(f"P{index}" for index in range(7))
 _GLOBAL_ACCESSES = words("LD LDG ST STG ATOM ATOMG RED REDG LDGSTS CCTL QSPC")
 _SHARED_ACCESSES = words("LDS STS LDL STL ATOMS LDC ULDC LDCU")
+_OF_16_LANES = re.compile(r"16dp(\d+)bit")
 _PAIRS = words("DADD DFMA DMNMX DMUL DSET DSETP FADD2 FFMA2 FMUL2 RET BRX JMX BRXU JMXU CALL")
 _SHIFTS = words("SHF USHF SHL SHR USHL USHR LEA ULEA")
 _MATRIX_BITS = {"HMMA": 16, "IMMA": 8, "BMMA": 1, "DMMA": 64, "QMMA": 8, "OMMA": 4}
 _LANES = 32
+_TENSOR_MOVES = words("LDTM STTM")
 
 
 def registers(
@@ -117,6 +119,8 @@ def _result_width(opcode: str) -> int:
     base, *modifiers = opcode.split(".")
     if base in _GLOBAL_ACCESSES | _SHARED_ACCESSES | {"LDSM"}:
         return min(4, max(1, access_bytes(opcode) // 4))
+    if base in _TENSOR_MOVES:
+        return _tensor_width(modifiers)
     if base in _MATRIX_BITS or base.endswith("GMMA"):
         return _matrix_widths(opcode)[0]
     if base in ("CS2R", "LEPC"):
@@ -136,6 +140,8 @@ def _source_width(opcode: str, index: int) -> int:
     base, *modifiers = opcode.split(".")
     if base in _GLOBAL_ACCESSES | _SHARED_ACCESSES | {"STSM"}:
         return min(4, max(1, access_bytes(opcode) // 4))
+    if base in _TENSOR_MOVES:
+        return _tensor_width(modifiers)
     if base in _MATRIX_BITS or base.endswith("GMMA"):
         return _matrix_widths(opcode)[1 + min(index, 2)]
     if base in ("F2I", "FRND"):
@@ -147,6 +153,13 @@ def _source_width(opcode: str, index: int) -> int:
     if base in ("IMAD", "UIMAD") and {"WIDE", "HI"} & set(modifiers):
         return 2 if index == 2 else 1
     return 2 if _is_wide(base, modifiers) else 1
+
+
+def _tensor_width(modifiers: Sequence[str]) -> int:
+    """Registers that move to or from tensor memory: `16dp256bit.x2` 8."""
+    repeats = next((int(one[1:]) for one in modifiers if one[0] == "x"), 1)
+    bits = next((int(found[1]) for one in modifiers if (found := _OF_16_LANES.match(one))), 64)
+    return repeats * max(bits // 64, 1)
 
 
 def _is_wide(base: str, modifiers: Sequence[str]) -> bool:

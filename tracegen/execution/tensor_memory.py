@@ -1,0 +1,280 @@
+"""Tensor memory, which a core of NVIDIA's B200 has beside local memory: 128 lanes of 512 columns of 32 bits a group.
+
+Sub-groups move rows of registers to and from it; products of tiles, which one lane starts, add to what lies there. A product
+is computed at once, with the sum of each element in a double that is rounded at the end: hardware adds in an order, and with
+a precision, that is not published.
+Source: PTX ISA 8.8, "TensorCore 5th Generation Family Instructions": matrix descriptor, instruction descriptor, data paths.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from memsim.compile import hot, inner
+from tracegen.execution import operations as o
+from tracegen.execution.memory import fail
+from tracegen.execution.numbers import NEAREST, half_bits, of_bfloat, of_half
+from tracegen.execution.state import OUT_OF_LOCAL, OUT_OF_TENSOR, UNKNOWN, Counter, Size, opened
+from tracegen.execution.words import (
+    bits_of_double,
+    bits_of_float,
+    double_of,
+    float_of,
+    lowest,
+    peek8,
+    peek16,
+    peek32,
+    peek64,
+    poke32,
+    poke64,
+)
+
+N_LANE, N_COLUMN = 128, 512
+_ROW_BYTES = 4 * N_COLUMN
+_MOST_ROWS, _MOST_COLUMNS, _MOST_DEPTH = 128, 256, 32
+"""Of the factors of a product."""
+_FIRST = N_LANE * _ROW_BYTES
+_SECOND = _FIRST + 8 * _MOST_ROWS * _MOST_DEPTH
+_SUMS = _SECOND + 8 * _MOST_COLUMNS * _MOST_DEPTH
+N_BYTES = _SUMS + 8 * _MOST_COLUMNS
+"""Of State.tensor: the memory, then both factors and a row of sums as doubles."""
+_D, _E, _A, _B, _C, _X, _Y, _Z = 2, 3, 4, 5, 6, 9, 10, 11
+"""Columns of the interpreter's table."""
+_LOAD, _MULTIPLY = 0, 2
+_WORD = 0xFFFFFFFF
+_SHAPE, _PACKED, _COUNT, _IN_TENSOR_MEMORY = 7, o.TENSOR_PACKED, o.TENSOR_COUNT, o.IN_TENSOR_MEMORY
+_SKIPPED = o.SKIPPED
+_WIDE, _HALVES, _QUARTERS, _EIGHTHS, _SIXTEEN = range(5)
+"""Which lanes a sub-group's lanes move; see operations.TENSOR_LOAD."""
+_SINGLES, _WHOLE = 1, 2
+"""Formats of sums: floats and integers; 0 is halves."""
+_DEPTH_BYTES, _PASS_BYTES = 32, 128
+
+
+@hot
+def tensor(listed, subgroup, at, which, active):
+    """One operation on tensor memory; whether it went well."""
+    state = opened(listed)
+    if which == _MULTIPLY:
+        fault = _multiply(listed, subgroup, at, lowest(active))
+    else:
+        fault = _move(listed, subgroup, at, which == _LOAD, active)
+    state.counters[Counter.FAULT] = fault
+    return fault == 0
+
+
+@hot
+def _move(listed, subgroup, at, loads, active):
+    """Copies registers of lanes; 0, or the kind of a fault."""
+    state = opened(listed)
+    row, row_bytes = state.table[at], np.int64(state.sizes[Size.ROW_BYTES])
+    x, place = np.int64(row[_X]), state.rows[subgroup]
+    shape, packed, n = x & _SHAPE, x & _PACKED != 0, x >> _COUNT & 0xFF
+    memory = np.int64(state.tensor.ctypes.data)
+    left = active
+    while left != 0:
+        lane = lowest(left)
+        left &= left - 1
+        address = (peek32(place + row[_A] + 4 * lane) + row[_Y]) & _WORD
+        registers = place + row[_D if loads else _C] + 4 * lane
+        for k in range(n):
+            line, column = lane & 15 if shape == _SIXTEEN else lane, k
+            if _HALVES <= shape <= _EIGHTHS:
+                line = lane >> 2
+            if shape == _HALVES:
+                line, column = line + 8 * (lane >> 1 & 1), 2 * k + (lane & 1)
+            elif shape == _QUARTERS:
+                line, column = line + 8 * (k & 1), 4 * (k >> 1) + (lane & 3)
+            elif shape == _EIGHTHS:
+                line = line + 8 * (k >> 1 & 1)
+                column = 8 * (k >> 2) + 2 * (lane & 3) + (k & 1)
+            line, column = (
+                line + (address >> 16),
+                (2 if packed else 1) * column + (address & 0xFFFF),
+            )
+            if line >= N_LANE or column + packed >= N_COLUMN:
+                return fail(state, OUT_OF_TENSOR, lane, line << 16 | column)
+            where, here = memory + line * _ROW_BYTES + 4 * column, registers + k * row_bytes
+            if loads and packed:
+                poke32(here, peek16(where) | peek16(where + 4) << 16)
+            elif loads:
+                poke32(here, peek32(where))
+            elif packed:
+                poke32(where, peek32(here) & 0xFFFF)
+                poke32(where + 4, peek32(here) >> 16)
+            else:
+                poke32(where, peek32(here))
+    return np.int64(0)
+
+
+@hot
+def _multiply(listed, subgroup, at, lane):
+    """A product of tiles, which this lane starts; 0, or the kind of a fault."""
+    state = opened(listed)
+    row, row_bytes = state.table[at], np.int64(state.sizes[Size.ROW_BYTES])
+    x, here = np.int64(row[_X]), state.rows[subgroup] + 4 * lane
+    what, kind = peek32(here + row[_E]), x & 7
+    n, m = (what >> 17 & 63) << 3, (what >> 24 & 31) << 4
+    first, second = _format(kind, what >> 7 & 7), _format(kind, what >> 10 & 7)
+    element, total = _bytes_of(first), what >> 4 & 3
+    sparse, saturated = what >> 2 & 1, what >> 3 & 1
+    if (
+        first < 0
+        or second < 0
+        or sparse
+        or saturated
+        or (m != 64 and m != 128)
+        or not 8 <= n <= 256
+    ):
+        return fail(state, UNKNOWN, lane, what)
+    depth, in_tensor_memory = _DEPTH_BYTES // element, x & _IN_TENSOR_MEMORY != 0
+    counts = state.local_counts[np.int64(row[_Z]) & 0xFFFFF]
+    counts[0] += 1
+    counts[1] += (element == 4) + 2 * (m == 64)
+    counts[2] += m * n * depth
+    counts[3] += ((0 if in_tensor_memory else m) + n) * _DEPTH_BYTES // _PASS_BYTES
+    if x & _SKIPPED:
+        return np.int64(0)
+    memory, last = np.int64(state.tensor.ctypes.data), _line(m - 1, m)
+    place = peek32(here + row[_C])
+    if (place >> 16) + last >= N_LANE or (place & 0xFFFF) + n > N_COLUMN:
+        return fail(state, OUT_OF_TENSOR, lane, place + (last << 16) + n - 1)
+    if in_tensor_memory:
+        held, width = peek32(here + row[_A]), _DEPTH_BYTES // 4
+        if (held >> 16) + last >= N_LANE or (held & 0xFFFF) + width > N_COLUMN:
+            return fail(state, OUT_OF_TENSOR, lane, held + (last << 16) + width - 1)
+        sign = -1.0 if what >> 13 & 1 else 1.0
+        for i in range(m):
+            where = memory + _at(held, _line(i, m))
+            for k in range(depth):
+                value = sign * _value(where + element * k, first)
+                poke64(memory + _FIRST + 8 * (i * _MOST_DEPTH + k), bits_of_double(value))
+    else:
+        far = _read_tile(
+            state, here + row[_A], row_bytes, m, first, what >> 13 & 1, what >> 15 & 1, False
+        )
+        if far:
+            return fail(state, OUT_OF_LOCAL, lane, far)
+    far = _read_tile(
+        state, here + row[_B], row_bytes, n, second, what >> 14 & 1, what >> 16 & 1, True
+    )
+    if far:
+        return fail(state, OUT_OF_LOCAL, lane, far)
+    adds = peek32(here + row[_D]) != 0
+    for i in range(m):
+        where, sums = memory + _at(place, _line(i, m)), memory + _SUMS
+        for j in range(n):
+            value = _sum_of(peek32(where + 4 * j), total) if adds else 0.0
+            poke64(sums + 8 * j, bits_of_double(value))
+        for k in range(depth):
+            factor = double_of(peek64(memory + _FIRST + 8 * (i * _MOST_DEPTH + k)))
+            others = memory + _SECOND + 8 * k * _MOST_COLUMNS
+            for j in range(n):
+                value = double_of(peek64(sums + 8 * j)) + factor * double_of(peek64(others + 8 * j))
+                poke64(sums + 8 * j, bits_of_double(value))
+        for j in range(n):
+            value = double_of(peek64(sums + 8 * j))
+            if total == _SINGLES:
+                poke32(where + 4 * j, bits_of_float(np.float32(value)))
+            else:
+                poke32(
+                    where + 4 * j, np.int64(value) if total == _WHOLE else half_bits(value, NEAREST)
+                )
+    return np.int64(0)
+
+
+@inner
+def _read_tile(state, descriptor, row_bytes, n, form, negates, across, is_second):
+    """Reads a factor of n rows or columns to doubles; 0, or an address beyond local memory.
+
+    across : whether elements follow each other across the depth;  is_second : then they are written depth by depth
+    """
+    low, high = peek32(descriptor), peek32(descriptor + row_bytes)
+    start, leading, stride = (low & 0x3FFF) << 4, (low >> 16 & 0x3FFF) << 4, (high & 0x3FFF) << 4
+    mode, element = high >> 29 & 7, _bytes_of(form)
+    width = 16 if mode == 0 else 32 if mode == 6 else 64 if mode == 4 else 128
+    local, memory = np.int64(state.local.ctypes.data), np.int64(state.tensor.ctypes.data)
+    sign = -1.0 if negates else 1.0
+    for i in range(n):
+        for k in range(_DEPTH_BYTES // element):
+            along, of_row = element * (i if across else k), k if across else i
+            at = start + (of_row & 7) * width
+            if across:
+                outer, inside = (stride, leading) if mode == 0 else (leading, stride)
+                at += along // width * outer + along % width + (of_row >> 3) * inside
+            elif mode == 0:
+                at += along // width * leading + along % width + (of_row >> 3) * stride
+            else:
+                at += along + (of_row >> 3) * stride
+            at ^= at >> 2 & 0x60 if mode == 1 else at >> 3 & width - 16
+            if at + element > len(state.local):
+                return at
+            value = sign * _value(local + at, form)
+            to = (
+                _SECOND + 8 * (k * _MOST_COLUMNS + i)
+                if is_second
+                else _FIRST + 8 * (i * _MOST_DEPTH + k)
+            )
+            poke64(memory + to, bits_of_double(value))
+    return np.int64(0)
+
+
+@inner
+def _line(i, m):
+    """The lane that has a row of a tile of m rows: 64 have every second 16 of 128."""
+    return i if m == 128 else 32 * (i >> 4) + (i & 15)
+
+
+@inner
+def _at(place, line):
+    """The offset in bytes of a place in tensor memory, so many lanes below."""
+    return ((place >> 16) + line) * _ROW_BYTES + 4 * (place & 0xFFFF)
+
+
+_HALF, _BFLOAT, _TF32, _E4M3, _E5M2, _U8, _S8 = range(7)
+
+
+@inner
+def _format(kind, number):
+    """The format of a factor's elements; -1 for one that is not known. kind : see operations.TENSOR_MULTIPLY"""
+    least, most = (_HALF, _TF32) if kind == 0 else (_E4M3, _E5M2) if kind == 1 else (_U8, _S8)
+    return least + number if least + number <= most else -1
+
+
+@inner
+def _bytes_of(form):
+    return 4 if form == _TF32 else 2 if form < _TF32 else 1
+
+
+@inner
+def _value(where, form):
+    """The element at an address, as a double."""
+    if form == _HALF:
+        return of_half(peek16(where))
+    if form == _BFLOAT:
+        return of_bfloat(peek16(where))
+    if form == _TF32:
+        return np.float64(float_of(peek32(where) & 0xFFFFE000))
+    bits = peek8(where)
+    if form == _E5M2:
+        return of_half(bits << 8)
+    if form == _E4M3:
+        size = bits & 127
+        value = (8.0 + (size & 7)) * double_of(((size >> 3) - 10 + 1023) << 52)
+        if size < 8:
+            value = size * 2.0**-9
+        elif size == 127:
+            value = math.nan
+        return -value if bits & 128 else value
+    return np.float64(bits - 256 if form == _S8 and bits & 128 else bits)
+
+
+@inner
+def _sum_of(bits, total):
+    if total == _SINGLES:
+        return np.float64(float_of(bits))
+    if total == _WHOLE:
+        return np.float64(bits - (1 << 32) if bits >> 31 else bits)
+    return of_half(bits & 0xFFFF)
