@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import KernelError
-from tests.twins import bulk, operations, reals, tensor_memory  # noqa: F401
+from tests.twins import bulk, operations, reals, tile_products  # noqa: F401
 from tests.twins.operations import DO, Lanes, Step, as_bits, operation, signed
 from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, NO_SLOT, Code

@@ -52,7 +52,7 @@ from tracegen.execution.state import (
     put_mask,
     source_mask,
 )
-from tracegen.execution.tensor_memory import tensor
+from tracegen.execution.tile_products import tile_operation
 from tracegen.execution.waits import end_copies, wait_copies, wait_count, wait_slots
 from tracegen.execution.windows import count, go_by, has_passed
 from tracegen.execution.words import lowest, peek8, peek16, peek32, poke32, poke64
@@ -61,7 +61,7 @@ CONTROL = [
     "BLOCK", "LOAD", "STORE", "ATOMIC", "BRANCH", "WAIT_SLOTS", "WAIT_COUNT", "COPIES_END", "WAIT_COPIES", "MASK_LOGIC3",
     "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE", "VOTE_WHOLE", "LOAD_CONSTANT", "CLOCK", "BRANCH_TABLE", "RETURN", "EXIT", "JOIN_SET",
     "JOIN_WAIT", "JOIN_LEAVE", "SYNC_LANES", "BARRIER", "TRAP", "UNKNOWN", "REST",
-    "TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY",
+    "TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY", "MATRIX_MULTIPLY",
 ]  # fmt: skip
 """Operations that the loop of the interpreter does itself."""
 ORDER = [*VECTOR, *CONTROL, *slow.LANEWISE, *slow.TESTS, *slow.TOGETHER]
@@ -70,7 +70,7 @@ ORDER = [*VECTOR, *CONTROL, *slow.LANEWISE, *slow.TESTS, *slow.TOGETHER]
     BLOCK, _LOAD, _STORE, _ATOMIC, BRANCH, WAIT_SLOTS, WAIT_COUNT, COPIES_END, WAIT_COPIES, MASK_LOGIC3,
     MASK_TO_ROWS, ROWS_TO_MASK, VOTE, VOTE_WHOLE, LOAD_CONSTANT, CLOCK, BRANCH_TABLE, RETURN, EXIT, JOIN_SET,
     JOIN_WAIT, JOIN_LEAVE, SYNC_LANES, BARRIER, TRAP, UNKNOWN_RESULT, REST,
-    TENSOR_LOAD, TENSOR_STORE, TENSOR_MULTIPLY,
+    TENSOR_LOAD, TENSOR_STORE, TENSOR_MULTIPLY, MATRIX_MULTIPLY,
 ) = range(len(VECTOR), len(VECTOR) + len(CONTROL))  # fmt: skip
 _N_ROWS, _N_MASKED = len(ROWS), len(ROWS) + len(MASKED)
 _N_COMPARISONS = _N_MASKED + len(COMPARISONS)
@@ -319,7 +319,7 @@ def alone(listed, subgroup, pc):
             np.int64(row[X]), row[Y],
         )  # fmt: skip
     elif op >= TENSOR_LOAD:
-        return here == 0 or tensor(listed, subgroup, pc - 1, op - TENSOR_LOAD, here)
+        return here == 0 or tile_operation(listed, subgroup, pc - 1, op - TENSOR_LOAD, here)
     elif op == JOIN_SET:
         left = here
         while left != 0:

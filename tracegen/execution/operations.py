@@ -183,6 +183,13 @@ LOCAL_WINDOW, PRIVATE_WINDOW = 1 << 52, 1 << 53
 
 TENSOR_PACKED, TENSOR_COUNT, IN_TENSOR_MEMORY = 8, 8, 8
 """Of operations on tensor memory, in x: a flag, the position of eight bits with a count of registers, and a flag; see TENSOR_LOAD."""
+FIRST_IN_ROWS, SECOND_IN_ROWS, FIRST_ACROSS, SECOND_ACROSS, HALF_SUMS, WHOLE_SUMS = (
+    1 << k for k in range(8, 14)
+)
+"""Of MATRIX_MULTIPLY, in x."""
+FACTORS = ["f16", "bf16", "tf32", "e4m3", "e5m2", "u8", "s8", "f64"]
+"""The formats of factors of MATRIX_MULTIPLY, by their number, and their bits."""
+FACTOR_BITS = dict(zip(FACTORS, (16, 16, 32, 8, 8, 8, 8, 64), strict=True))
 
 SLOT = 20
 """Of WAIT_SLOTS and accesses: see WAIT_SLOTS."""
@@ -324,6 +331,11 @@ TENSOR_STORE    <- a c              | the same the other way
 TENSOR_MULTIPLY <- a2 b2 c d e      | the lowest participating lane starts a product of tiles. a, b: descriptors of the factors in local memory (x & 8: a
                                     |   is where the first one lies in tensor memory), c: where the sums are there, d: whether it is added to them, e: the
                                     |   descriptor of the instruction; x & 7: 0 of halves, bfloat16 or TF32, 1 of 8-bit floats, 2 of 8-bit integers
+MATRIX_MULTIPLY d <- a b c m        | d = c + the product of matrices; y: columns | rows << 9 | depth << 14; x & 15, x >> 4 & 15: the formats of both
+                                    |   factors (FACTORS). a, b: the first of the rows with fragments where x says so (*_IN_ROWS), else descriptors of
+                                    |   wgmma of tiles in local memory, of which four sub-groups take 16 rows each (*_ACROSS: elements follow each other
+                                    |   across the depth). d, c: sums in fragments: floats, of f64 doubles, with HALF_SUMS two halves a row, with
+                                    |   WHOLE_SUMS integers; where m is not set, c is left out. Fragments: PTX ISA, mma and wgmma
 UNKNOWN         d D:e <-            | the result of an instruction that is not known: as TRAP with y 2 where it is executed
 """
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.trace import ArrayExtent
-from tracegen.execution import tensor_memory
+from tracegen.execution import tile_products
 from tracegen.execution.affine import Movement, movement
 from tracegen.execution.bases import bases
 from tracegen.execution.bulk import MOST_GRANULES
@@ -428,7 +428,7 @@ class Execution:
             banks=np.array([bank.ctypes.data for bank in padded] or [0], np.int64),
             bank_bytes=np.array([len(bank) for bank in banks] or [0], np.int64),
             local=np.zeros(launch.local_bytes, np.uint8),
-            tensor=np.zeros(tensor_memory.N_BYTES if _has_tensor_memory(code) else 0, np.uint8),
+            tensor=np.zeros(tile_products.N_BYTES if _has_tile_products(code) else 0, np.uint8),
             private_at=np.array(
                 [private.ctypes.data + k * private_words * lanes * 4 for k in range(n)], np.int64
             ),
@@ -566,9 +566,10 @@ def writes_arrays(code: Code, *, skipped: bool = False) -> bool:
     return bool((writes & ~np.isin(x & 7, (LOCAL, PRIVATE))).any())
 
 
-def _has_tensor_memory(code: Code) -> bool:
-    """Whether it is read or written, or would be if that were not skipped."""
-    return any(np.any(code.table[:, 0] == OPERATIONS[name].number) for name in TENSOR_OPERATIONS)
+def _has_tile_products(code: Code) -> bool:
+    """Whether there are any, or other uses of tensor memory, or would be if these were not skipped."""
+    names = (*TENSOR_OPERATIONS, "MATRIX_MULTIPLY")
+    return any(np.any(code.table[:, 0] == OPERATIONS[name].number) for name in names)
 
 
 def _address_rows(name: str) -> set[str]:

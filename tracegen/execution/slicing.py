@@ -50,7 +50,8 @@ _ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
 TENSOR_OPERATIONS = ("TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY")
 _STAY = _ACCESSES | {"TENSOR_MULTIPLY"}
 """These are recorded or counted, though nobody needs what they compute."""
-_LOADS = frozenset(("LOAD", "TENSOR_LOAD"))
+_LOADS = frozenset(("LOAD", "TENSOR_LOAD", "MATRIX_MULTIPLY"))
+"""These take values from a memory."""
 WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE_WHOLE"))
 """What these write, they write in all lanes, whatever the guard."""
 PARTIAL = frozenset(("WRITE_LANE", "PERMUTE_LANES"))
@@ -180,6 +181,8 @@ def _uses(code: Code) -> Iterator[_Use]:
 def _space(name: str, row: MicroOperation) -> int:
     if name in TENSOR_OPERATIONS:
         return o.TENSOR
+    if name == "MATRIX_MULTIPLY":
+        return o.LOCAL
     return row.x & 7 if name in _ACCESSES else -1
 
 
@@ -227,6 +230,9 @@ def widths(name: str, row: MicroOperation) -> tuple[dict[str, int], dict[str, in
         written["d"] = _words(row)
     if name == "TENSOR_MULTIPLY":
         return {}, {"e": 1}, {"a": 1 if row.x & o.IN_TENSOR_MEMORY else 2, "b": 2, "c": 1, "d": 1}
+    if name == "MATRIX_MULTIPLY":
+        n, factors = fragment_rows(row.x, row.y)
+        return {"d": n}, {**factors, "c": n}, {}
     if name in TENSOR_OPERATIONS:
         n = row.x >> o.TENSOR_COUNT & 0xFF
         return ({"d": n}, {"a": 1}, {}) if name == "TENSOR_LOAD" else ({}, {"a": 1}, {"c": n})
@@ -249,6 +255,16 @@ def widths(name: str, row: MicroOperation) -> tuple[dict[str, int], dict[str, in
     written = {} if row.x & o.NO_RESULT else {"d": _words(row)}
     compares = row.x >> o.ATOMIC_OPERATION & 15 == o.ATOMIC_COMPARE
     return written, read, {"c": _words(row), **({"e": _words(row)} if compares else {})}
+
+
+def fragment_rows(x: int, y: int) -> tuple[int, dict[str, int]]:
+    """How many rows of sums MATRIX_MULTIPLY has, and of both factors, or their descriptors."""
+    n, m, depth = y & 511, y >> 9 & 31, y >> 14
+    first, second = (o.FACTOR_BITS[o.FACTORS[x >> at & 15]] for at in (0, 4))
+    of_first = m * depth * first // 1024 if x & o.FIRST_IN_ROWS else 2
+    of_second = n * depth * second // 1024 if x & o.SECOND_IN_ROWS else 2
+    bits = 16 if x & o.HALF_SUMS else max(first // 64 * 64, 32)
+    return m * n * bits // 1024, {"a": of_first, "b": of_second}
 
 
 def _words(row: MicroOperation) -> int:

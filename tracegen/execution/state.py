@@ -263,7 +263,7 @@ class State(NamedTuple):
     hints : by access of the code, the region it met last;  stays : whether it must not meet another
     local : bytes of the group;  private_at : address of each sub-group's private memory, [word][lane]
     groups : ids;  group_slots : of each group the place of its first sub-group's private memory
-    tensor : see tensor_memory
+    tensor : see tile_products
     segment_count : executions of each segment;  local_counts : (n_instruction, 4), see Recorded
     path, touched, pending : (n_subgroup, ...) the latest segments since a sub-group's last access, and the counts of those before
     who : sub-groups that run together;  chunks : (see Chunk, MOST_CHUNKS)

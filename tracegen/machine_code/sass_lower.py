@@ -124,6 +124,12 @@ def _sizes(instructions: list[Instruction]) -> dict[str, int]:
     for instruction in instructions:
         for kind, number in _REGISTER.findall(instruction.text):
             most[kind] = max(most[kind], int(number) + _SPARE)
+        for name in (
+            *instruction.reads,
+            *instruction.writes,
+        ):  # of a group the text names the first
+            kind = name.rstrip("0123456789")
+            most[kind] = max(most[kind], int(name[len(kind) :]) + _SPARE)
     return {kind: most[kind] or _SPARE for kind in ("R", "UR", "B")}
 
 

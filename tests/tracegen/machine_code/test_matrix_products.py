@@ -91,7 +91,18 @@ def test_wmma(target: str, shape: str, kind: str, total: str, n: Any, of: Any, t
 
 
 def convert(of: Any, values: Any) -> Any:
+    if isinstance(of, str):
+        return eighths(values, of)
     return of(values) if of is brain else values.astype(of)
+
+
+def eighths(values: Any, form: str) -> Any:
+    """The codes of whole numbers from -4 to 4 as floats of 8 bits."""
+    bias, bits, codes = *((7, 3) if form == "e4m3" else (15, 2)), [0]
+    for size in range(1, 5):
+        exponent = size.bit_length() - 1
+        codes.append(exponent + bias << bits | (size << bits >> exponent) & (1 << bits) - 1)
+    return (np.array(codes)[np.abs(values).astype(int)] | 128 * (values < 0)).astype(np.uint8)
 
 
 @needs_nvidia
@@ -107,6 +118,8 @@ FRAGMENTS = [
     ("sm_80", "m16n8k4", "f32.tf32.tf32.f32", 1, np.float32, np.float32),
     ("sm_75", "m8n8k16", "s32.s8.u8.s32", 4, np.int8, np.int32),
     ("sm_80", "m16n8k32", "s32.s8.s8.s32", 4, np.int8, np.int32),
+    ("sm_89", "m16n8k32", "f32.e4m3.e4m3.f32", 4, "e4m3", np.float32),
+    ("sm_120", "m16n8k32", "f32.e5m2.e5m2.f32", 4, "e5m2", np.float32),
     ("sm_90", "m16n8k4", "f64.f64.f64.f64", 1, np.float64, np.float64),
     ("sm_90", "m16n8k8", "f64.f64.f64.f64", 1, np.float64, np.float64),
     ("sm_90", "m16n8k16", "f64.f64.f64.f64", 1, np.float64, np.float64),

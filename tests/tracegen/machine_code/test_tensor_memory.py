@@ -14,6 +14,7 @@ from experiments.kernels.tensor_memory_steps import STEPS, product
 from memsim.errors import KernelError
 from tests.support import sass_runs
 from tests.support.compilers import needs_nvidia
+from tests.tracegen.machine_code.test_matrix_products import eighths
 from tracegen.executed.launches import checked
 from tracegen.options import TraceOptions
 
@@ -67,12 +68,7 @@ def encoded(values: Any, form: str) -> Any:
     if form == "bf16":
         made = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     elif form in ("e4m3", "e5m2"):
-        codes = {0: 0}
-        bias, bits = (7, 3) if form == "e4m3" else (15, 2)
-        for size in (1, 2, 3, 4):
-            exponent = size.bit_length() - 1
-            codes[size] = exponent + bias << bits | (size << bits >> exponent) & (1 << bits) - 1
-        made = np.vectorize(lambda v: codes[abs(int(v))] | 128 * (v < 0))(values).astype(np.uint8)
+        made = eighths(values, form)
     else:
         made = values.astype({"f16": "f2", "tf32": "f4", "u8": "u1", "s8": "i1"}[form])
     return made.view(np.uint8).reshape(len(values), -1)

@@ -31,7 +31,7 @@ def _load(name: str, **settings) -> tracegen.TritonWorkload:
     return tracegen.load_kernel(f"{HERE}/kernels.py:{name}", given, args=f"{HERE}/args.py:{name}")
 
 
-@pytest.mark.parametrize("machine", ["a100", "h100", "mi250x", "mi300x"])
+@pytest.mark.parametrize("machine", ["a100", "h100", "b200", "mi250x", "mi300x"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_values_are_those_of_numpy(name, machine):
     assert "own check" in checked(_load(name), memsim.load_machine(machine), TraceOptions())

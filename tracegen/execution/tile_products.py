@@ -1,9 +1,12 @@
-"""Tensor memory, which a core of NVIDIA's B200 has beside local memory: 128 lanes of 512 columns of 32 bits a group.
+"""NVIDIA's products of matrices: of a sub-group (mma), of four together (wgmma), and with sums in tensor memory (tcgen05).
 
-Sub-groups move rows of registers to and from it; products of tiles, which one lane starts, add to what lies there. A product
-is computed at once, with the sum of each element in a double that is rounded at the end: hardware adds in an order, and with
-a precision, that is not published.
-Source: PTX ISA 8.8, "TensorCore 5th Generation Family Instructions": matrix descriptor, instruction descriptor, data paths.
+Factors lie in registers of all lanes, as fragments, or in local memory, as tiles.
+
+A core of a B200 has tensor memory beside local memory, 128 lanes of 512 columns of 32 bits a group. Sub-groups move rows of registers to
+and from it; one lane starts a product that adds to what lies there. Products are computed at once, with the sum of each element in a
+double that is rounded at the end: hardware adds in an order, and with a precision, that is not published.
+Source: PTX ISA 8.8, "Warp-Level Matrix Instructions", "Asynchronous Warpgroup Level Matrix Instructions" and "TensorCore 5th Generation Family Instructions": matrix
+descriptors, instruction descriptor, data paths.
 """
 
 from __future__ import annotations
@@ -16,12 +19,21 @@ from memsim.compile import hot, inner
 from tracegen.execution import operations as o
 from tracegen.execution.memory import fail
 from tracegen.execution.numbers import NEAREST, half_bits, of_bfloat, of_half
-from tracegen.execution.state import OUT_OF_LOCAL, OUT_OF_TENSOR, UNKNOWN, Counter, Size, opened
+from tracegen.execution.state import (
+    OUT_OF_LOCAL,
+    OUT_OF_TENSOR,
+    UNKNOWN,
+    Counter,
+    Size,
+    opened,
+    source_mask,
+)
 from tracegen.execution.words import (
     bits_of_double,
     bits_of_float,
     double_of,
     float_of,
+    fused,
     lowest,
     peek8,
     peek16,
@@ -40,12 +52,15 @@ _SECOND = _FIRST + 8 * _MOST_ROWS * _MOST_DEPTH
 _SUMS = _SECOND + 8 * _MOST_COLUMNS * _MOST_DEPTH
 N_BYTES = _SUMS + 8 * _MOST_COLUMNS
 """Of State.tensor: the memory, then both factors and a row of sums as doubles."""
-_D, _E, _A, _B, _C, _X, _Y, _Z = 2, 3, 4, 5, 6, 9, 10, 11
+_D, _E, _A, _B, _C, _M, _X, _Y, _Z = 2, 3, 4, 5, 6, 7, 9, 10, 11
 """Columns of the interpreter's table."""
-_LOAD, _MULTIPLY = 0, 2
+_LOAD, _MULTIPLY, _FRAGMENTS = 0, 2, 3
 _WORD = 0xFFFFFFFF
 _SHAPE, _PACKED, _COUNT, _IN_TENSOR_MEMORY = 7, o.TENSOR_PACKED, o.TENSOR_COUNT, o.IN_TENSOR_MEMORY
 _SKIPPED = o.SKIPPED
+_FIRST_IN_ROWS, _SECOND_IN_ROWS = o.FIRST_IN_ROWS, o.SECOND_IN_ROWS
+_FIRST_ACROSS, _SECOND_ACROSS = o.FIRST_ACROSS, o.SECOND_ACROSS
+_HALF_SUMS, _WHOLE_SUMS = o.HALF_SUMS, o.WHOLE_SUMS
 _WIDE, _HALVES, _QUARTERS, _EIGHTHS, _SIXTEEN = range(5)
 """Which lanes a sub-group's lanes move; see operations.TENSOR_LOAD."""
 _SINGLES, _WHOLE = 1, 2
@@ -54,10 +69,12 @@ _DEPTH_BYTES, _PASS_BYTES = 32, 128
 
 
 @hot
-def tensor(listed, subgroup, at, which, active):
-    """One operation on tensor memory; whether it went well."""
+def tile_operation(listed, subgroup, at, which, active):
+    """One operation on tensor memory, or a product whose sums lie in registers; whether it went well."""
     state = opened(listed)
-    if which == _MULTIPLY:
+    if which == _FRAGMENTS:
+        fault = _multiply_fragments(listed, subgroup, at, active)
+    elif which == _MULTIPLY:
         fault = _multiply(listed, subgroup, at, lowest(active))
     else:
         fault = _move(listed, subgroup, at, which == _LOAD, active)
@@ -150,16 +167,16 @@ def _multiply(listed, subgroup, at, lane):
             where = memory + _at(held, _line(i, m))
             for k in range(depth):
                 value = sign * _value(where + element * k, first)
-                poke64(memory + _FIRST + 8 * (i * _MOST_DEPTH + k), bits_of_double(value))
+                poke64(memory + _first(i, k), bits_of_double(value))
     else:
-        far = _read_tile(
-            state, here + row[_A], row_bytes, m, first, what >> 13 & 1, what >> 15 & 1, False
-        )
+        low, high = peek32(here + row[_A]), peek32(here + row[_A] + row_bytes)
+        sign = -1.0 if what >> 13 & 1 else 1.0
+        far = _read_tile(state, low, high, 0, m, first, sign, what >> 15 & 1, False)
         if far:
             return fail(state, OUT_OF_LOCAL, lane, far)
-    far = _read_tile(
-        state, here + row[_B], row_bytes, n, second, what >> 14 & 1, what >> 16 & 1, True
-    )
+    low, high = peek32(here + row[_B]), peek32(here + row[_B] + row_bytes)
+    sign = -1.0 if what >> 14 & 1 else 1.0
+    far = _read_tile(state, low, high, 0, n, second, sign, what >> 16 & 1, True)
     if far:
         return fail(state, OUT_OF_LOCAL, lane, far)
     adds = peek32(here + row[_D]) != 0
@@ -169,8 +186,8 @@ def _multiply(listed, subgroup, at, lane):
             value = _sum_of(peek32(where + 4 * j), total) if adds else 0.0
             poke64(sums + 8 * j, bits_of_double(value))
         for k in range(depth):
-            factor = double_of(peek64(memory + _FIRST + 8 * (i * _MOST_DEPTH + k)))
-            others = memory + _SECOND + 8 * k * _MOST_COLUMNS
+            factor = double_of(peek64(memory + _first(i, k)))
+            others = memory + _second(0, k)
             for j in range(n):
                 value = double_of(peek64(sums + 8 * j)) + factor * double_of(peek64(others + 8 * j))
                 poke64(sums + 8 * j, bits_of_double(value))
@@ -186,20 +203,22 @@ def _multiply(listed, subgroup, at, lane):
 
 
 @inner
-def _read_tile(state, descriptor, row_bytes, n, form, negates, across, is_second):
-    """Reads a factor of n rows or columns to doubles; 0, or an address beyond local memory.
+def _read_tile(state, low, high, begin, n, form, sign, across, is_second):
+    """Reads a factor's n rows or columns from `begin` on to doubles; 0, or an address beyond local memory.
 
-    across : whether elements follow each other across the depth;  is_second : then they are written depth by depth
+    low, high : halves of a descriptor of tcgen05;  across : whether elements follow each other across the depth;  is_second : then they
+        are written depth by depth
     """
-    low, high = peek32(descriptor), peek32(descriptor + row_bytes)
     start, leading, stride = (low & 0x3FFF) << 4, (low >> 16 & 0x3FFF) << 4, (high & 0x3FFF) << 4
     mode, element = high >> 29 & 7, _bytes_of(form)
     width = 16 if mode == 0 else 32 if mode == 6 else 64 if mode == 4 else 128
     local, memory = np.int64(state.local.ctypes.data), np.int64(state.tensor.ctypes.data)
-    sign = -1.0 if negates else 1.0
     for i in range(n):
         for k in range(_DEPTH_BYTES // element):
-            along, of_row = element * (i if across else k), k if across else i
+            along, of_row = begin + i, k
+            if not across:
+                along, of_row = k, begin + i
+            along *= element
             at = start + (of_row & 7) * width
             if across:
                 outer, inside = (stride, leading) if mode == 0 else (leading, stride)
@@ -212,13 +231,115 @@ def _read_tile(state, descriptor, row_bytes, n, form, negates, across, is_second
             if at + element > len(state.local):
                 return at
             value = sign * _value(local + at, form)
-            to = (
-                _SECOND + 8 * (k * _MOST_COLUMNS + i)
-                if is_second
-                else _FIRST + 8 * (i * _MOST_DEPTH + k)
-            )
-            poke64(memory + to, bits_of_double(value))
+            poke64(memory + (_second(i, k) if is_second else _first(i, k)), bits_of_double(value))
     return np.int64(0)
+
+
+@hot
+def _multiply_fragments(listed, subgroup, at, active):
+    """A product whose sums lie in registers: see operations.MATRIX_MULTIPLY; 0, or the kind of a fault."""
+    state = opened(listed)
+    row, row_bytes = state.table[at], np.int64(state.sizes[Size.ROW_BYTES])
+    x, y, place = np.int64(row[_X]), np.int64(row[_Y]), state.rows[subgroup]
+    first, second, n, m, depth = x & 15, x >> 4 & 15, y & 511, y >> 9 & 31, y >> 14
+    memory, here = np.int64(state.tensor.ctypes.data), place + 4 * lowest(active)
+    if x & _FIRST_IN_ROWS:
+        _read_fragment(memory, place + row[_A], row_bytes, m, depth, first, False)
+    else:
+        low, high = _older(peek32(here + row[_A]), peek32(here + row[_A] + row_bytes))
+        own = 16 * (subgroup & 3)
+        far = _read_tile(state, low, high, own, m, first, 1.0, x & _FIRST_ACROSS, False)
+        if far:
+            return fail(state, OUT_OF_LOCAL, lowest(active), far)
+    if x & _SECOND_IN_ROWS:
+        _read_fragment(memory, place + row[_B], row_bytes, n, depth, second, True)
+    else:
+        low, high = _older(peek32(here + row[_B]), peek32(here + row[_B] + row_bytes))
+        far = _read_tile(state, low, high, 0, n, second, 1.0, x & _SECOND_ACROSS, True)
+        if far:
+            return fail(state, OUT_OF_LOCAL, lowest(active), far)
+    adds = source_mask(state.masks[subgroup], row[_M]) & active != 0
+    words = 2 if first == _DOUBLE else 1
+    for lane in range(32):
+        for j in range(n >> 3):
+            for r in range(m >> 2):  # rows g and g + 8, columns 2 t and 2 t + 1
+                i, column = (lane >> 2) + 8 * (r >> 1), 8 * j + 2 * (lane & 3) + (r & 1)
+                number = (m >> 2) * j + r
+                from_, to = place + row[_C] + 4 * lane, place + row[_D] + 4 * lane
+                if x & _HALF_SUMS:
+                    from_, to = from_ + (number >> 1) * row_bytes, to + (number >> 1) * row_bytes
+                    word = peek32(from_)
+                    total = of_half(word >> 16 * (r & 1) & 0xFFFF) if adds else 0.0
+                    total = half_bits(_sum(memory, i, column, depth, total), NEAREST)
+                    if r & 1:
+                        poke32(to, peek32(to) & 0xFFFF | total << 16)
+                    else:
+                        poke32(to, word & 0xFFFF0000 | total)
+                    continue
+                from_, to = from_ + number * words * row_bytes, to + number * words * row_bytes
+                bits = peek32(from_)
+                if words == 2:
+                    before = double_of(bits | peek32(from_ + row_bytes) << 32)
+                else:
+                    before = _sum_of(bits, _WHOLE if x & _WHOLE_SUMS else _SINGLES)
+                total = _sum(memory, i, column, depth, before if adds else 0.0)
+                if words == 2:
+                    poke32(to, bits_of_double(total))
+                    poke32(to + row_bytes, bits_of_double(total) >> 32)
+                elif x & _WHOLE_SUMS:
+                    poke32(to, np.int64(total))
+                else:
+                    poke32(to, bits_of_float(np.float32(total)))
+    return np.int64(0)
+
+
+@inner
+def _sum(memory, i, j, depth, total):
+    for k in range(depth):
+        a, b = double_of(peek64(memory + _first(i, k))), double_of(peek64(memory + _second(j, k)))
+        total = fused(a, b, total)
+    return total
+
+
+@inner
+def _older(low, high):
+    """A descriptor of wgmma, whose number of a swizzle differs, as one of tcgen05."""
+    mode = high >> 30 & 3
+    return low, high & 0x1FFFFFFF | (2 * (4 - mode) if mode > 1 else 2 * mode) << 29
+
+
+@inner
+def _read_fragment(memory, rows, row_bytes, n, depth, form, is_second):
+    """Reads a factor of n rows or columns from registers of all lanes to doubles. rows : address of the first one"""
+    element = _bytes_of(form)
+    each = max(4 // element, 1)  # elements of a word
+    for lane in range(32):
+        at = rows + 4 * lane
+        for block in range(depth // (4 * each)):
+            for down in range(n >> 3):
+                for part in range(each):
+                    i, k = (lane >> 2) + 8 * down, each * (4 * block + (lane & 3)) + part
+                    if form == _DOUBLE:
+                        word = at + 2 * (block * (n >> 3) + down) * row_bytes
+                        value = double_of(peek32(word) | peek32(word + row_bytes) << 32)
+                    else:
+                        word = at + (block * (n >> 3) + down) * row_bytes
+                        value = _value(word + element * part, form)
+                    poke64(
+                        memory + (_second(i, k) if is_second else _first(i, k)),
+                        bits_of_double(value),
+                    )
+
+
+@inner
+def _first(i, k):
+    """Where in State.tensor an element of the first factor lies as a double, and one of the second."""
+    return _FIRST + 8 * (i * _MOST_DEPTH + k)
+
+
+@inner
+def _second(j, k):
+    return _SECOND + 8 * (k * _MOST_COLUMNS + j)
 
 
 @inner
@@ -233,7 +354,7 @@ def _at(place, line):
     return ((place >> 16) + line) * _ROW_BYTES + 4 * (place & 0xFFFF)
 
 
-_HALF, _BFLOAT, _TF32, _E4M3, _E5M2, _U8, _S8 = range(7)
+_HALF, _BFLOAT, _TF32, _E4M3, _E5M2, _U8, _S8, _DOUBLE = range(8)
 
 
 @inner
@@ -245,7 +366,7 @@ def _format(kind, number):
 
 @inner
 def _bytes_of(form):
-    return 4 if form == _TF32 else 2 if form < _TF32 else 1
+    return 4 if form == _TF32 else 8 if form == _DOUBLE else 2 if form < _TF32 else 1
 
 
 @inner

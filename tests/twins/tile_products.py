@@ -1,0 +1,204 @@
+"""Products of matrices, as arrays, and tensor memory: what `tracegen.execution.tile_products` must do."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from memsim.errors import KernelError
+from tests.twins.operations import Step, first, operation
+from tracegen.execution import operations as o
+
+FORMATS = {0: ["f16", "bf16", "tf32"], 1: ["e4m3", "e5m2"], 2: ["u1", "i1"]}
+BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "u1": 1, "i1": 1, "f64": 8}
+NAMES = ["f16", "bf16", "tf32", "e4m3", "e5m2", "u1", "i1", "f64"]
+
+
+def places(s: Step, lane: int) -> list[tuple[int, int]]:
+    """(lane, column) of tensor memory of each register; see operations.TENSOR_LOAD."""
+    n, address = s.x >> o.TENSOR_COUNT & 0xFF, int(s.u("a")[lane]) + s.y
+    every = {
+        0: lambda k: (lane, k),
+        1: lambda k: (lane // 4 + 8 * (lane // 2 % 2), 2 * k + lane % 2),
+        2: lambda k: (lane // 4 + 8 * (k % 2), 4 * (k // 2) + lane % 4),
+        3: lambda k: (lane // 4 + 8 * (k // 2 % 2), 8 * (k // 4) + 2 * (lane % 4) + k % 2),
+        4: lambda k: (lane % 16, k),
+    }[s.x & 7]
+    step = 2 if s.x & o.TENSOR_PACKED else 1
+    found = [((address >> 16) + i, (address & 0xFFFF) + step * j) for i, j in map(every, range(n))]
+    if any(i >= 128 or j + step > 512 for i, j in found):
+        raise KernelError("beyond tensor memory")
+    return found
+
+
+@operation("TENSOR_LOAD")
+def load(s: Step) -> None:
+    tensor = s.warp.group.tensor
+    for lane in np.flatnonzero(s.who):
+        for k, (i, j) in enumerate(places(s, int(lane))):
+            word = tensor[i, j]
+            if s.x & o.TENSOR_PACKED:
+                word = (word & 0xFFFF) | tensor[i, j + 1] << 16
+            s.warp.rows[s.fields.d + k, lane] = word
+
+
+@operation("TENSOR_STORE")
+def store(s: Step) -> None:
+    tensor = s.warp.group.tensor
+    for lane in np.flatnonzero(s.who):
+        for k, (i, j) in enumerate(places(s, int(lane))):
+            word = s.warp.rows[s.fields.c + k, lane]
+            tensor[i, j] = word
+            if s.x & o.TENSOR_PACKED:
+                tensor[i, j], tensor[i, j + 1] = word & 0xFFFF, word >> 16
+
+
+@operation("TENSOR_MULTIPLY")
+def multiply(s: Step) -> None:
+    if s.who.any() and not s.x & o.SKIPPED:
+        product(s, first(s))
+
+
+def product(s: Step, lane: int) -> None:
+    what, tensor = int(s.u("e")[lane]), s.warp.group.tensor
+    n, m = 8 * (what >> 17 & 63), 16 * (what >> 24 & 31)
+    kinds = FORMATS[s.x & 7]
+    if max(what >> 7 & 7, what >> 10 & 7) >= len(kinds) or what & 12 or m not in (64, 128):
+        raise KernelError("a product that is not known")
+    of_first, of_second = kinds[what >> 7 & 7], kinds[what >> 10 & 7]
+    lines = np.arange(m) if m == 128 else np.arange(m) // 16 * 32 + np.arange(m) % 16
+    if s.x & o.IN_TENSOR_MEMORY:
+        held = int(s.u("a")[lane])
+        rows = tensor[(lines + (held >> 16))[:, None], (held & 0xFFFF) + np.arange(8)]
+        a = numbers(np.ascontiguousarray(rows).view(np.uint8), of_first)
+    else:
+        a = tile(s, int(s.u64("a")[lane]), range(m), of_first, what >> 15 & 1)
+    b = tile(s, int(s.u64("b")[lane]), range(n), of_second, what >> 16 & 1)
+    a, b = (-one if what >> bit & 1 else one for bit, one in ((13, a), (14, b)))
+    place = int(s.u("c")[lane])
+    where = np.ix_(lines + (place >> 16), (place & 0xFFFF) + np.arange(n))
+    kind = {0: np.float16, 1: np.float32, 2: np.int32}[what >> 4 & 3]
+    old = np.ascontiguousarray(tensor[where])
+    values = old.astype(np.uint16).view(kind) if kind is np.float16 else old.view(kind)
+    sums = values.astype(np.float64) * (int(s.u("d")[lane]) != 0)
+    for k in range(a.shape[1]):
+        sums = sums + a[:, k, None] * b[None, :, k]
+    made = sums.astype(kind)
+    tensor[where] = made.view(np.uint16 if kind is np.float16 else np.uint32)
+
+
+@operation("MATRIX_MULTIPLY")
+def multiply_fragments(s: Step) -> None:
+    if not s.who.any():
+        return
+    n, m, depth = s.y & 511, s.y >> 9 & 31, s.y >> 14
+    lane, own = first(s), 16 * (s.warp.number % 4)
+    of_first, of_second = NAMES[s.x & 15], NAMES[s.x >> 4 & 15]
+    if s.x & o.FIRST_IN_ROWS:
+        a = fragment(s, "a", m, depth, of_first)
+    else:
+        a = tile(
+            s, older(int(s.u64("a")[lane])), range(own, own + m), of_first, s.x & o.FIRST_ACROSS
+        )
+    if s.x & o.SECOND_IN_ROWS:
+        b = fragment(s, "b", n, depth, of_second)
+    else:
+        b = tile(s, older(int(s.u64("b")[lane])), range(n), of_second, s.x & o.SECOND_ACROSS)
+    kind: Any = np.int32 if s.x & o.WHOLE_SUMS else np.float16 if s.x & o.HALF_SUMS else np.float32
+    kind = np.float64 if of_first == "f64" else kind
+    i, j = sums_of(n, m, np.arange(32))
+    rows = s.warp.rows[s.fields.c : s.fields.c + m * n * np.dtype(kind).itemsize // 128]
+    held = np.ascontiguousarray(
+        rows.reshape(-1, max(np.dtype(kind).itemsize // 4, 1), 32).swapaxes(1, 2)
+    )
+    if kind is np.float16:  # two numbers a row
+        held = np.ascontiguousarray(rows[:, :32]).view(np.uint16).reshape(-1, 32, 2).swapaxes(1, 2)
+    values = np.ascontiguousarray(held).view(kind).reshape(-1, 32)
+    sums = np.zeros((m, n))
+    sums[i, j] = values * bool((s.m() & s.who).any())
+    for k in range(depth):
+        sums = fused(a[:, k, None], b[None, :, k], sums)
+    made = np.ascontiguousarray(sums[i, j].astype(kind))
+    if kind is np.float16:
+        words = made.view(np.uint16).astype(np.uint32)
+        words = words[::2] | words[1::2] << 16
+    else:
+        words = made.view(np.uint32).reshape(len(made), 32, -1).swapaxes(1, 2).reshape(-1, 32)
+    s.warp.rows[s.fields.d : s.fields.d + len(words), :32] = words
+
+
+def fused(a: Any, b: Any, c: Any) -> Any:
+    """a b + c, rounded once."""
+    exact = [
+        Fraction(x) * Fraction(y) + Fraction(z) if np.isfinite(x * y + z) else x * y + z
+        for x, y, z in zip(
+            *(one.ravel().tolist() for one in np.broadcast_arrays(a, b, c)), strict=True
+        )
+    ]
+    return np.array([float(one) for one in exact]).reshape(c.shape)
+
+
+def sums_of(n: int, m: int, lane: Any) -> tuple[Any, Any]:
+    """(number, lane) row and column of each sum: rows g and g + 8, columns 2 t and 2 t + 1, of 8 columns after the others."""
+    r, block = np.arange(m // 4), np.arange(n // 8)
+    i = lane // 4 + 8 * (r[:, None] // 2)
+    j = 8 * block[:, None, None] + 2 * (lane % 4) + r[:, None] % 2
+    return np.broadcast_to(i, j.shape).reshape(-1, 32), j.reshape(-1, 32)
+
+
+def fragment(s: Step, field: str, n: int, depth: int, form: str) -> Any:
+    """(n, depth) numbers that lie in registers: row g of lane 4 g + t, as many elements of each word from t times that number on, then 8
+    rows below, then further along the depth."""
+    size, words = BYTES[form], max(BYTES[form] // 4, 1)
+    each_word, blocks = max(4 // size, 1), n * depth * size // 128 // words
+    first_row, made, lane = getattr(s.fields, field), np.zeros((n, depth)), np.arange(32)
+    for number in range(blocks):
+        rows = s.warp.rows[first_row + words * number : first_row + words * (number + 1), :32]
+        values = numbers(np.ascontiguousarray(rows.T).view(np.uint8).reshape(32, -1), form)
+        down, along = number % (n // 8), number // (n // 8)
+        k = each_word * (4 * along + lane[:, None] % 4) + np.arange(each_word)
+        made[lane[:, None] // 4 + 8 * down, k] = values
+    return made
+
+
+def older(words: int) -> int:
+    """A descriptor of wgmma as one of tcgen05: numbers of swizzles of 128, 64 and 32 bytes differ."""
+    return words & (1 << 61) - 1 | {0: 0, 1: 2, 2: 4, 3: 6}[words >> 62] << 61
+
+
+def tile(s: Step, words: int, lines: range, form: str, across: int) -> Any:
+    """(lines, depth) numbers that a matrix descriptor of tcgen05 describes: PTX ISA, "Canonical layouts"."""
+    local = s.warp.group.local
+    start, leading, stride = (16 * (words >> at & 0x3FFF) for at in (0, 16, 32))
+    mode, size = words >> 61 & 7, BYTES[form]
+    width = {0: 16, 1: 128, 2: 128, 4: 64, 6: 32}[mode]
+    i, k = np.meshgrid(np.array(lines), np.arange(32 // size), indexing="ij")
+    along, down = (i * size, k) if across else (k * size, i)
+    at = start + down % 8 * width + along % width
+    if across:
+        outer, inner = (stride, leading) if mode == 0 else (leading, stride)
+        at += along // width * outer + down // 8 * inner
+    else:
+        at += along // width * leading * (mode == 0) + down // 8 * stride
+    at ^= at >> 2 & 0x60 if mode == 1 else at >> 3 & width - 16
+    if at.max() + size > len(local):
+        raise KernelError("beyond local memory")
+    return numbers(local[at[..., None] + np.arange(size)].reshape(len(lines), -1), form)
+
+
+def numbers(data: Any, form: str) -> Any:
+    """Bytes of rows as doubles."""
+    if form in ("f16", "u1", "i1", "f64"):
+        return data.view({"f16": np.float16, "f64": np.float64}.get(form, form)).astype(np.float64)
+    if form == "bf16":
+        return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    if form == "tf32":
+        return (data.view(np.uint32) & 0xFFFFE000).view(np.float32).astype(np.float64)
+    if form == "e5m2":
+        return (data.astype(np.uint16) << 8).view(np.float16).astype(np.float64)
+    size = data.astype(np.int64) & 127
+    value = np.where(size < 8, size / 512, (8 + size % 8) * 2.0 ** (size // 8 - 10))
+    value = np.where(size == 127, np.nan, value)
+    return np.where(data & 128, -value, value)
