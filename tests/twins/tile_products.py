@@ -11,9 +11,19 @@ from memsim.errors import KernelError
 from tests.twins.operations import Step, first, operation
 from tracegen.execution import operations as o
 
-FORMATS = {0: ["f16", "bf16", "tf32"], 1: ["e4m3", "e5m2"], 2: ["u1", "i1"]}
-BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "u1": 1, "i1": 1, "f64": 8}
-NAMES = ["f16", "bf16", "tf32", "e4m3", "e5m2", "u1", "i1", "f64"]
+FORMATS = {0: ["f16", "bf16", "tf32"], 1: ["e4m3", "e5m2"], 2: ["u1", "i1"], 3: ["none", "e2m1"]}
+BYTES = {
+    "f16": 2,
+    "bf16": 2,
+    "tf32": 4,
+    "e4m3": 1,
+    "e5m2": 1,
+    "u1": 1,
+    "i1": 1,
+    "f64": 8,
+    "e2m1": 0.5,
+}
+NAMES = ["f16", "bf16", "tf32", "e4m3", "e5m2", "u1", "i1", "f64", "e2m1"]
 
 
 def places(s: Step, lane: int) -> list[tuple[int, int]]:
@@ -77,9 +87,18 @@ def product(s: Step, lane: int) -> None:
         a = tile(s, int(s.u64("a")[lane]), range(m), of_first, what >> 15 & 1)
     b = tile(s, int(s.u64("b")[lane]), range(n), of_second, what >> 16 & 1)
     a, b = (-one if what >> bit & 1 else one for bit, one in ((13, a), (14, b)))
+    blocks = s.x >> o.SCALES & 7
+    if blocks:
+        held = [s.warp.rows[s.fields.d + k, lane] for k in (1, 2)]
+        bytes_at = (what >> 29 & 3, what >> 4 & 3)
+        is_float = not what >> 23 & 1
+        a, b = (
+            scaled(one, words(tensor, int(at), len(one)) >> 8 * first_byte, blocks, is_float)
+            for one, at, first_byte in zip((a, b), held, bytes_at, strict=True)
+        )
     place = int(s.u("c")[lane])
     where = np.ix_(lines + (place >> 16), (place & 0xFFFF) + np.arange(n))
-    kind = {0: np.float16, 1: np.float32, 2: np.int32}[what >> 4 & 3]
+    kind = np.float32 if blocks else {0: np.float16, 1: np.float32, 2: np.int32}[what >> 4 & 3]
     old = np.ascontiguousarray(tensor[where])
     values = old.astype(np.uint16).view(kind) if kind is np.float16 else old.view(kind)
     sums = values.astype(np.float64) * (int(s.u("d")[lane]) != 0)
@@ -106,6 +125,18 @@ def multiply_fragments(s: Step) -> None:
         b = fragment(s, "b", n, depth, of_second)
     else:
         b = tile(s, older(int(s.u64("b")[lane])), range(n), of_second, s.x & o.SECOND_ACROSS)
+    if blocks := s.x >> o.SCALES & 7:
+        row = np.arange(max(m, n))
+        of_rows = 4 * (row % 8) + row // 8
+        a, b = (
+            scaled(
+                one,
+                s.warp.rows[s.fields.e + k][of_rows[: len(one)]],
+                blocks,
+                bool(s.x & o.SCALE_IS_FLOAT),
+            )
+            for k, one in enumerate((a, b))
+        )
     kind: Any = np.int32 if s.x & o.WHOLE_SUMS else np.float16 if s.x & o.HALF_SUMS else np.float32
     kind = np.float64 if of_first == "f64" else kind
     i, j = sums_of(n, m, np.arange(32))
@@ -140,6 +171,37 @@ def fused(a: Any, b: Any, c: Any) -> Any:
     return np.array([float(one) for one in exact]).reshape(c.shape)
 
 
+@operation("TENSOR_COPY")
+def copy(s: Step) -> None:
+    if not s.who.any():
+        return
+    lane, tensor = first(s), s.warp.group.tensor
+    place, described = int(s.u("a")[lane]), int(s.u64("b")[lane])
+    start, stride = (16 * (described >> at & 0x3FFF) for at in (0, 32))
+    if place >> 16 or place + 4 > 512:
+        raise KernelError("beyond tensor memory")
+    for i in range(32):
+        at = start + i // 8 * stride + i % 8 * 16
+        tensor[i::32, place : place + 4] = s.warp.group.local[at : at + 16].view(np.uint32)
+
+
+def words(tensor: Any, place: int, n: int) -> Any:
+    """Of so many rows or columns, the word with their scales: 32 lie in the lanes of a column."""
+    row = np.arange(n)
+    return tensor[(place >> 16) + row % 32, (place & 0xFFFF) + row // 32]
+
+
+def scaled(values: Any, held: Any, blocks: int, is_float: bool) -> Any:
+    """Each block along the depth times the scale in its byte."""
+    codes = held[:, None] >> 8 * np.arange(blocks, dtype=np.uint32) & 255
+    factors = (
+        numbers(codes.astype(np.uint8) & 127, "e4m3")
+        if is_float
+        else 2.0 ** (codes.astype(float) - 127)
+    )
+    return values * np.repeat(factors, values.shape[1] // blocks, axis=1)
+
+
 def sums_of(n: int, m: int, lane: Any) -> tuple[Any, Any]:
     """(number, lane) row and column of each sum: rows g and g + 8, columns 2 t and 2 t + 1, of 8 columns after the others."""
     r, block = np.arange(m // 4), np.arange(n // 8)
@@ -151,8 +213,8 @@ def sums_of(n: int, m: int, lane: Any) -> tuple[Any, Any]:
 def fragment(s: Step, field: str, n: int, depth: int, form: str) -> Any:
     """(n, depth) numbers that lie in registers: row g of lane 4 g + t, as many elements of each word from t times that number on, then 8
     rows below, then further along the depth."""
-    size, words = BYTES[form], max(BYTES[form] // 4, 1)
-    each_word, blocks = max(4 // size, 1), n * depth * size // 128 // words
+    size, words = BYTES[form], max(int(BYTES[form] // 4), 1)
+    each_word, blocks = max(int(4 / size), 1), int(n * depth * size) // 128 // words
     first_row, made, lane = getattr(s.fields, field), np.zeros((n, depth)), np.arange(32)
     for number in range(blocks):
         rows = s.warp.rows[first_row + words * number : first_row + words * (number + 1), :32]
@@ -174,6 +236,8 @@ def tile(s: Step, words: int, lines: range, form: str, across: int) -> Any:
     start, leading, stride = (16 * (words >> at & 0x3FFF) for at in (0, 16, 32))
     mode, size = words >> 61 & 7, BYTES[form]
     width = {0: 16, 1: 128, 2: 128, 4: 64, 6: 32}[mode]
+    if size < 1:  # two numbers a byte
+        size = 1
     i, k = np.meshgrid(np.array(lines), np.arange(32 // size), indexing="ij")
     along, down = (i * size, k) if across else (k * size, i)
     at = start + down % 8 * width + along % width
@@ -198,6 +262,9 @@ def numbers(data: Any, form: str) -> Any:
         return (data.view(np.uint32) & 0xFFFFE000).view(np.float32).astype(np.float64)
     if form == "e5m2":
         return (data.astype(np.uint16) << 8).view(np.float16).astype(np.float64)
+    if form == "e2m1":
+        codes = np.stack([data & 15, data >> 4], -1).reshape(len(data), -1)
+        return np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7] * np.where(codes & 8, -1, 1)
     size = data.astype(np.int64) & 127
     value = np.where(size < 8, size / 512, (8 + size % 8) * 2.0 ** (size // 8 - 10))
     value = np.where(size == 127, np.nan, value)

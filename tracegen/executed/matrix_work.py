@@ -21,6 +21,7 @@ _IN_TENSOR_MEMORY = {
     "UTCHMMA": ("tcgen05_f16_f32", "tcgen05_tf32_f32", "tcgen05m64_f16_f32", "tcgen05m64_tf32_f32"),
     "UTCQMMA": ("tcgen05_f8_f32", "tcgen05m64_f8_f32"),
     "UTCIMMA": ("tcgen05_i8_i32", "tcgen05m64_i8_i32"),
+    "UTCOMMA": ("tcgen05_f4_f32", "tcgen05m64_f4_f32"),
 }
 _WMMA = re.compile(r"v_wmma_\w+_16x16x16_(\w+)")
 

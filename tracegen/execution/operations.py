@@ -187,9 +187,12 @@ FIRST_IN_ROWS, SECOND_IN_ROWS, FIRST_ACROSS, SECOND_ACROSS, HALF_SUMS, WHOLE_SUM
     1 << k for k in range(8, 14)
 )
 """Of MATRIX_MULTIPLY, in x."""
-FACTORS = ["f16", "bf16", "tf32", "e4m3", "e5m2", "u8", "s8", "f64"]
+SCALES, SCALE_IS_FLOAT = 14, 1 << 17
+"""Of both kinds of products, in x: the position of three bits, into how many blocks the depth is divided whose elements have a scale each;
+and whether a scale is a float of 8 bits without a sign, else the exponent of a power of two, plus 127."""
+FACTORS = ["f16", "bf16", "tf32", "e4m3", "e5m2", "u8", "s8", "f64", "e2m1"]
 """The formats of factors of MATRIX_MULTIPLY, by their number, and their bits."""
-FACTOR_BITS = dict(zip(FACTORS, (16, 16, 32, 8, 8, 8, 8, 64), strict=True))
+FACTOR_BITS = dict(zip(FACTORS, (16, 16, 32, 8, 8, 8, 8, 64, 4), strict=True))
 
 SLOT = 20
 """Of WAIT_SLOTS and accesses: see WAIT_SLOTS."""
@@ -330,12 +333,16 @@ TENSOR_LOAD     d <- a              | lanes get x >> 8 registers from tensor mem
 TENSOR_STORE    <- a c              | the same the other way
 TENSOR_MULTIPLY <- a2 b2 c d e      | the lowest participating lane starts a product of tiles. a, b: descriptors of the factors in local memory (x & 8: a
                                     |   is where the first one lies in tensor memory), c: where the sums are there, d: whether it is added to them, e: the
-                                    |   descriptor of the instruction; x & 7: 0 of halves, bfloat16 or TF32, 1 of 8-bit floats, 2 of 8-bit integers
-MATRIX_MULTIPLY d <- a b c m        | d = c + the product of matrices; y: columns | rows << 9 | depth << 14; x & 15, x >> 4 & 15: the formats of both
+                                    |   descriptor of the instruction; x & 7: 0 of halves, bfloat16 or TF32, 1 of 8-bit floats, 2 of 8-bit integers, 3 of
+                                    |   4-bit floats. With SCALES, the rows behind d say where the scales of both factors lie
+MATRIX_MULTIPLY d <- a b c e m      | d = c + the product of matrices; y: columns | rows << 9 | depth << 14; x & 15, x >> 4 & 15: the formats of both
                                     |   factors (FACTORS). a, b: the first of the rows with fragments where x says so (*_IN_ROWS), else descriptors of
                                     |   wgmma of tiles in local memory, of which four sub-groups take 16 rows each (*_ACROSS: elements follow each other
                                     |   across the depth). d, c: sums in fragments: floats, of f64 doubles, with HALF_SUMS two halves a row, with
-                                    |   WHOLE_SUMS integers; where m is not set, c is left out. Fragments: PTX ISA, mma and wgmma
+                                    |   WHOLE_SUMS integers; where m is not set, c is left out. With SCALES, e: rows with the scales of both
+                                    |   factors. Fragments: PTX ISA, mma and wgmma
+TENSOR_COPY     <- a b2             | the lowest participating lane starts a copy of 32 rows of 16 bytes, whose descriptor is b, to 4 columns of 32 lanes of
+                                    |   tensor memory from a on, and to the same of the other lanes
 UNKNOWN         d D:e <-            | the result of an instruction that is not known: as TRAP with y 2 where it is executed
 """
 

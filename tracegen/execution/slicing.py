@@ -47,7 +47,7 @@ _ROOTS = frozenset(
 """Operations that are needed for what they do, not for what they write."""
 _WAITS = frozenset(("WAIT_SLOTS", "WAIT_COUNT", "COPIES_END", "WAIT_COPIES"))
 _ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
-TENSOR_OPERATIONS = ("TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY")
+TENSOR_OPERATIONS = ("TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY", "TENSOR_COPY")
 _STAY = _ACCESSES | {"TENSOR_MULTIPLY"}
 """These are recorded or counted, though nobody needs what they compute."""
 _LOADS = frozenset(("LOAD", "TENSOR_LOAD", "MATRIX_MULTIPLY"))
@@ -229,10 +229,13 @@ def widths(name: str, row: MicroOperation) -> tuple[dict[str, int], dict[str, in
     if name == "LOAD_CONSTANT":
         written["d"] = _words(row)
     if name == "TENSOR_MULTIPLY":
-        return {}, {"e": 1}, {"a": 1 if row.x & o.IN_TENSOR_MEMORY else 2, "b": 2, "c": 1, "d": 1}
+        first, more = 1 if row.x & o.IN_TENSOR_MEMORY else 2, 3 if row.x >> o.SCALES & 7 else 1
+        return {}, {"e": 1}, {"a": first, "b": 2, "c": 1, "d": more}
+    if name == "TENSOR_COPY":
+        return {}, {}, {"a": 1, "b": 2}
     if name == "MATRIX_MULTIPLY":
         n, factors = fragment_rows(row.x, row.y)
-        return {"d": n}, {**factors, "c": n}, {}
+        return {"d": n}, {**factors, "c": n, "e": 2 if row.x >> o.SCALES & 7 else 0}, {}
     if name in TENSOR_OPERATIONS:
         n = row.x >> o.TENSOR_COUNT & 0xFF
         return ({"d": n}, {"a": 1}, {}) if name == "TENSOR_LOAD" else ({}, {"a": 1}, {"c": n})
@@ -309,7 +312,7 @@ def _needed(
             needed[k] = needed[k] or wanted or stores
             if wanted or (stores and is_bulk):
                 loaded.add(source if is_bulk else use.space)
-            if stores and use.name == "TENSOR_MULTIPLY":
+            if stores and use.name in ("TENSOR_MULTIPLY", "TENSOR_COPY"):
                 loaded |= {o.LOCAL, o.TENSOR}
             reads |= use.values if needed[k] else 0
             if not needed[k] and use.name not in stay:

@@ -45,7 +45,7 @@ from tracegen.execution.words import (
 
 N_LANE, N_COLUMN = 128, 512
 _ROW_BYTES = 4 * N_COLUMN
-_MOST_ROWS, _MOST_COLUMNS, _MOST_DEPTH = 128, 256, 32
+_MOST_ROWS, _MOST_COLUMNS, _MOST_DEPTH = 128, 256, 64
 """Of the factors of a product."""
 _FIRST = N_LANE * _ROW_BYTES
 _SECOND = _FIRST + 8 * _MOST_ROWS * _MOST_DEPTH
@@ -54,7 +54,7 @@ N_BYTES = _SUMS + 8 * _MOST_COLUMNS
 """Of State.tensor: the memory, then both factors and a row of sums as doubles."""
 _D, _E, _A, _B, _C, _M, _X, _Y, _Z = 2, 3, 4, 5, 6, 7, 9, 10, 11
 """Columns of the interpreter's table."""
-_LOAD, _MULTIPLY, _FRAGMENTS = 0, 2, 3
+_LOAD, _MULTIPLY, _FRAGMENTS, _COPY = 0, 2, 3, 4
 _WORD = 0xFFFFFFFF
 _SHAPE, _PACKED, _COUNT, _IN_TENSOR_MEMORY = 7, o.TENSOR_PACKED, o.TENSOR_COUNT, o.IN_TENSOR_MEMORY
 _SKIPPED = o.SKIPPED
@@ -66,6 +66,7 @@ _WIDE, _HALVES, _QUARTERS, _EIGHTHS, _SIXTEEN = range(5)
 _SINGLES, _WHOLE = 1, 2
 """Formats of sums: floats and integers; 0 is halves."""
 _DEPTH_BYTES, _PASS_BYTES = 32, 128
+_SCALES, _SCALE_IS_FLOAT = o.SCALES, o.SCALE_IS_FLOAT
 
 
 @hot
@@ -76,6 +77,8 @@ def tile_operation(listed, subgroup, at, which, active):
         fault = _multiply_fragments(listed, subgroup, at, active)
     elif which == _MULTIPLY:
         fault = _multiply(listed, subgroup, at, lowest(active))
+    elif which == _COPY:
+        fault = _copy(listed, subgroup, at, lowest(active))
     else:
         fault = _move(listed, subgroup, at, which == _LOAD, active)
     state.counters[Counter.FAULT] = fault
@@ -127,15 +130,37 @@ def _move(listed, subgroup, at, loads, active):
 
 
 @hot
+def _copy(listed, subgroup, at, lane):
+    """32 rows of 16 bytes from local memory to tensor memory, four times; 0, or the kind of a fault."""
+    state = opened(listed)
+    row, row_bytes = state.table[at], np.int64(state.sizes[Size.ROW_BYTES])
+    here = state.rows[subgroup] + 4 * lane
+    place, low = peek32(here + row[_A]), peek32(here + row[_B])
+    start, stride = (low & 0x3FFF) << 4, (peek32(here + row[_B] + row_bytes) & 0x3FFF) << 4
+    if place >> 16 or place + 4 > N_COLUMN:
+        return fail(state, OUT_OF_TENSOR, lane, place + 3)
+    for i in range(32):
+        from_ = start + (i >> 3) * stride + (i & 7) * 16
+        if from_ + 16 > len(state.local):
+            return fail(state, OUT_OF_LOCAL, lane, from_)
+        for word in range(4):
+            value = peek32(np.int64(state.local.ctypes.data) + from_ + 4 * word)
+            for part in range(4):
+                to = np.int64(state.tensor.ctypes.data) + _at(place + word, 32 * part + i)
+                poke32(to, value)
+    return np.int64(0)
+
+
+@hot
 def _multiply(listed, subgroup, at, lane):
     """A product of tiles, which this lane starts; 0, or the kind of a fault."""
     state = opened(listed)
     row, row_bytes = state.table[at], np.int64(state.sizes[Size.ROW_BYTES])
     x, here = np.int64(row[_X]), state.rows[subgroup] + 4 * lane
-    what, kind = peek32(here + row[_E]), x & 7
+    what, kind, scales = peek32(here + row[_E]), x & 7, x >> _SCALES & 7
     n, m = (what >> 17 & 63) << 3, (what >> 24 & 31) << 4
     first, second = _format(kind, what >> 7 & 7), _format(kind, what >> 10 & 7)
-    element, total = _bytes_of(first), what >> 4 & 3
+    bits, total = _bits_of(first), _SINGLES if scales else what >> 4 & 3
     sparse, saturated = what >> 2 & 1, what >> 3 & 1
     if (
         first < 0
@@ -146,10 +171,10 @@ def _multiply(listed, subgroup, at, lane):
         or not 8 <= n <= 256
     ):
         return fail(state, UNKNOWN, lane, what)
-    depth, in_tensor_memory = _DEPTH_BYTES // element, x & _IN_TENSOR_MEMORY != 0
+    depth, in_tensor_memory = 8 * _DEPTH_BYTES // bits, x & _IN_TENSOR_MEMORY != 0
     counts = state.local_counts[np.int64(row[_Z]) & 0xFFFFF]
     counts[0] += 1
-    counts[1] += (element == 4) + 2 * (m == 64)
+    counts[1] += (bits == 32) + 2 * (m == 64)
     counts[2] += m * n * depth
     counts[3] += ((0 if in_tensor_memory else m) + n) * _DEPTH_BYTES // _PASS_BYTES
     if x & _SKIPPED:
@@ -166,7 +191,7 @@ def _multiply(listed, subgroup, at, lane):
         for i in range(m):
             where = memory + _at(held, _line(i, m))
             for k in range(depth):
-                value = sign * _value(where + element * k, first)
+                value = sign * _value(where, k, first)
                 poke64(memory + _first(i, k), bits_of_double(value))
     else:
         low, high = peek32(here + row[_A]), peek32(here + row[_A] + row_bytes)
@@ -179,6 +204,11 @@ def _multiply(listed, subgroup, at, lane):
     far = _read_tile(state, low, high, 0, n, second, sign, what >> 16 & 1, True)
     if far:
         return fail(state, OUT_OF_LOCAL, lane, far)
+    if scales:
+        factors, is_float = here + row[_D] + row_bytes, what >> 23 & 1 == 0
+        one, other = peek32(factors), peek32(factors + row_bytes)
+        _scale(memory, one, what >> 29 & 3, m, depth, scales, is_float, False)
+        _scale(memory, other, what >> 4 & 3, n, depth, scales, is_float, True)
     adds = peek32(here + row[_D]) != 0
     for i in range(m):
         where, sums = memory + _at(place, _line(i, m)), memory + _SUMS
@@ -210,15 +240,15 @@ def _read_tile(state, low, high, begin, n, form, sign, across, is_second):
         are written depth by depth
     """
     start, leading, stride = (low & 0x3FFF) << 4, (low >> 16 & 0x3FFF) << 4, (high & 0x3FFF) << 4
-    mode, element = high >> 29 & 7, _bytes_of(form)
+    mode, bits = high >> 29 & 7, _bits_of(form)
     width = 16 if mode == 0 else 32 if mode == 6 else 64 if mode == 4 else 128
     local, memory = np.int64(state.local.ctypes.data), np.int64(state.tensor.ctypes.data)
     for i in range(n):
-        for k in range(_DEPTH_BYTES // element):
+        for k in range(8 * _DEPTH_BYTES // bits):
             along, of_row = begin + i, k
             if not across:
                 along, of_row = k, begin + i
-            along *= element
+            along = along * bits >> 3
             at = start + (of_row & 7) * width
             if across:
                 outer, inside = (stride, leading) if mode == 0 else (leading, stride)
@@ -228,9 +258,9 @@ def _read_tile(state, low, high, begin, n, form, sign, across, is_second):
             else:
                 at += along + (of_row >> 3) * stride
             at ^= at >> 2 & 0x60 if mode == 1 else at >> 3 & width - 16
-            if at + element > len(state.local):
+            if at + max(bits >> 3, 1) > len(state.local):
                 return at
-            value = sign * _value(local + at, form)
+            value = sign * _value(local + at, k & 1 if bits < 8 else 0, form)
             poke64(memory + (_second(i, k) if is_second else _first(i, k)), bits_of_double(value))
     return np.int64(0)
 
@@ -258,6 +288,11 @@ def _multiply_fragments(listed, subgroup, at, active):
         far = _read_tile(state, low, high, 0, n, second, 1.0, x & _SECOND_ACROSS, True)
         if far:
             return fail(state, OUT_OF_LOCAL, lowest(active), far)
+    scales = x >> _SCALES & 7
+    if scales:
+        factors, is_float = place + np.int64(row[_E]), x & _SCALE_IS_FLOAT != 0
+        _scale_fragments(memory, factors, m, depth, scales, is_float, False)
+        _scale_fragments(memory, factors + row_bytes, n, depth, scales, is_float, True)
     adds = source_mask(state.masks[subgroup], row[_M]) & active != 0
     words = 2 if first == _DOUBLE else 1
     for lane in range(32):
@@ -311,8 +346,7 @@ def _older(low, high):
 @inner
 def _read_fragment(memory, rows, row_bytes, n, depth, form, is_second):
     """Reads a factor of n rows or columns from registers of all lanes to doubles. rows : address of the first one"""
-    element = _bytes_of(form)
-    each = max(4 // element, 1)  # elements of a word
+    each = max(32 // _bits_of(form), 1)  # elements of a word
     for lane in range(32):
         at = rows + 4 * lane
         for block in range(depth // (4 * each)):
@@ -324,7 +358,7 @@ def _read_fragment(memory, rows, row_bytes, n, depth, form, is_second):
                         value = double_of(peek32(word) | peek32(word + row_bytes) << 32)
                     else:
                         word = at + (block * (n >> 3) + down) * row_bytes
-                        value = _value(word + element * part, form)
+                        value = _value(word, part, form)
                     poke64(
                         memory + (_second(i, k) if is_second else _first(i, k)),
                         bits_of_double(value),
@@ -354,42 +388,89 @@ def _at(place, line):
     return ((place >> 16) + line) * _ROW_BYTES + 4 * (place & 0xFFFF)
 
 
-_HALF, _BFLOAT, _TF32, _E4M3, _E5M2, _U8, _S8, _DOUBLE = range(8)
+_HALF, _BFLOAT, _TF32, _E4M3, _E5M2, _U8, _S8, _DOUBLE, _E2M1 = range(9)
 
 
 @inner
 def _format(kind, number):
     """The format of a factor's elements; -1 for one that is not known. kind : see operations.TENSOR_MULTIPLY"""
+    if kind == 3:
+        return _E2M1 if number == 1 else -1
     least, most = (_HALF, _TF32) if kind == 0 else (_E4M3, _E5M2) if kind == 1 else (_U8, _S8)
     return least + number if least + number <= most else -1
 
 
 @inner
-def _bytes_of(form):
-    return 4 if form == _TF32 else 8 if form == _DOUBLE else 2 if form < _TF32 else 1
+def _bits_of(form):
+    if form == _E2M1:
+        return 4
+    return 32 if form == _TF32 else 64 if form == _DOUBLE else 16 if form < _TF32 else 8
 
 
 @inner
-def _value(where, form):
-    """The element at an address, as a double."""
+def _value(where, k, form):
+    """The k-th element from an address on, as a double."""
     if form == _HALF:
-        return of_half(peek16(where))
+        return of_half(peek16(where + 2 * k))
     if form == _BFLOAT:
-        return of_bfloat(peek16(where))
+        return of_bfloat(peek16(where + 2 * k))
     if form == _TF32:
-        return np.float64(float_of(peek32(where) & 0xFFFFE000))
-    bits = peek8(where)
+        return np.float64(float_of(peek32(where + 4 * k) & 0xFFFFE000))
+    if form == _E2M1:
+        code = peek8(where + (k >> 1)) >> 4 * (k & 1)
+        size = code & 7
+        value = 0.5 * size if size < 4 else (2.0 + (size & 1)) * (1 << (size >> 1) - 2)
+        return -value if code & 8 else value
+    bits = peek8(where + k)
     if form == _E5M2:
         return of_half(bits << 8)
     if form == _E4M3:
-        size = bits & 127
-        value = (8.0 + (size & 7)) * double_of(((size >> 3) - 10 + 1023) << 52)
-        if size < 8:
-            value = size * 2.0**-9
-        elif size == 127:
-            value = math.nan
-        return -value if bits & 128 else value
+        return -_of_e4m3(bits) if bits & 128 else _of_e4m3(bits)
     return np.float64(bits - 256 if form == _S8 and bits & 128 else bits)
+
+
+@inner
+def _of_e4m3(bits):
+    """Without its sign."""
+    size = bits & 127
+    value = (8.0 + (size & 7)) * double_of(((size >> 3) - 10 + 1023) << 52)
+    if size < 8:
+        value = size * 2.0**-9
+    elif size == 127:
+        value = math.nan
+    return value
+
+
+@inner
+def _scale(memory, place, number, n, depth, scales, is_float, is_second):
+    """Multiplies the elements of a factor by the scales of their blocks, which lie in tensor memory.
+
+    place : there, 32 rows or columns a column;  number : the byte of a word that the first block's lies in;  scales : blocks
+    """
+    for i in range(n):
+        word = peek32(memory + _at(place + (i >> 5), i & 31))
+        for k in range(depth):
+            code = word >> 8 * (number + k * scales // depth) & 255
+            _multiply_by(memory + (_second(i, k) if is_second else _first(i, k)), code, is_float)
+
+
+@inner
+def _multiply_by(where, code, is_float):
+    """By a scale: a float of 8 bits without a sign, or a power of two."""
+    scale = _of_e4m3(code) if is_float else double_of(code - 127 + 1023 << 52)
+    if not is_float and code == 255:
+        scale = math.nan
+    poke64(where, bits_of_double(double_of(peek64(where)) * scale))
+
+
+@inner
+def _scale_fragments(memory, rows, n, depth, scales, is_float, is_second):
+    """The same of scales in registers: of row g the first lane of four has them, of row g + 8 the second."""
+    for i in range(n):
+        word = peek32(rows + 4 * (4 * (i & 7) + (i >> 3)))
+        for k in range(depth):
+            code = word >> 8 * (k * scales // depth) & 255
+            _multiply_by(memory + (_second(i, k) if is_second else _first(i, k)), code, is_float)
 
 
 @inner

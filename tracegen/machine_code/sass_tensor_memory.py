@@ -26,7 +26,7 @@ _SHAPES = {
 """Name -> its number in TENSOR_LOAD, and registers a repetition."""
 _REPEATS = {f"x{1 << k}": 1 << k for k in range(1, 8)}
 _MOVES = f"{' '.join(_SHAPES)} {' '.join(_REPEATS)}"
-_KINDS = {"UTCHMMA": 0, "UTCQMMA": 1, "UTCIMMA": 2}
+_KINDS = {"UTCHMMA": 0, "UTCQMMA": 1, "UTCIMMA": 2, "UTCOMMA": 3}
 
 
 @lowers("LDTM", f"{_MOVES} PACK16BIT")
@@ -59,21 +59,39 @@ def _move(e: Emitter, s: Sass, packing: str) -> int:
     return shape | count << o.TENSOR_COUNT | (o.TENSOR_PACKED if s.has(packing) else 0)
 
 
-@lowers(" ".join(_KINDS))
+@lowers(" ".join(_KINDS), "4X")
 def _multiply(e: Emitter, s: Sass) -> None:
     """`UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0`: the factors, of which the first may lie in tensor memory,
-    the sums, and whether these are added to. The fourth operand is for products that leave out lanes, or scale factors."""
-    first, second, sums, _, kind, adds = s.operands
+    the sums, and whether these are added to. The fourth operand is for products that leave out lanes. Where blocks of the factors have scales, a
+    sixth is the first of two registers that say where these are."""
+    first, second, sums, _, kind, *scales, adds = s.operands
     in_tensor_memory = first.text.startswith("tmem")
     a, offset = _row(e, first, "tmem" if in_tensor_memory else "gdesc")
     rows = [_row(e, second, "gdesc"), _row(e, sums, "tmem"), _row(e, kind, "idesc")]
     if offset or any(offset for _, offset in rows):
         raise UnknownInstruction
-    is_added = e.temporary()
+    is_added = e.temporary(3)
     e.emit("SELECT", d=is_added, a=e.constant(1), b=ZERO_ROW, m=e.mask(adds))
     b, c, descriptor = (row for row, _ in rows)
     x = _KINDS[s.base] | (o.IN_TENSOR_MEMORY if in_tensor_memory else 0)
+    if scales:
+        at, offset = _row(e, scales[0], "tmem", 2)
+        if len(scales) > 1 or offset:
+            raise UnknownInstruction
+        e.move(is_added + 1, at)
+        e.move(is_added + 2, at + 1)
+        x |= (4 if s.has("4X") else 2 if s.base == "UTCOMMA" else 1) << o.SCALES
     e.emit("TENSOR_MULTIPLY", a=a, b=b, c=c, d=is_added, e=descriptor, x=x)
+
+
+@lowers("UTCCP", "T S 4x32dp128bit")
+def _copy(e: Emitter, s: Sass) -> None:
+    """`UTCCP.T.S.4x32dp128bit tmem[UR4], gdesc[UR6]`: scales of 128 rows. Other shapes are not known."""
+    to, source = s.operands
+    a, offset = _row(e, to, "tmem")
+    if offset or not s.has("4x32dp128bit"):
+        raise UnknownInstruction
+    e.emit("TENSOR_COPY", a=a, b=_row(e, source, "gdesc")[0])
 
 
 @lowers("UTCBAR")
@@ -127,11 +145,11 @@ def _nothing(e: Emitter, s: Sass) -> None:
     """Gives up the right to further columns."""
 
 
-def _row(e: Emitter, operand: Operand, kind: str) -> tuple[int, int]:
+def _row(e: Emitter, operand: Operand, kind: str, words: int = 1) -> tuple[int, int]:
     """The first row of what is in brackets, and the offset."""
     found = _PLACE.fullmatch(operand.text)
     if found is None or found[1] != kind:
         raise UnknownInstruction
-    words = 2 if kind == "gdesc" else 1
+    words = 2 if kind == "gdesc" else words
     number = NO_REGISTER if found[2] == "Z" else int(found[2])
     return e.register("UR", number, words), int(found[3] or "0", 16)

@@ -164,6 +164,67 @@ def mma(shape: str, types: str, n: tuple[int, int, int], double: bool) -> str:
     return "\n".join(lines)
 
 
+SCALED = [
+    ("m16n8k32", "mxf8f6f4", "1X", "e4m3", "ue8m0"),
+    ("m16n8k64", "mxf4nvf4", "2X", "e2m1", "ue8m0"),
+    ("m16n8k64", "mxf4nvf4", "4X", "e2m1", "ue4m3"),
+]
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+@needs_nvidia
+@pytest.mark.parametrize(("shape", "kind", "scales", "form", "scale"), SCALED)
+def test_blocks_with_scales(shape: str, kind: str, scales: str, form: str, scale: str) -> None:
+    """Along k as many blocks as the name says have a scale each: of row g of the first factor byte by byte in lane 4 g, of row g + 8 in the
+    next lane, of column g of the second in lane 4 g."""
+    rng, depth, blocks = np.random.default_rng(3), int(shape[5:].strip("k")), int(scales[0])
+    if form == "e2m1":
+        codes = [rng.integers(0, 16, (rows, depth)) for rows in (16, 8)]
+        values = [E2M1[one & 7] * np.where(one & 8, -1, 1) for one in codes]
+        data = [(one[:, ::2] | one[:, 1::2] << 4).astype(np.uint8) for one in codes]
+    else:
+        values = [small((rows, depth), rows) for rows in (16, 8)]
+        data = [eighths(one, form) for one in values]
+    exponents = [rng.integers(-2, 3, (rows, blocks)) for rows in (16, 8)]
+    held = [(one + 7 << 3 if scale == "ue4m3" else one + 127).astype(np.uint8) for one in exponents]
+    factors = [
+        one * np.repeat(2.0**e, depth // blocks, 1)
+        for one, e in zip(values, exponents, strict=True)
+    ]
+    lane, of_lane = np.arange(32), np.zeros((2, 32, 4), np.uint8)
+    of_lane[0, 0::4, :blocks], of_lane[0, 1::4, :blocks] = held[0][:8], held[0][8:]
+    of_lane[1, 0::4, :blocks] = held[1]
+    first, second = (one.view(np.uint32) for one in data)
+    left = np.stack(
+        [first[lane // 4 + down, lane % 4 + along] for along in (0, 4) for down in (0, 8)], 1
+    )
+    right = np.stack([second[lane // 4, lane % 4 + along] for along in (0, 4)], 1)
+    c = small((16, 8), 9)
+    sums = np.stack([c[lane // 4 + down, lane % 4 * 2 + q] for down in (0, 8) for q in (0, 1)], 1)
+    types = f"kind::{kind}.block_scale.scale_vec::{scales}.f32.{form}.{form}.f32.{scale}"
+    loads = ["mov.u32 i0, %tid.x;"]
+    for k, count in enumerate((5, 3, 4, 4)):
+        loads.append(f"mad.wide.u32 p{k}, i0, {4 * count}, p{k};")
+        loads += (
+            [f"ld.global.b32 {'abc'[k]}{j}, [p{k}+{4 * j}];" for j in range(count)] if k < 3 else []
+        )
+    a, b, sum_, d = (registers(w, k) for w, k in zip("abcd", (4, 2, 4, 4), strict=True))
+    loads.append(
+        f"mma.sync.aligned.{shape}.row.col.{types} {d}, {a}, {b}, {sum_}, a4, {{0, 0}}, b2, {{0, 0}};"
+    )
+    loads += [f"st.global.b32 [p3+{4 * j}], d{j};" for j in range(4)]
+    given = [
+        np.concatenate([one, scale_words.view(np.uint32)], 1)
+        for one, scale_words in zip((left, right), of_lane, strict=True)
+    ]
+    found = product("sm_120a", "\n".join(loads), *given, sums.astype(np.float32))
+    want = factors[0] @ factors[1].T + c
+    wanted = np.stack(
+        [want[lane // 4 + down, lane % 4 * 2 + q] for down in (0, 8) for q in (0, 1)], 1
+    )
+    assert np.array_equal(found, wanted)
+
+
 @needs_nvidia
 def test_a_transposed_matrix() -> None:
     given = np.arange(64, dtype=np.uint16).reshape(8, 8)
