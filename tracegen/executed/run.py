@@ -82,7 +82,9 @@ class ExecutedRun(LaunchTraces):
 
     def whole(self) -> None:
         """Runs every group with all values: later launches may read what it writes."""
-        everything = Execution(sliced(self.code, global_values=True), self.bound.launch)
+        everything = Execution(
+            sliced(self.code, global_values=True, products=True), self.bound.launch
+        )
         self.bound.restore()
         try:
             everything.run(np.arange(self.launch.n_groups, dtype=np.int64), record=False)
@@ -128,7 +130,7 @@ class ExecutedRun(LaunchTraces):
         """Records groups, as if no others had run before. windows : see Execution.run"""
         slots = self.places(len(groups))
         while True:
-            has_values = len(self.executions) > 1
+            has_all = len(self.executions) == 3
             if self.execution.writes:
                 self.bound.restore()
             try:
@@ -140,12 +142,13 @@ class ExecutedRun(LaunchTraces):
                     **windows,
                 )
             except Fault as fault:
-                if has_values or not self.execution.needs_values:
+                if has_all or not self.execution.needs_values:
                     raise sentence(self.bound, self.code, fault) from None
             else:
-                if has_values or not recorded.needs_values:
+                if has_all or not recorded.needs_values:
                     return recorded
-            self.executions.append(self._execution(sliced(self.code, global_values=True)))
+            code = sliced(self.code, global_values=True, products=len(self.executions) == 2)
+            self.executions.append(self._execution(code))
 
     def _execution(self, code: Code) -> Execution:
         bound = self.bound

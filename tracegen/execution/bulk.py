@@ -18,6 +18,7 @@ from tracegen.execution.memory import beyond, fail, region_of
 from tracegen.execution.paths import close_path
 from tracegen.execution.repeats import uncounted, use
 from tracegen.execution.state import (
+    LOCAL_PART,
     MISALIGNED,
     OUT_OF_LOCAL,
     UNKNOWN,
@@ -207,7 +208,10 @@ def _rows(listed, subgroup, at, kind, lane, local, n_row):
                         n += 1
                     first = end
         if not x & _SKIPPED and not y & _PREFETCH:
-            _move(state, kind, local + number * box * element, start + host, low, high)
+            own = local + number * box * element
+            _move(state, kind, own, start + host, low, high)
+            if kind != _LOAD and is_known and _leaves_out(state, own, box * element):
+                state.region_use[of_all] |= np.uint8(2)
         for k in range(1, tile[_RANK]):
             tile[_INDEX + k] += 1
             if tile[_INDEX + k] < tile[_BOX + k]:
@@ -216,6 +220,18 @@ def _rows(listed, subgroup, at, kind, lane, local, n_row):
     if is_known:
         _share(listed, row, kind, of_all, begin, n)
     return np.int64(0)
+
+
+@inner
+def _leaves_out(state, local, n_bytes):
+    """Whether stores have left out parts of a row of a tile; rows are swizzled within 8 of their units."""
+    found = np.uint8(0)
+    if len(state.left_out):
+        for k in range(
+            (local & -128) // LOCAL_PART, ((local + n_bytes + 127) & -128) // LOCAL_PART
+        ):
+            found |= state.left_out[min(k, len(state.left_out) - 1)]
+    return found != 0
 
 
 @inner

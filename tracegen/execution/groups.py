@@ -58,6 +58,7 @@ def begin_group(listed):
     state.masks[:] = 0
     state.local[:] = 0
     state.tensor[:] = 0
+    state.left_out[:] = 0
     state.slots[:] = -1
     state.barrier_arrived[:] = 0
     state.barrier_votes[:] = 0

@@ -9,7 +9,14 @@ from tracegen.execution import operations as o
 from tracegen.execution.address_lanes import differing, spread
 from tracegen.execution.banks import WIDE_WORDS, added_passes
 from tracegen.execution.granules import append, close, record_private
-from tracegen.execution.repeats import count_local, is_worth, remember, uncounted, use
+from tracegen.execution.repeats import (
+    count_local,
+    is_worth,
+    remember,
+    uncounted,
+    use,
+    use_local,
+)
 from tracegen.execution.state import (
     MISALIGNED,
     OUT_OF_BOUNDS,
@@ -61,7 +68,7 @@ def access(listed, subgroup, at, kind, active):
         private = _within(state, active, _PRIVATE_WINDOW)
         state.counters[Counter.IS_LOCAL] = np.int64(local == active)
     if local:
-        fault = _local(listed, at, local)
+        fault = _local(listed, at, kind, local)
         if fault != 0:
             return fault
         if not x & o.SKIPPED:
@@ -238,7 +245,7 @@ def region_of(state, place, address):
 
 
 @hot
-def _local(listed, at, active):
+def _local(listed, at, kind, active):
     """Checks an access to the group's local memory, and counts what its bank conflicts add."""
     state = opened(listed)
     scratch, n_bytes, row = state.scratch, len(state.local), state.table[np.uint64(at)]
@@ -255,6 +262,7 @@ def _local(listed, at, active):
                 return fail(state, OUT_OF_LOCAL, one, where)
             if where & grain - 1:
                 return fail(state, MISALIGNED, one, where)
+    use_local(state, kind, np.int64(row[_X]), first + least, first + most + size)
     is_run = _is_run(state, active, first - lane * size, np.int64(size))
     form = np.int64(1 if is_run else 2 if least == most == 0 else 0)
     passes, wide = _passes(state, active, size, form, np.int64(row[_X]) & o.IN_TURN != 0)

@@ -13,7 +13,16 @@ from tracegen.execution import operations as o
 from tracegen.execution.address_lanes import deviating, deviating_pair, keep_pattern
 from tracegen.execution.granules import close, staged
 from tracegen.execution.paths import row_of_work
-from tracegen.execution.state import Counter, Fact, Size, Staged, Warp, opened, source_mask
+from tracegen.execution.state import (
+    LOCAL_PART,
+    Counter,
+    Fact,
+    Size,
+    Staged,
+    Warp,
+    opened,
+    source_mask,
+)
 from tracegen.execution.transfers import find_addresses, has_pair, perform
 from tracegen.execution.words import lowest, ones, peek32, poke64
 
@@ -93,6 +102,8 @@ def repeated(listed, at, kind, k, n):
             poke64(staged(state, to) + 8 * Staged.WORK, work)
         elif not recorded and not is_local:
             uncounted(state, 1, count)
+        if is_local:
+            use_local(state, kind, x, first + least, first + most)
         if not x & o.SKIPPED:
             perform(listed, subgroup, at, kind, known, host, first, facts[Fact.FORM])
         k += 1
@@ -142,6 +153,22 @@ def is_worth(facts):
 @inner
 def use(state, kind, x, region):
     """Notes whether a load took a value, or a store left one out."""
+    state.region_use[region] |= _taken(kind, x)
+
+
+@inner
+def use_local(state, kind, x, begin, end):
+    """Notes of bytes of local memory what stores left out, and whether a later load takes it."""
+    if len(state.left_out):
+        taken, found = _taken(kind, x), np.uint8(0)
+        for k in range(begin // LOCAL_PART, (end - 1) // LOCAL_PART + 1):
+            found |= state.left_out[k]
+            state.left_out[k] |= taken >> 1
+        state.counters[Counter.MISSED] |= found & taken
+
+
+@inner
+def _taken(kind, x):
     taken = (
         np.uint8(2 if x & o.SKIPPED else 0)
         if kind != _LOAD
@@ -149,7 +176,7 @@ def use(state, kind, x, region):
     )
     if kind == _ATOMIC and not x & o.SKIPPED:
         taken = np.uint8(0 if x & o.NO_RESULT else 1)
-    state.region_use[region] |= taken
+    return taken
 
 
 @inner

@@ -23,6 +23,7 @@ from tracegen.execution.interpreter import prepared_number, run_groups
 from tracegen.execution.operations import (
     BULK,
     FLOATING,
+    GENERIC,
     LOCAL,
     NO_RESULT,
     OPERATIONS,
@@ -39,6 +40,7 @@ from tracegen.execution.state import (
     ENDLESS,
     FAULT,
     FULL,
+    LOCAL_PART,
     MOST_CHUNKS,
     MOST_LOADS,
     N_BARRIERS,
@@ -121,7 +123,7 @@ class Recorded(NamedTuple):
     progress : (n_subgroup,) accesses or barriers, up to the end of the window;  runs : (n_place,) executions of each access, recorded
         or not; both 0 where there are no windows
     like : (n_group,) the place in the list of groups of the one that each was copied from; its own where it was executed
-    needs_values : whether a load read an array to which a store did not write its value, see slicing: the run says nothing
+    needs_values : whether a load read an array, or a part of local memory, to which a store did not write its value, see slicing: the run says nothing
     others : columns of a Trace
     """
 
@@ -286,8 +288,9 @@ class Execution:
             state.counters[Counter.STEPS_LEFT] = steps
             since = since + steps if position == at else 0
             at = position
-            spins = self.leaves_values and self.needs_values
-            if spins or since > MOST_STEPS:  # it may wait for a value that no store writes
+            if (
+                self.needs_values or since > MOST_STEPS
+            ):  # it may wait for a value that no store writes
                 state.counters[Counter.FAULT] = ENDLESS
                 raise self._fault(state)
             if progress is not None:
@@ -329,7 +332,7 @@ class Execution:
     @property
     def needs_values(self) -> bool:
         """Whether a load of the last run read an array to which a store did not write its value; see slicing."""
-        return bool(np.any(self.state.region_use == 3))
+        return _needs_values(self.state)
 
     def _fault(self, state: State) -> Fault:
         counters = state.counters
@@ -423,6 +426,9 @@ class Execution:
             ),
             hidden=np.array([one.hidden for one in regions] or [False], np.bool_),
             region_use=np.zeros(max(len(regions), 1), np.uint8),
+            left_out=np.zeros(
+                launch.local_bytes // LOCAL_PART + 1 if _leaves_local(code) else 0, np.uint8
+            ),
             hints=np.maximum(np.array(own or [0], np.int32), 0),
             stays=np.array(own or [0], np.int32) >= 0,
             banks=np.array([bank.ctypes.data for bank in padded] or [0], np.int64),
@@ -566,6 +572,19 @@ def writes_arrays(code: Code, *, skipped: bool = False) -> bool:
     return bool((writes & ~np.isin(x & 7, (LOCAL, PRIVATE))).any())
 
 
+def _leaves_local(code: Code) -> bool:
+    """Whether some stores to local memory are skipped, but not all that may take values from there."""
+    op, x = (code.table[:, MicroOperation._fields.index(name)] for name in ("op", "x"))
+    accesses, skipped = np.isin(op, _ACCESSES), x & SKIPPED != 0
+    left_out = accesses & skipped & (op == OPERATIONS["STORE"].number) & (x & 7 == LOCAL)
+    taken = accesses & ~skipped & np.isin(x & 7, (LOCAL, GENERIC, BULK))
+    return bool(left_out.any() and taken.any())
+
+
+def _needs_values(state: State) -> bool:
+    return bool(np.any(state.region_use == 3) or state.counters[Counter.MISSED])
+
+
 def _has_tile_products(code: Code) -> bool:
     """Whether there are any, or other uses of tensor memory, or would be if these were not skipped."""
     names = (*TENSOR_OPERATIONS, "MATRIX_MULTIPLY")
@@ -611,7 +630,7 @@ def _recorded(state: State, seconds: float) -> Recorded:
         progress=out.progress,
         runs=out.runs,
         like=out.like,
-        needs_values=bool(np.any(state.region_use == 3)),
+        needs_values=_needs_values(state),
         micro_operations=int(counters[Counter.INSTRUCTIONS]),
         lane_accesses=int(counters[Counter.LANE_ACCESSES]),
         seconds=seconds,

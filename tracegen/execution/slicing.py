@@ -4,8 +4,9 @@ A micro-operation is needed if it decides where lanes go or what they access, or
 writes: liveness of the variables that are really used (strong liveness: Nielson, Nielson and Hankin, Principles of Program
 Analysis, section 2.1.4, there `faint variables`), lane by lane. Loads and stores stay, to be recorded; where nobody needs the value
 they are marked SKIPPED. Values stored to local and private memory are needed if any load there is. Of global
-memory this is not assumed: the interpreter notes which arrays needed loads read and skipped stores write, and where one
-array is both, the launch is run again with `global_values`.
+memory this is not assumed, nor of products of matrices, which are stored to local memory beside barriers and addresses that
+are needed: the interpreter notes which arrays, and which parts of local memory, needed loads read and skipped stores
+write, and where one is both, the launch is run again with `global_values`, and then with `products`.
 
 Where a mask says which lanes work, as AMD's exec, a variable may be needed by lanes that work at this place, by others, or by
 both: what is written under the mask is new for the former alone, and the mask's changes turn some into others.
@@ -50,6 +51,7 @@ _ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
 TENSOR_OPERATIONS = ("TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY", "TENSOR_COPY")
 _STAY = _ACCESSES | {"TENSOR_MULTIPLY"}
 """These are recorded or counted, though nobody needs what they compute."""
+_PRODUCTS = frozenset((*TENSOR_OPERATIONS, "MATRIX_MULTIPLY"))
 _LOADS = frozenset(("LOAD", "TENSOR_LOAD", "MATRIX_MULTIPLY"))
 """These take values from a memory."""
 WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE_WHOLE"))
@@ -84,27 +86,67 @@ class _Use:
     widens: bool = False
 
 
-def sliced(code: Code, *, global_values: bool = False, accesses: bool = True) -> Code:
+def sliced(
+    code: Code, *, global_values: bool = False, products: bool = False, accesses: bool = True
+) -> Code:
     """The code without what addresses, predicates and branches do not depend on.
 
     global_values : whether values stored to global memory are needed, since loads may read them again
+    products : whether also those that may derive from products of matrices are
     accesses : False leaves out accesses, too, and waits for them: what is left decides where lanes go. Stores and atomic
         operations stay where a needed load may read global memory, so that the interpreter notes what both access
     """
     uses = uses_of(code)
-    needed_spaces: set[int] = {o.GLOBAL} if global_values else set()
+    spaces = {o.GLOBAL} if global_values else set()
     roots, stay = (_ROOTS, _STAY) if accesses else (_ROOTS - _WAITS, frozenset())
+    if accesses and not products and (left_out := _stored_products(uses)):
+        needed, kept = _all_needed(uses, spaces, roots, stay, left_out)
+        if not any(one and use.name in _PRODUCTS for one, use in zip(needed, uses, strict=True)):
+            return _without(code, uses, needed, kept)
+    return _without(code, uses, *_all_needed(uses, spaces, roots, stay))
+
+
+def _all_needed(
+    uses: list[_Use], spaces: set[int], roots: frozenset[str], stay: frozenset[str], left_out: frozenset[int] = frozenset(),
+) -> tuple[list[bool], frozenset[str]]:  # fmt: skip
+    """Which micro-operations are needed, where a load that is needed makes stores to its space so, and which accesses stay.
+
+    spaces : whose values are needed anyway;  left_out : stores that no load makes needed
+    """
+    spaces = set(spaces)
     while True:
-        needed, loaded = _needed(uses, needed_spaces, roots, stay)
+        needed, loaded = _needed(uses, spaces, roots, stay, left_out)
         more = {space for space in loaded if space != o.GLOBAL}
         if o.GENERIC in more:
             more |= {o.LOCAL, o.PRIVATE}
         noted = stay | (_ACCESSES - {"LOAD"} if loaded & {o.GLOBAL, o.GENERIC} else set())
-        if more <= needed_spaces and noted == stay:
-            break
-        needed_spaces |= more
+        if more <= spaces and noted == stay:
+            return needed, stay
+        spaces |= more
         stay = noted
-    return _without(code, uses, needed, stay)
+
+
+def _stored_products(uses: list[_Use]) -> frozenset[int]:
+    """Stores to local and global memory whose values may derive from products of matrices."""
+    if not any(use.name in _PRODUCTS for use in uses):
+        return frozenset()
+    found = set()
+
+    def step(k: int, here: dict[int, bool]) -> dict[int, bool]:
+        use = uses[k]
+        stores = use.name == "STORE" and use.space in (o.LOCAL, o.GLOBAL)
+        if stores and any(map(here.get, _bits(use.values))):
+            found.add(k)
+        derives = use.name in _PRODUCTS or any(map(here.get, _bits(use.reads)))
+        for variable in _bits(use.writes):
+            if derives:
+                here[variable] = True
+            elif use.kills >> variable & 1:
+                here.pop(variable, None)
+        return here
+
+    follow([use.successors for use in uses], {}, step, lambda one, other, _: one | other)
+    return frozenset(found)
 
 
 def uses_of(code: Code) -> list[_Use]:
@@ -275,11 +317,12 @@ def _words(row: MicroOperation) -> int:
 
 
 def _needed(
-    uses: list[_Use], needed_spaces: set[int], roots: frozenset[str], stay: frozenset[str]
-) -> tuple[list[bool], set[int]]:
+    uses: list[_Use], needed_spaces: set[int], roots: frozenset[str], stay: frozenset[str], left_out: frozenset[int],
+) -> tuple[list[bool], set[int]]:  # fmt: skip
     """Which micro-operations are needed, of accesses whether their value is; and the spaces that needed loads read.
 
     roots : that are needed anyway;  stay : accesses that are recorded though nobody needs their value
+    left_out : stores whose values are not needed though their space is
     """
     entering = [(0, 0)] * (len(uses) + 1)
     predecessors: list[list[int]] = [[] for _ in uses]
@@ -309,6 +352,7 @@ def _needed(
                 (to if is_bulk else use.space) in needed_spaces
                 or (use.space == o.GENERIC and bool(needed_spaces))
             )
+            stores = stores and k not in left_out
             needed[k] = needed[k] or wanted or stores
             if wanted or (stores and is_bulk):
                 loaded.add(source if is_bulk else use.space)

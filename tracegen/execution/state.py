@@ -71,6 +71,8 @@ class Counter(IntEnum):
     REFERENCE = 27
     IS_LOCAL = 28
     """Whether all lanes of the latest access by a generic address accessed local memory."""
+    MISSED = 29
+    """Whether a load read a part of local memory where a store had left out its value."""
 
 
 N_COUNTERS = 32
@@ -198,6 +200,8 @@ MOST_STAGED = 1 << 13
 MOST_LOADS = 64
 """Loads that AMD's counters can tell apart."""
 N_BARRIERS = 16
+LOCAL_PART = 16
+"""Bytes of local memory of which it is noted together whether they are read; see State.left_out."""
 
 (
     DONE, FULL, PAUSED, FAULT, GO_ON,
@@ -260,6 +264,7 @@ class State(NamedTuple):
     region_base, region_end : arrays in the address map, ascending;  region_host : address here minus address there
     hidden : of each region, whether its accesses are not recorded
     region_use : 1 where a load took a value from it, plus 2 where a store left out its value
+    left_out : of parts of local memory, whether the group has left out what it stores there; empty where no load asks
     hints : by access of the code, the region it met last;  stays : whether it must not meet another
     local : bytes of the group;  private_at : address of each sub-group's private memory, [word][lane]
     groups : ids;  group_slots : of each group the place of its first sub-group's private memory
@@ -289,6 +294,7 @@ class State(NamedTuple):
     region_host: I64
     hidden: Flags
     region_use: U8
+    left_out: U8
     hints: I32
     stays: Flags
     banks: I64

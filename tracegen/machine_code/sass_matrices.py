@@ -64,6 +64,8 @@ def _formats(s: Sass) -> int:
         for part in s.parts
         if part in ("BF16", "TF32", "E4M3", "E5M2", "S8", "U8", "E2M1")
     ]
+    if "e2m1" in named and s.base != "OMMA":  # a byte each
+        raise UnknownInstruction
     named = named or ["f64" if s.base == "DMMA" else "f16"]
     first, second = (o.FACTORS.index(name) for name in (named * 2)[:2])
     x = first | second << 4

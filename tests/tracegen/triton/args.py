@@ -166,3 +166,72 @@ def running_sum(n: int = 2048) -> tracegen.TritonWorkload:
         grid=(n // 1024,),
         check=_close(y_ptr=x.reshape(-1, 1024).cumsum(1).reshape(-1)),
     )
+
+
+def _numbers(form: str, codes: np.ndarray) -> np.ndarray:
+    """What codes of floats mean: the highest bit is the sign, the lowest ones are the fraction."""
+    exponent_bits, fraction_bits = int(form[1]), int(form[3])
+    codes = codes.astype(np.int64)
+    exponent = (codes >> fraction_bits) % (1 << exponent_bits)
+    fraction = codes % (1 << fraction_bits) / (1 << fraction_bits)
+    normal = np.where(exponent > 0, 1 + fraction, 2 * fraction)
+    size = normal * np.exp2(exponent - ((1 << exponent_bits - 1) - 1.0))
+    return np.where(codes >> exponent_bits + fraction_bits, -size, size)
+
+
+def _codes(
+    rng: np.random.Generator, form: str, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of numbers of at most 6, and what they mean."""
+    largest, sign = {"e4m3": (0x4C, 0x80), "e5m2": (0x46, 0x80), "e2m1": (0x7, 0x8)}[form]
+    codes = rng.integers(0, largest + 1, shape) + sign * rng.integers(0, 2, shape)
+    return codes.astype(np.uint8), _numbers(form, codes)
+
+
+def eight(form: str = "e4m3", m: int = 128, n: int = 64, k: int = 128) -> tracegen.TritonWorkload:
+    rng = np.random.default_rng(5)
+    (a, x), (b, y) = (_codes(rng, form, (rows, k)) for rows in (m, n))
+    return tracegen.TritonWorkload(
+        arguments=[a, b, np.zeros((m, n), np.float32), n, k],
+        settings={"FORM": form, "BM": 64, "BN": 64, "BK": 64},
+        grid=(m // 64, n // 64),
+        check=_close(c_ptr=x @ y.T),
+    )
+
+
+def scaled(form: str = "e4m3", m: int = 128, n: int = 64, k: int = 256) -> tracegen.TritonWorkload:
+    rng, pack = np.random.default_rng(5), 2 if form == "e2m1" else 1
+    (a, x), (b, y) = (_codes(rng, form, (rows, k)) for rows in (m, n))
+    if pack == 2:
+        a, b = (codes[:, ::2] | codes[:, 1::2] << 4 for codes in (a, b))
+    a_scale, b_scale = (rng.integers(125, 130, (rows, k // 32)).astype(np.uint8) for rows in (m, n))
+    x, y = (
+        numbers * np.repeat(np.exp2(scales - 127.0), 32, axis=1)
+        for numbers, scales in ((x, a_scale), (y, b_scale))
+    )
+    return tracegen.TritonWorkload(
+        arguments=[a, a_scale, b, b_scale, np.zeros((m, n), np.float32), n, k],
+        settings={"FORM": form, "PACK": pack, "BM": 128, "BN": 64, "BK": 128},
+        grid=(m // 128, n // 64),
+        check=_close(c_ptr=x @ y.T),
+    )
+
+
+def grouped(programs: int = 4) -> tracegen.TritonWorkload:
+    rng = np.random.default_rng(6)
+    sizes = np.array([(64, 96, 64), (40, 33, 72), (128, 64, 32)], np.int32)
+    factors = [
+        [rng.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (k, n))]
+        for m, n, k in sizes
+    ]
+    results = [a.astype(np.float64) @ b for a, b in factors]
+    lists = [*zip(*factors, strict=True), results]
+    lengths = np.array([[each.size for each in one] for one in lists], np.int64)
+    begins = np.ascontiguousarray((lengths.cumsum(1) - lengths).T)
+    a, b, c = (np.concatenate([each.reshape(-1) for each in one]) for one in lists)
+    return tracegen.TritonWorkload(
+        arguments=[a, b, np.zeros_like(c, np.float16), begins, sizes, len(sizes)],
+        settings={"BM": 64, "BN": 32, "BK": 32},
+        grid=(programs,),
+        check=_close(c_ptr=c),
+    )

@@ -181,3 +181,74 @@ def transpose(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
 def running_sum(x_ptr, y_ptr, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y_ptr + offsets, tl.cumsum(tl.load(x_ptr + offsets), 0))
+
+
+@triton.jit
+def eight(
+    a_ptr, b_ptr, c_ptr, N, K,
+    FORM: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """A product of floats of 8 bits. The rows of both factors lie along the depth."""
+    number: tl.constexpr = tl.float8e4nv if FORM == "e4m3" else tl.float8e5
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    inner = tl.arange(0, BK)
+    sums = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        a = tl.load(a_ptr + rows[:, None] * K + k + inner[None, :])
+        b = tl.load(b_ptr + columns[None, :] * K + k + inner[:, None])
+        sums = tl.dot(a.to(number, bitcast=True), b.to(number, bitcast=True), sums)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], sums)
+
+
+@triton.jit
+def scaled(
+    a_ptr, a_scale_ptr, b_ptr, b_scale_ptr, c_ptr, N, K,
+    FORM: tl.constexpr, PACK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """A product whose factors have PACK numbers in a byte, and a scale, a power of two, for each 32 numbers of a row."""
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    inner, blocks = tl.arange(0, BK // PACK), tl.arange(0, BK // 32)
+    sums = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        a = tl.load(a_ptr + rows[:, None] * (K // PACK) + k // PACK + inner[None, :])
+        b = tl.load(b_ptr + columns[None, :] * (K // PACK) + k // PACK + inner[:, None])
+        a_scale = tl.load(a_scale_ptr + rows[:, None] * (K // 32) + k // 32 + blocks[None, :])
+        b_scale = tl.load(b_scale_ptr + columns[:, None] * (K // 32) + k // 32 + blocks[None, :])
+        sums = tl.dot_scaled(a, a_scale, FORM, b, b_scale, FORM, sums)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], sums)
+
+
+@triton.jit
+def grouped(
+    a_ptr, b_ptr, c_ptr, begins_ptr, sizes_ptr, count,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Products of several sizes, whose matrices lie one behind the other in three arrays. The programs take the tiles of all products in turn."""
+    mine = tl.program_id(0)
+    before = 0
+    for product in range(count):
+        m = tl.load(sizes_ptr + 3 * product)
+        n = tl.load(sizes_ptr + 3 * product + 1)
+        depth = tl.load(sizes_ptr + 3 * product + 2)
+        a = a_ptr + tl.load(begins_ptr + 3 * product)
+        b = b_ptr + tl.load(begins_ptr + 3 * product + 1)
+        c = c_ptr + tl.load(begins_ptr + 3 * product + 2)
+        across = tl.cdiv(n, BN)
+        behind = before + tl.cdiv(m, BM) * across
+        while mine < behind:
+            rows = (mine - before) // across * BM + tl.arange(0, BM)
+            columns = (mine - before) % across * BN + tl.arange(0, BN)
+            in_m, in_n = rows[:, None] < m, columns[None, :] < n
+            sums = tl.zeros((BM, BN), dtype=tl.float32)
+            for k in range(0, depth, BK):
+                inner = k + tl.arange(0, BK)
+                a_mask, b_mask = in_m & (inner[None, :] < depth), (inner[:, None] < depth) & in_n
+                x = tl.load(a + rows[:, None] * depth + inner[None, :], mask=a_mask, other=0.0)
+                y = tl.load(b + inner[:, None] * n + columns[None, :], mask=b_mask, other=0.0)
+                sums = tl.dot(x, y, sums)
+            place = c + rows[:, None] * n + columns[None, :]
+            tl.store(place, sums.to(c_ptr.dtype.element_ty), mask=in_m & in_n)
+            mine += tl.num_programs(0)
+        before = behind

@@ -67,7 +67,9 @@ _FOR_HOST = (
 """What CUB and Thrust include of it for the host."""
 _PLACES = {"algorithm": "cuda/std/detail/libcxx/include/algorithm"}
 _TABLE = re.compile(r"^\.[^\n]*\bmemsim_parameters\[[^\n]*?= \{([^}]*)\};", re.MULTILINE)
-_OF_ONE = re.compile(r"\b(?:wgmma|setmaxnreg|tcgen05|tensormap[._]replace)")
+_OF_ONE = re.compile(
+    r"\b(?:wgmma|setmaxnreg|tcgen05|tensormap[._]replace|block_scale|kind::f8f6f4)"
+)
 _without_declaration = functools.partial(host_code.without, in_functions=False)
 _OF_TABLE = re.compile(
     r"^\.[^\n]*\w*memsim_(?:parameters|type|plain|describe)[^\n]*\n", re.MULTILINE
