@@ -20,11 +20,16 @@ from calib.prediction import Prediction
 from memsim.errors import MemsimError
 from memsim.machine import Machine
 from memsim.trace import Trace
-from tracegen import Workload, trace_snapshots
+from tracegen import BinaryWorkload, TritonWorkload, Workload, trace_snapshots
 from tracegen.options import TraceOptions
 
 LINE_BYTES = 128
 STRIPS = (4, 8)
+TRITON_DEFAULTS = {
+    "NVIDIA": {"num_stages": 3, "num_warps": 4},
+    "AMD": {"num_stages": 2, "num_warps": 4},
+}
+"""Of Triton 3's compilers (`CUDAOptions`, `HIPOptions`)."""
 
 
 def launch_changes(
@@ -151,7 +156,7 @@ def shapes(
     """Workloads with a group for each of `cores`, where a text asks how many there are, and with groups of other shapes:
     where the text of a kernel cannot depend on them, and where a setting is the extent of a group, and of nothing
     else: the arguments stay the same."""
-    if isinstance(workload, Workload):
+    if isinstance(workload, (Workload, TritonWorkload, BinaryWorkload)):
         return
     local = group_shape(workload)
     if strides_over_grid(workload):
@@ -169,6 +174,26 @@ def shapes(
                 continue
             if group_shape(other) != local and _same_arguments(workload, other):
                 yield f"{name}={value}: groups of {_text(group_shape(other))}", other
+
+
+def triton_options(workload: Any, machine: Machine) -> Iterator[tuple[str, Any]]:
+    """Kernels in Triton with a stage of their software pipelines more and less, and with twice and half the warps."""
+    if not isinstance(workload, TritonWorkload):
+        return
+    now: dict[str, Any] = dict(TRITON_DEFAULTS.get(machine.vendor, TRITON_DEFAULTS["NVIDIA"]))
+    if workload.configurations:
+        chosen = workload.configurations[workload.config].split()
+        now |= dict(one.split("=") for one in chosen)
+    now |= workload.settings
+    stages, warps = int(now["num_stages"]), int(now["num_warps"])
+    for name, old, values in (
+        ("num_stages", stages, (stages + 1, stages - 1)),
+        ("num_warps", warps, (2 * warps, warps // 2)),
+    ):
+        for value in values:
+            if value > 0:
+                settings = {**workload.settings, name: value}
+                yield f"{name}={value} instead of {old}", replace(workload, settings=settings)
 
 
 def _same_arguments(workload: Any, other: Any) -> bool:

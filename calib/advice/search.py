@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from calib.advice.bounds import Change, upper_bounds
 from calib.advice.facts import Facts
-from calib.advice.launch import Reload, launch_changes, shapes
+from calib.advice.launch import Reload, launch_changes, shapes, triton_options
 from calib.advice.layout import axis_order, padded_pitch
 from calib.advice.local_memory import staged, tiled
 from calib.advice.loops import interchanged, shared_sum, swizzled, unrolled
@@ -175,9 +175,14 @@ class Search:
     def _try_others(self, prediction: Prediction, traces: Sequence[Trace]) -> None:
         """Changes of the launch, for any language, and upper bounds from the trace."""
         few = self._predict_options(min(self.options.first_trials, self.options.trials))
-        for what, other in shapes(self.workload, self.settings, self.reload, self.machine.n_cores):
+        of_groups = shapes(self.workload, self.settings, self.reload, self.machine.n_cores)
+        of_triton = triton_options(self.workload, self.machine)
+        for remedy, (what, other) in (
+            *(("group shape", one) for one in of_groups),
+            *(("options", one) for one in of_triton),
+        ):
             if not self._is_late():
-                one = Tried(what=what, remedies=("group shape",), kind="launch")
+                one = Tried(what=what, remedies=(remedy,), kind="launch")
                 look = functools.partial(try_workload, other, self.machine, few, self.tracing)
                 self._record(one, look)
         start = Changed(traces=traces, options=few)

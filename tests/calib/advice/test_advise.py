@@ -31,7 +31,7 @@ from memsim import load_machine
 from memsim.errors import KernelError, MemsimError
 from tests.calib.advice import textbook
 from tests.support.kernel_matrix import SCALE, SCALE_ARGS
-from tracegen import CudaWorkload, OpenCLWorkload, Workload
+from tracegen import BinaryWorkload, CudaWorkload, OpenCLWorkload, Workload
 
 V100 = load_machine("v100")
 FEW = AdviseOptions(trials=4, first_trials=2, best=1, depth=1, jobs=1)
@@ -360,6 +360,12 @@ def test_a_default_that_is_the_extent_of_a_group_is_changed(tmp_path: Path) -> N
     found = list(shapes(workload, settings, kernel.load))
     assert [one.local_size for _, one in found] == [32, 128]
     assert not list(shapes(workload, kernel.settings, kernel.load))
+
+
+def test_compiled_kernels_have_the_shape_of_groups_that_they_have(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text("mov.u32 %r1, %ntid.x;")
+    workload = BinaryWorkload(path=tmp_path / "k.ptx", kernel="k", grid=8, block=128)
+    assert not list(shapes(workload, {"block": "128"}, lambda _: workload, cores=80))
 
 
 def test_more_groups_are_tried_where_a_kernel_asks_how_many_there_are() -> None:

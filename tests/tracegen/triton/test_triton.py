@@ -11,6 +11,7 @@ import pytest
 
 import memsim
 import tracegen
+from calib.advice import AdviseOptions, advise
 from calib.prediction.basic_blocks_trace import blocks_from_trace
 from calib.prediction.prediction import predict
 from memsim.commands.cli import main
@@ -275,6 +276,14 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (command,) = re.findall(r"^    memsim (.*)$", section, re.M)
     assert main(command.split()) == 0
+
+
+def test_advice_is_a_stage_more_or_less():
+    options = AdviseOptions(trials=2, first_trials=2, best=1, jobs=1)
+    advice = advise(_load("matmul", m=64, n=64, k=512), memsim.load_machine("a100"), options)
+    gains = {one.what.split()[0]: advice.gain(one).mean for one in advice.ranked("launch")}
+    assert {"num_stages=4", "num_stages=2", "num_warps=8", "num_warps=2"} <= set(gains)
+    assert gains["num_stages=2"] < 1 <= gains["num_stages=4"]  # copies of k / 32 = 16 turns
 
 
 def test_commands_take_kernels_in_triton():
