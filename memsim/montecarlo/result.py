@@ -179,9 +179,9 @@ class Replay:
         from memsim.report.launch_totals import launch_totals
 
         if not is_open(self.dataset):
-            return launch_totals(self.dataset)
+            return launch_totals(self.dataset).ranked()
         ends = [with_open_hits(self.dataset, hits) for hits in ("likely", "none", "every")]
-        return widened(*(launch_totals(one) for one in ends))
+        return widened(*(launch_totals(one) for one in ends)).ranked()
 
     @property
     def sites(self) -> Mapping[str, Access]:

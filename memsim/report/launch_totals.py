@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class LaunchTotals:
 
     factor : by what the counts of a trial were multiplied
     requested_bytes : 32-byte sectors that the first level is asked for; without caches, none
-    arrays : most bytes from DRAM first
+    arrays : in the order of the trace; see `ranked`
     model_error_bytes : level below the first, or DRAM -> of what is read from it, what the validated error of
         the hit ratio above leaves open; no part of the intervals. Levels that were not validated are left out
     """
@@ -81,6 +81,10 @@ class LaunchTotals:
     @property
     def is_scaled(self) -> bool:
         return self.factor.mean > 1.0005
+
+    def ranked(self) -> LaunchTotals:
+        """With the array of most bytes from and to DRAM first; to be called of totals that are widened, not before."""
+        return replace(self, arrays=tuple(sorted(self.arrays, key=lambda one: -_from_dram(one))))
 
 
 def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
@@ -136,7 +140,7 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
         factor=of_launch(factor),
         requested_bytes=of_launch(np.full(dataset.sizes["trial"], 32 * sectors)),
         moved=everything,
-        arrays=tuple(sorted(arrays, key=lambda one: -_from_dram(one))),
+        arrays=tuple(arrays),
         model_error_bytes=_model_error_bytes(dataset, counts, names),
     )
 

@@ -51,7 +51,7 @@ def summarise(dataset: xr.Dataset, *, by_site: bool = True) -> Summary:
         key=lambda site: (-zero_if_unknown(site.share.mean), -site.sectors, site.name),
     )
     totals = _over_occupancies(summary)
-    return replace(summary, sites=tuple(sites), totals=totals)
+    return replace(summary, sites=tuple(sites), totals=totals, launch=summary.launch.ranked())
 
 
 def _over_occupancies(summary: Summary) -> dict[tuple[str, str], LevelNumbers]:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import memsim
+from memsim.bounds import with_open_hits
 from memsim.latency import DRAM
 from memsim.report import text
 from memsim.report.launch_totals import LaunchTotals, launch_totals
 from memsim.report.summary import summarise
 from memsim.report.table import launch_lines
-from memsim.statistics import Estimate
+from memsim.statistics import PAST, Estimate
 from memsim.trace.model import ArrayExtent, Trace
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace, sites
@@ -200,3 +201,20 @@ def test_what_fills_no_cache_may_be_written_or_not() -> None:
     written = written_back(storing(10, 256, first=100))
     assert written.parts["past"] > 0
     assert written.low <= 32 * (512 - 64) <= written.high
+
+
+def test_arrays_whose_order_is_open_are_not_taken_for_each_other() -> None:
+    """If earlier groups have left all of x in the L2, y is the array that is read most from DRAM. L1 asks for both as before."""
+    replay = memsim.replay(two_arrays(), on(l2_lines=1), trials=3)
+    missed = replay.dataset["accesses"] - replay.dataset["hits"]
+    is_open = (replay.dataset["level"] == "L2") & (replay.dataset["array"] == "x")
+    opened = (missed * is_open).transpose(*replay.dataset["hits"].dims)
+    dataset = replay.dataset.assign(open=opened, likely=0 * opened)
+    ends = [launch_totals(with_open_hits(dataset, hits)) for hits in ("none", "every")]
+    assert ends[0].ranked().arrays[0].name == "x"
+    assert ends[1].ranked().arrays[0].name == "y"
+    launch = dataclasses.replace(replay, dataset=dataset).launch
+    assert [one.name for one in launch.arrays] == ["x", "y"]
+    for one in launch.arrays:
+        assert PAST not in one.moved.read_bytes["L2"].parts
+    assert [PAST in one.moved.read_bytes[DRAM].parts for one in launch.arrays] == [True, False]
