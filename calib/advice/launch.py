@@ -30,6 +30,7 @@ TRITON_DEFAULTS = {
     "AMD": {"num_stages": 2, "num_warps": 4},
 }
 """Of Triton 3's compilers (`CUDAOptions`, `HIPOptions`)."""
+_TRITON_OPTION = re.compile(r"\b(num_stages|num_warps)=(\d+)")
 
 
 def launch_changes(
@@ -182,8 +183,7 @@ def triton_options(workload: Any, machine: Machine) -> Iterator[tuple[str, Any]]
         return
     now: dict[str, Any] = dict(TRITON_DEFAULTS.get(machine.vendor, TRITON_DEFAULTS["NVIDIA"]))
     if workload.configurations:
-        chosen = workload.configurations[workload.config].split()
-        now |= dict(one.split("=") for one in chosen)
+        now |= dict(_TRITON_OPTION.findall(workload.configurations[workload.config]))
     now |= workload.settings
     stages, warps = int(now["num_stages"]), int(now["num_warps"])
     for name, old, values in (

@@ -169,6 +169,17 @@ SCALED = [
     ("m16n8k64", "mxf4nvf4", "2X", "e2m1", "ue8m0"),
     ("m16n8k64", "mxf4nvf4", "4X", "e2m1", "ue4m3"),
 ]
+
+
+@needs_nvidia
+def test_floats_of_4_bits_that_have_a_byte_each_are_refused() -> None:
+    body = """mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m1.e2m1.f32
+      {d0, d1, d2, d3}, {a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}; st.global.b32 [p3], d0;"""
+    zeros = np.zeros(8, np.uint8)
+    with pytest.raises(AssertionError, match="QMMA"):  # not known
+        product("sm_120a", body, zeros, zeros, np.zeros(8, np.float32))
+
+
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 
 
