@@ -88,7 +88,7 @@ def load_kernel(
         if args is not None:
             return _triton(Path(place), name, given, args)
         importing: Any = triton_file.importing(Path(place))
-    elif args is not None:
+    elif args is not None and (Path(place).is_file() or Path(place).suffix != ".py"):
         raise KernelError(
             f"{spec} has its own arguments: --args is for kernels in Triton, OpenCL C, CUDA C++, HIP"
             " and Fortran, and for compiled ones"

@@ -178,6 +178,7 @@ def test_fortran_computes_what_its_text_states(folder: Path) -> None:
         ("k.cl:scaled", "args.py:nothing", r"args\.py has no nothing; it has scaled, filled"),
         ("k.cl:scaled", "args.py", r"--args is FILE\.py:NAME or PACKAGE\.MODULE:NAME, got"),
         ("none.cl:scaled", "args.py:scaled", r"no such kernel file: none\.cl"),
+        ("none.py:scaled", "args.py:scaled", r"no such kernel file: none\.py"),
         ("args.py:filled", "args.py:filled", r"has its own arguments: --args is for kernels in"),
         ("f.floopy:other", None, r"f\.floopy has no subroutine other; it has neighbours"),
         ("f.floopy:neighbours", None, r"needs a value for n: --set n=VALUE"),
