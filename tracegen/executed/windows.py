@@ -226,8 +226,7 @@ def _add(found: TouchedGranules, run: Runs, groups: snapshot.Groups, recorded: R
     place = recorded.access // (n_region + 1)
     starts = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])[:: run.n_subgroup]
     ends = np.concatenate([[0], recorded.granule_end])
-    grid = (*run.launch.grid, 1, 1)[:3]
-    at = np.stack(np.unravel_index(groups, grid, order="F"), axis=1)
+    at = run.execution.along(groups) if moves is not None else np.zeros((len(groups), 0), np.int64)
     for k in np.unique(recorded.like):
         accesses = slice(starts[k], starts[k + 1])
         counts = np.diff(ends[starts[k] : starts[k + 1] + 1])

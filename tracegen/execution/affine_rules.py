@@ -13,6 +13,7 @@ from tracegen.execution.known import (
     SAME,
     STILL,
     Carry,
+    Fixed,
     Known,
     Lanes,
     Name,
@@ -20,6 +21,7 @@ from tracegen.execution.known import (
     Value,
     folded,
     guard_of,
+    high_of,
     holds,
     reading,
     sum_of,
@@ -31,7 +33,10 @@ from tracegen.execution.moved import (
     A_UNSIGNED,
     B_SIGNED,
     B_UNSIGNED,
+    BELOW,
     COMBINED,
+    HIGH_STAYS,
+    NOT_NEGATIVE,
     SIGNED,
     SPLITS_ABOVE,
     SPLITS_BELOW,
@@ -46,6 +51,8 @@ class Rows(Protocol):
 
     code: Code
     products: dict[Any, tuple[Name, int]]
+    assumes: bool
+    highs: dict[tuple[Name, bool], dict[tuple[int, int], Step]]
 
     def check(self, at: int, kind: int, step: Step) -> None: ...
 
@@ -120,7 +127,17 @@ def _high_of_product(self: Rows, at: int, row: MicroOperation, state: Known, kno
     for one, kind in ((a, A_UNSIGNED), (b, B_UNSIGNED)):
         if one.step != STILL:
             self.check(at, kind, one.step)
+    if name.origin[0] == "product":  # others have the names of signed numbers, too
+        self.highs.setdefault((name, False), {})[at, HIGH_STAYS] = product
     return [Value(product, None, name, True)], []
+
+
+def _absolute(self: Rows, at: int, row: MicroOperation, state: Known, known: Any) -> _Found:
+    a = known["a"][0]
+    if not self.assumes or a.step is None or a.is_high:
+        return None
+    self.check(at, NOT_NEGATIVE, a.step)
+    return [a], []
 
 
 def _extreme(self: Rows, at: int, row: MicroOperation, state: Known, known: Any) -> _Found:
@@ -179,9 +196,20 @@ def _wide(is_signed: bool) -> Any:
         for one, other in ((a, b), (b, a)):
             if one.name is not None and other.number is not None and added == STILL:
                 self.products["at", at] = one.name, other.number
-        return _whole(at, sum_of(product, added, bits=64))
+        step, shifted = sum_of(product, added, bits=64), _name_of_product(a, b)
+        if not is_signed:
+            self.highs.setdefault((Name(("at", at)), False), {})[at, HIGH_STAYS] = step
+        elif _is_zero(known["c"]) and shifted and shifted.origin[0] != "product" and step != STILL:
+            return [Value(folded(step, 32), None, shifted), Value(step, None, shifted, True)], [
+                SAME
+            ]
+        return _whole(at, step)
 
     return rule
+
+
+def _is_zero(values: list[Value]) -> bool:
+    return all(one.number == 0 for one in values)
 
 
 def _is_negative(*values: Value) -> bool:
@@ -245,13 +273,17 @@ def _shift_right(is_signed: bool) -> Any:
         if by is None or by > 31 or a.step is None or a.is_high:
             return None
         is_sign = is_signed and by == 31 and a.name is not None
-        if not is_sign and any(one % (1 << by) for one in a.step):
+        is_low = not any(one % (1 << by) for _, one in a.step)
+        if not is_low and not (is_signed and by > 16 and a.name is not None):
             return None
         self.check(at, A_SIGNED if is_signed else A_UNSIGNED, a.step)
         if is_sign:
-            return [Value(a.step, None, a.name, True)], []
-        x, y, z = (one >> by for one in a.step)
-        return _low(at, (x, y, z))
+            self.highs.setdefault((a.name, True), {})[at, NOT_NEGATIVE] = a.step
+            return [Value(a.step, None, a.name, True, is_sign=True)], []
+        if not is_low:  # the high half of the number shifted left
+            name = Name(a.name.origin, a.name.shift + 32 - by)
+            return [Value(times(a.step, 1 << 32 - by, 64), None, name, True)], []
+        return _low(at, tuple((axis, one >> by) for axis, one in a.step))
 
     return rule
 
@@ -267,7 +299,7 @@ def _logic(self: Rows, at: int, row: MicroOperation, state: Known, known: Any) -
             continue
         bits = low.bit_length()
         moving = [one[0].step for one in known.values()]
-        if any(part % (1 << bits) for step in moving for part in step):
+        if any(part % (1 << bits) for step in moving for _, part in step):
             continue
         upper = mask >> 31 & 1  # what the mask has at the high bits
         others = [(other, at_) for other, at_ in (("a", 2), ("b", 1), ("c", 0)) if other != field]
@@ -284,48 +316,83 @@ def _logic(self: Rows, at: int, row: MicroOperation, state: Known, known: Any) -
         rest = [known[other][0].step for other, _ in others]
         if rest == [STILL, STILL]:
             return [SAME], []
-    return None
+    return _filled(self, at, row, known) if self.assumes else None
+
+
+def _filled(self: Rows, at: int, row: MicroOperation, known: Any) -> _Found:
+    """Low bits that do not move are set, by what stays and has no higher ones."""
+    moving = [field for field, (one,) in known.items() if one.step != STILL]
+    place = {"a": 4, "b": 2, "c": 1}
+    if len(moving) != 1 or row.y & 1 or not row.y >> place[moving[0]] & 1:
+        return None
+    step = known[moving[0]][0].step
+    bits = min((part & -part).bit_length() - 1 for _, part in step)
+    for which, field in ((0, "a"), (1, "b"), (3, "c")):
+        if field != moving[0] and known[field][0].number != 0:
+            self.check(at, BELOW | which << 1 | bits << 8, STILL)
+    return _low(at, step)
 
 
 def _add_carry(self: Rows, at: int, row: MicroOperation, state: Known, known: Any) -> _Found:
     """The halves of a sum of two numbers of 64 bits, one after the other; of a difference, if what is subtracted stays."""
     is_sum = "c" in known
-    if is_sum and (row.x & 7 or row.n != NEVER or row.y != o.TRASH_MASK or row.c != o.ZERO_ROW):
+    if is_sum and (row.x & 7 or row.y != o.TRASH_MASK):
         return None
-    both = [(field, known[field][0]) for field in "ab"]
     if not is_sum and (known["b"][0].step != STILL or known["b"][0].is_high):
         return None
-    if row.m == NEVER:
-        terms = tuple((f, one) for f, one in both if one.step != STILL)
-        if any(one.step is None or one.is_high for _, one in terms):
+    values = [(field, known[field][0]) for field in ("abc" if is_sum else "ab")]
+    sources = [number for number in (row.m, row.n if is_sum else NEVER) if number != NEVER]
+    if not sources:
+        terms = tuple((f, one) for f, one in values if one.step != STILL)
+        if (is_sum and row.c != o.ZERO_ROW) or any(
+            one.step is None or one.is_high for _, one in terms
+        ):
             return None
         low = Name(("at", at))
-        step = sum_of(*(one.step for _, one in both), bits=32)
+        step = sum_of(*(one.step for _, one in values), bits=32)
         return [Value(step, None, low)], [Carry(terms, low)]
-    carry = state.get(~(row.m >> 1))
-    if row.m & 1 or not isinstance(carry, Carry) or carry.low.origin[0] != "at":
+    carries = []
+    for number in sources:
+        carry = state.get(~(number >> 1))
+        if number & 1 or not isinstance(carry, Carry) or carry.low.origin[0] != "at":
+            return None
+        if carry.guard != ALWAYS and not holds(carry.guard, state, row.guard):
+            return None
+        carries.append(carry)
+    # A sum may be added to at once: then one carry is that of the other's.
+    if len(carries) == 2 and carries[1].low in [one.name for _, one in carries[0].terms]:
+        carries.reverse()
+    highs: list[Value] | None = [one for _, one in values]
+    for carry in carries:
+        highs = _carried(self, carry, highs) if highs is not None else None
+    if highs is None:
         return None
-    if carry.guard != ALWAYS and not holds(carry.guard, state, row.guard):
+    moving = [one for one in highs if one.step != STILL or one.is_high]
+    if len(moving) > 1 or (moving and moving[0].name != carries[-1].low):
         return None
-    highs = [one for _, one in both]
-    total = STILL
+    if not moving:
+        return [Value(STILL, None, carries[-1].low, True)], [ANY]
+    return moving, [ANY]
+
+
+def _carried(self: Rows, carry: Carry, highs: list[Value]) -> list[Value] | None:
+    """The high halves that are added, and a carry: those of the sum's terms become that of the sum."""
+    rest, total = list(highs), STILL
     for field, one in carry.terms:
-        partner = next(
-            (high for high in highs if high.is_high and high.name == one.name and one.name), None
+        steps = ((high, high_of(one.name, high)) for high in rest)
+        partner, own = next(
+            ((high, step) for high, step in steps if step is not None), (None, one.step)
         )
-        own: Step | None = one.step if partner is None else partner.step
         if partner is None:
-            partner = next((high for high in highs if high.number == 0), None)
+            partner = next((high for high in rest if high.number == 0), None)
             if partner is None:
                 return None
             self.check(
                 carry.low.origin[1], A_UNSIGNED if field == "a" else B_UNSIGNED, own or STILL
             )
-        highs.remove(partner)
+        rest.remove(partner)
         total = sum_of(total, own or STILL, bits=64)
-    if any(one.step != STILL or one.is_high for one in highs):
-        return None
-    return [Value(total, None, carry.low, True)], [ANY]
+    return [*rest, Value(total, None, carry.low, True)]
 
 
 def _select(self: Rows, at: int, row: MicroOperation, state: Known, known: Any) -> _Found:
@@ -347,18 +414,23 @@ def _compare(is_signed: bool) -> Any:
         a, b = _steps(known["a"][0]), _steps(known["b"][0])
         if not a or not b or unsure(state, row.m):
             return None
+        relation = row.x & 7
+        stays = known["b"][0].number == 0 and known["a"][0].step is not None
+        is_whole = row.m == row.guard == ALWAYS and row.x >> 20 == 0
+        if self.assumes and is_signed and stays and is_whole and relation in (1, 6):
+            self.check(at, NOT_NEGATIVE, known["a"][0].step)
+            return [], [Fixed(relation == 6), Fixed(relation == 1)]
         combined = COMBINED if reading("COMPARE", row) != row.guard else 0
         for steps, kind in ((a, A_SIGNED), (b, B_SIGNED)):
             for step in steps:
                 if step != STILL:
                     self.check(at, kind + (not is_signed) | combined, step)
-        relation = row.x & 7
         if relation not in (0, 7):
             split = {1: SPLITS_BELOW, 6: SPLITS_BELOW, 3: SPLITS_ABOVE, 4: SPLITS_ABOVE}.get(
                 relation, SPLITS_BOTH
             )
             for first, second in itertools.product(a, b):
-                distance = (first[0] - second[0], first[1] - second[1], first[2] - second[2])
+                distance = sum_of(first, times(second, -1, 64), bits=64)
                 self.check(at, (SIGNED if is_signed else UNSIGNED) | split | combined, distance)
         return [], [SAME, SAME]
 
@@ -383,7 +455,7 @@ RULES: dict[str, Callable[..., _Found]] = {
     "SHIFT_RIGHT_U": _shift_right(False),
     "LOGIC3": _logic, "ADD_CARRY": _add_carry, "SELECT": _select, "COMPARE_S": _compare(True), "COMPARE_U": _compare(False),
     "READ_FIRST_LANE": _first_lane, "SHIFT_LEFT64": _shift_left64, "ADD64": _add64, "MASK_LOGIC3": _carry_of_lanes,
-    "BORROW": _add_carry, "MULTIPLY_HIGH_U": _high_of_product, "MINIMUM_S": _extreme, "MAXIMUM_S": _extreme,
+    "BORROW": _add_carry, "ABSOLUTE": _absolute, "MULTIPLY_HIGH_U": _high_of_product, "MINIMUM_S": _extreme, "MAXIMUM_S": _extreme,
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ def follow(
     step: Callable[[int, dict[Any, Any]], dict[Any, Any]],
     joined: Callable[[dict[Any, Any], dict[Any, Any], int], dict[Any, Any]],
     most: float = float("inf"),
+    taken: Callable[[int, dict[Any, Any]], Sequence[int]] | None = None,
 ) -> None:
     """Calls `step` along all ways until nothing new comes to any block.
 
@@ -23,6 +24,7 @@ def follow(
     step : (micro-operation, what is known before it, which may be changed) -> what is known behind it
     joined : (what is known at a block, what comes there, the block's first micro-operation) -> both; neither may be changed
     most : visits of a block. Raises TooOften.
+    taken : (last micro-operation of a block, what is known behind it) -> the successors that lanes may go to; all, if not given
     """
     starts = {0} | {
         to for k, after in enumerate(successors) for to in after if to != k + 1 or len(after) > 1
@@ -39,7 +41,7 @@ def follow(
             if tuple(successors[k]) != (k + 1,) or k + 1 in starts:
                 break
             k += 1
-        for to in successors[k]:
+        for to in successors[k] if taken is None else taken(k, state):
             before = entering.get(to)
             now = state if before is None else joined(before, state, to)
             if now != before:

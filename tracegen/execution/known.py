@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any, NamedTuple
 
 from tracegen.execution.operations import ALWAYS, COMBINE_OR, COMBINE_XOR, NEVER, MicroOperation
 
-Step = tuple[int, int, int]
+Step = tuple[tuple[int, int], ...]
+"""(axis, what is gained along it), axis by axis, none of them 0. An axis is a word of tracegen.execution.place_numbers."""
 Path = tuple[Any, ...]
-STILL: Step = (0, 0, 0)
+STILL: Step = ()
 
 
 class Name(NamedTuple):
@@ -21,11 +23,13 @@ class Name(NamedTuple):
 
 class Value(NamedTuple):
     """A row. step : None where nothing is known;  number : if it is a constant of the launch, without a step
+    word : if it is the same in all lanes, and the place of the group alone tells which number it is
     name : of a low half with a step; of a high half that of its low half
     guard : of the lanes for which this is known: a mask, as long as it stays, or the path of Lanes
     lanes : of a scalar that holds Lanes, the path of these
     among : steps, of the least or greatest of numbers that have these: it gains no less than the least and no more than the greatest
-    still : in other lanes it is the same in all groups, too, but no number is known"""
+    still : in other lanes it is the same in all groups, too, but no number is known
+    is_sign : of a high half: it is all sign, so that of the low half shifted left by one bit, too"""
 
     step: Step | None
     number: int | None = None
@@ -35,6 +39,8 @@ class Value(NamedTuple):
     lanes: Path | None = None
     among: tuple[Step, ...] = ()
     still: bool = False
+    word: int | None = None
+    is_sign: bool = False
 
 
 class Carry(NamedTuple):
@@ -44,6 +50,18 @@ class Carry(NamedTuple):
     terms: tuple[tuple[str, Value], ...]
     low: Name
     guard: Any = ALWAYS
+
+
+class Fixed(NamedTuple):
+    """A mask that is the same in all lanes and all groups."""
+
+    is_set: bool
+
+
+class Decided(NamedTuple):
+    """A mask that is the same in all lanes, and the place of the group alone tells which."""
+
+    word: int
 
 
 class Lanes(NamedTuple):
@@ -62,18 +80,32 @@ Known = dict[int, Any]
 """Rows, and masks as ~mask, that are not the same in all groups, and rows that are constant. A mask of which nothing is known: ANY."""
 
 
-def folded(step: tuple[int, ...], bits: int) -> Step:
+def folded(step: Step, bits: int) -> Step:
     half = 1 << bits - 1
-    x, y, z = ((one + half) % (2 * half) - half for one in step)
-    return x, y, z
+    both = ((axis, (one + half) % (2 * half) - half) for axis, one in step)
+    return tuple((axis, one) for axis, one in both if one)
 
 
 def sum_of(*steps: Step, bits: int) -> Step:
-    return folded(tuple(map(sum, zip(*steps, strict=True))), bits)
+    total: dict[int, int] = {}
+    for axis, one in itertools.chain(*steps):
+        total[axis] = total.get(axis, 0) + one
+    return folded(tuple(sorted(total.items())), bits)
 
 
 def times(step: Step, factor: int, bits: int) -> Step:
-    return folded(tuple(one * factor for one in step), bits)
+    return folded(tuple((axis, one * factor) for axis, one in step), bits)
+
+
+def high_of(low: Name | None, high: Value) -> Step | None:
+    """The step of a number of 64 bits, of which one row is the high half; None if it is not that of this low half."""
+    if low is None or not high.is_high or high.name is None or high.step is None:
+        return None
+    if high.name == low:
+        return high.step
+    if high.is_sign and Name(high.name.origin, high.name.shift + 1) == low:
+        return times(high.step, 2, 64)
+    return None
 
 
 def constant(number: int, n: int) -> list[Value]:
@@ -133,13 +165,27 @@ def _below(path: Path, name: Any) -> Path:
 
 def narrowed(at: int, name: str, row: MicroOperation, state: Known, n_rows: int) -> Known:
     """The masks that an operation writes of which it is known whose parts they are. n_rows : that hold a mask"""
+    if name == "VOTE_WHOLE":
+        held = state.get(~(row.m >> 1))
+        if isinstance(held, Fixed):
+            return {~row.d: Fixed(held.is_set != bool(row.m & 1))}
+        is_all = held == Lanes(()) and not row.m & 1  # what begins has lanes
+        return {~row.d: Fixed(True)} if is_all else {}
     if name == "ROWS_TO_MASK":
+        held = [state.get(row.a + k, SAME).number for k in range(n_rows)]
+        if all(one in (0, 0xFFFFFFFF) and one == held[0] for one in held):
+            return {~row.d: Fixed(held[0] != 0)}
         first, *others = (state.get(row.a + k, SAME).lanes for k in range(n_rows))
         is_whole = first is not None and all(one == first for one in others)
         return {~row.d: Lanes(first)} if is_whole else {}
     if name != "MASK_LOGIC3":
         return {}
-    numbers = list(zip((4, 2, 1), (row.m, row.n, row.y), strict=True))
+    numbers = []
+    for bit, number in zip((4, 2, 1), (row.m, row.n, row.y), strict=True):
+        held = state.get(~(number >> 1))
+        if isinstance(held, Fixed):
+            number = NEVER if held.is_set == bool(number & 1) else ALWAYS
+        numbers.append((bit, number))
     sources = [
         (bit, state.get(~(number >> 1))) for bit, number in numbers if number not in (ALWAYS, NEVER)
     ]
@@ -149,6 +195,8 @@ def narrowed(at: int, name: str, row: MicroOperation, state: Known, n_rows: int)
     for chosen in range(1 << len(sources)):
         bits = [bit for k, (bit, _) in enumerate(sources) if chosen >> k & 1]
         cases[frozenset(bits)] = row.x >> ((sum(bits) ^ negated) | fixed) & 1
+    if len(set(cases.values())) == 1:
+        return {~row.d: Fixed(cases.popitem()[1] == 1)}
     paths = {bit: held.path for bit, held in sources if isinstance(held, Lanes)}
     within = {
         bit: path
@@ -190,6 +238,8 @@ def forget_lanes(state: Known, name: Any) -> None:
         if isinstance(known, Lanes):
             if name in known.path:
                 del state[key]
+        elif isinstance(known, Fixed | Decided):
+            continue
         elif isinstance(known.guard, tuple) and name in known.guard:
             lose(state, key)
         elif key >= 0 and known.lanes and name in known.lanes:
@@ -235,7 +285,7 @@ def joined(one: Known, other: Known, place: Any) -> Known:
             first.step is None
             or second.step is None
             or first.step != second.step
-            or first.is_high != second.is_high
+            or (first.is_high, first.is_sign) != (second.is_high, second.is_sign)
             or guard is None
         ):
             made[key] = ANY
@@ -260,7 +310,12 @@ def joined(one: Known, other: Known, place: Any) -> Known:
                 )
                 kept = both[0] == both[1] and stays
                 names[both] = first.name if kept else Name((place, key))
-            made[key] = Value(first.step, None, names[both], first.is_high, guard)
+            made[key] = Value(
+                first.step, None, names[both], first.is_high, guard, is_sign=first.is_sign
+            )
+        kept_ = made.get(key)
+        if isinstance(kept_, Value) and kept_.step not in (None, STILL):
+            made[key] = kept_._replace(word=first.word if first.word == second.word else None)
     for key in [key for key, known in made.items() if isinstance(known, Lanes)]:
         _rename_lanes(made, key, one.get(key), other.get(key), place)
     return made
@@ -271,7 +326,7 @@ def _joined_masks(key: int, first: Any, second: Any, place: Any) -> Known:
         return {key: first}
     if all(isinstance(one, Lanes) for one in (first, second)):
         return {key: Lanes(_below(_common(first.path, second.path), ("join", place, key)))}
-    same = all(one == SAME or isinstance(one, Lanes) for one in (first, second))
+    same = all(one == SAME or isinstance(one, Lanes | Fixed) for one in (first, second))
     return {} if same else {key: ANY}
 
 
@@ -286,6 +341,8 @@ def _rename_lanes(made: Known, key: int, first: Any, second: Any, place: Any) ->
         if isinstance(known, Lanes):
             if other != key and path[-1] in known.path:
                 del made[other]
+        elif isinstance(known, Fixed | Decided):
+            continue
         elif isinstance(known.guard, tuple) and path[-1] in known.guard:
             if not narrows or known.guard[-1] != path[-1]:
                 lose(made, other)

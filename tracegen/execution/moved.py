@@ -29,6 +29,10 @@ SPLITS_BELOW, SPLITS_ABOVE, SPLITS_BOTH = 0, 8, 16
 """Of the latter, whether the outcome tells numbers below 0 from others, numbers above 0 from others, or both, of a - b."""
 COMBINED = 32
 """Only the lanes of the mask matter with which the outcome is combined."""
+HIGH_STAYS, NOT_NEGATIVE, BELOW, STAYS, ALL_LANES = 64, 128, 192, 1 << 16, 1 << 17
+"""Other checks: that the high half of a * b + c stays; that operand a is not negative, and stays so; that an operand is below a
+power of two, whose exponent is the bits from 8 on; of a number of the group's place, that it is the same; and that all lanes are
+at this place of the code."""
 _GUARD, _A, _B, _C, _M = 1, 4, 5, 6, 7
 """Columns of the interpreter's table."""
 _BOUNDS = len(Reference)
@@ -56,6 +60,9 @@ def begin_reference(state):
     one[Reference.POSITION] = counters[Counter.POSITION]
     for c in range(_BOUNDS, len(one), 2):
         one[c], one[c + 1] = -_FAR, _FAR
+    for check in range(len(state.check_kinds)):
+        if state.check_kinds[check] == STAYS:
+            one[_BOUNDS + 2 * check] = one[_BOUNDS + 2 * check + 1] = 0
     counts[:] = 0
     _add_counts(state, counts, -1)
 
@@ -111,15 +118,22 @@ def note_bounds(listed, at, n):
     """Notes how far the operands of an operation that is checked may move; called before it is done. n : sub-groups that run"""
     state = opened(listed)
     row, one = state.table[at], state.references[state.counters[Counter.REFERENCE] - 1]
+    width = state.sizes[Size.WIDTH]
+    whole = np.int64(-1) if width == 64 else (np.int64(1) << width) - 1
     for check in range(state.first_check[at], state.first_check[at + 1]):
         kind = np.int64(state.check_kinds[check])
         half = _SIGN if kind & 1 == 0 else 0
         which, split = kind >> 1 & 3, kind & (SPLITS_ABOVE | SPLITS_BOTH)
+        form = kind & BELOW
         low, high = one[_BOUNDS + 2 * check], one[_BOUNDS + 2 * check + 1]
         for k in range(n):
             subgroup = state.who[k]
             place = state.rows[subgroup]
             left = state.subgroups[subgroup, Warp.ACTIVE]
+            if kind == ALL_LANES:
+                if left != whole:
+                    low, high = _FAR, -_FAR
+                continue
             left &= source_mask(state.masks[subgroup], row[_GUARD])
             if kind & COMBINED:
                 left &= source_mask(state.masks[subgroup], row[_M])
@@ -127,8 +141,21 @@ def note_bounds(listed, at, n):
                 lane = lowest(left)
                 left &= left - 1
                 a, b = peek32(place + row[_A] + 4 * lane), peek32(place + row[_B] + 4 * lane)
+                if form == HIGH_STAYS:
+                    value = (a * b + peek32(place + row[_C] + 4 * lane)) & 0xFFFFFFFF
+                    low, high = max(low, -value), min(high, 0xFFFFFFFF - value)
+                    continue
+                if form == NOT_NEGATIVE:
+                    low, high = max(low, -a), min(high, _SIGN - 1 - a)
+                    if a >= _SIGN:
+                        low, high = _FAR, -_FAR
+                    continue
                 if which == 3:
                     a = peek32(place + row[_C] + 4 * lane)
+                if form == BELOW:
+                    if (b if which == 1 else a) >> (kind >> 8 & 63) != 0:
+                        low, high = _FAR, -_FAR
+                    continue
                 a, b = (a ^ half) - half, (b ^ half) - half
                 if which != 2:
                     value = b if which == 1 else a
@@ -143,22 +170,31 @@ def note_bounds(listed, at, n):
 
 
 @inner
-def _fits(state, one, x, y, z):
+def _gained(state, steps):
+    """What a number gains that has these steps, in the group that may be moved."""
+    by = np.int64(0)
+    for axis in range(len(state.away)):
+        by += steps[axis] * state.away[axis]
+    return by
+
+
+@inner
+def _fits(state, one):
     """Whether a group can be moved so far in the grid; writes by how many granules its accesses move."""
     windows, own = state.out.windows, one[Reference.POSITION]
     position = state.counters[Counter.POSITION]
     if windows[own, 0] != windows[position, 0] or windows[own, 1] != windows[position, 1]:
         return False
+    for axis in range(len(state.away)):
+        state.away[axis] = state.along[position, axis] - state.along[own, axis]
     at = np.int64(_BOUNDS)
     for check in range(len(state.check_steps)):
-        step = state.check_steps[check]
-        by = step[0] * x + step[1] * y + step[2] * z
+        by = _gained(state, state.check_steps[check])
         if by < one[at] or by > one[at + 1]:
             return False
         at += 2
     for place in range(len(state.steps)):
-        step = state.steps[place]
-        by = step[0] * x + step[1] * y + step[2] * z
+        by = _gained(state, state.steps[place])
         if one[at] != -_FAR and (by & 31 != 0 or by < one[at] or by > one[at + 1]):
             return False
         state.shifts[place] = by >> 5
@@ -170,15 +206,11 @@ def _fits(state, one, x, y, z):
 def move_group(listed):
     """Records the next group if it does what an earlier one did: GO_ON, or FULL where there is no room, or another number."""
     state = opened(listed)
-    counters, grid, n_reference = state.counters, state.grid, state.counters[Counter.REFERENCES]
-    group, k = state.groups[counters[Counter.POSITION]], counters[Counter.LATEST]
+    n_reference, k = state.counters[Counter.REFERENCES], state.counters[Counter.LATEST]
     for _ in range(n_reference):
         one = state.references[k]
-        other = one[Reference.GROUP]
-        x, y = group % grid[0] - other % grid[0], group // grid[0]
-        z = y // grid[1] - other // grid[0] // grid[1]
-        if _fits(state, one, x, y % grid[1] - other // grid[0] % grid[1], z):
-            counters[Counter.LATEST] = k
+        if _fits(state, one):
+            state.counters[Counter.LATEST] = k
             return _copied(state, one)
         k = k + 1 if k + 1 < n_reference else np.int64(0)
     return _NOT_MOVED

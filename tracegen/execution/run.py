@@ -63,6 +63,8 @@ GRANULES_AN_ACCESS = 64 * 5
 FEW_GROUPS, MOST_REFERENCES = 8, 64
 """Groups that are executed before it is asked whether others may be copied, and most that others are copied from: kernels do
 something else at the edges of their grid, and where rows of an array do not begin with a granule."""
+GROUPS_OF_SAMPLE = 256
+"""Of the grid, for what is the same all over it."""
 ANALYSIS_SECONDS = 1e-4
 """A micro-operation: what it takes to find out how groups move, which runs that take less go without."""
 STEPS_BETWEEN = 1 << 24
@@ -252,7 +254,7 @@ class Execution:
         if record:
             is_known = "movement" in vars(self) or windows is not None  # then groups are long
             state = (
-                self._with_references(state)
+                self._with_references(state, every)
                 if is_known
                 else state._replace(groups=every[:FEW_GROUPS])
             )
@@ -271,10 +273,10 @@ class Execution:
         while True:
             status = run_groups(listed(state))
             position = int(state.counters[Counter.POSITION])
-            if status == DONE and position < len(every):
+            if status == DONE and position < len(every) and not self.needs_values:
                 seconds = (time.perf_counter() - begin) * (len(every) / max(position, 1) - 1)
                 if seconds > ANALYSIS_SECONDS * len(self.code.table):
-                    state = self._with_references(state)
+                    state = self._with_references(state, every)
                 state = state._replace(groups=every)
                 continue
             if status == DONE:
@@ -300,9 +302,21 @@ class Execution:
     @functools.cached_property
     def movement(self) -> Movement | None:
         """How groups move; None where that is not known."""
-        return movement(self.code, self._constants(), self._arguments)
+        n = int(np.prod(np.array(self.launch.grid, np.int64)))
+        sample = self._places(np.unique(np.linspace(0, n - 1, GROUPS_OF_SAMPLE).astype(np.int64)))
+        return movement(self.code, self._constants(), computed, sample, self._arguments)
 
-    def _with_references(self, state: State) -> State:
+    def _places(self, groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(n_group, 3) where groups are in the grid."""
+        grid = (*self.launch.grid, 1, 1)[:3]
+        return np.stack(np.unravel_index(groups, grid, order="F"), axis=1)
+
+    def along(self, groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(n_group, n_axis) the numbers on which it depends how far groups are moved."""
+        assert self.movement is not None
+        return self.movement.along(self._places(groups))
+
+    def _with_references(self, state: State, groups: npt.NDArray[np.int64]) -> State:
         """The state in which groups that do what others did are copied, if it is known how they move."""
         moves = self.movement
         if moves is None:
@@ -312,7 +326,12 @@ class Execution:
         n = len(Reference) + 2 * (len(moves.check_steps) + len(moves.steps))
         counts = len(state.segment_count) + state.local_counts.size + len(state.out.runs)
         return state._replace(
-            **moves._asdict(),
+            along=self.along(groups),
+            away=np.zeros(moves.steps.shape[1], np.int64),
+            steps=moves.steps,
+            check_steps=moves.check_steps,
+            check_kinds=moves.check_kinds,
+            first_check=moves.first_check,
             shifts=np.zeros(len(moves.steps), np.int64),
             references=np.zeros((MOST_REFERENCES, n), np.int64),
             reference_counts=np.zeros((MOST_REFERENCES, counts), np.int64),
@@ -468,6 +487,8 @@ class Execution:
             in_bank=np.zeros(32, np.int64),
             keys=np.zeros(64, np.int32),
             spread=np.zeros(3, np.int64),
+            along=np.zeros((1, 1), np.int64),
+            away=np.zeros(1, np.int64),
             steps=np.zeros((1, 3), np.int64),
             check_steps=np.zeros((1, 3), np.int64),
             check_kinds=np.zeros(1, np.int32),
@@ -561,6 +582,32 @@ class Execution:
                 row[column["e"]] = TRASH_MASK
         table[is_access, column["m"]] = np.arange(int(is_access.sum()))
         return np.ascontiguousarray(table, np.int32)
+
+
+MOST_COMPUTED = 1 << 12
+"""Groups whose numbers are computed at once."""
+
+
+def computed(
+    code: Code, first: int, n: int, places: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """(n_group, n) what code leaves in n rows whose lanes are groups; see place_numbers. places : (n_group, 3)"""
+    parts = []
+    for begin in range(0, len(places), MOST_COMPUTED):
+        part = places[begin : begin + MOST_COMPUTED]
+        whole = BATCH * code.lanes
+        lanes = np.zeros((-(-len(part) // whole) * whole, 3), np.int64)
+        lanes[: len(part)] = part
+        specials = {
+            f"place_{axis}": one.reshape(-1, code.lanes)
+            for axis, one in zip("xyz", lanes.T, strict=True)
+        }
+        launch = Launch(grid=(1,), group_shape=(len(lanes),), regions=(), specials=specials)  # type: ignore[arg-type]
+        execution = Execution(code, launch)
+        execution.run(np.zeros(1, np.int64), record=False)
+        rows = execution.rows(first, n).astype(np.int64).swapaxes(0, 1).reshape(n, -1)
+        parts.append(rows[:, : len(part)].T)
+    return np.concatenate(parts)
 
 
 def writes_arrays(code: Code, *, skipped: bool = False) -> bool:

@@ -99,7 +99,7 @@ def sliced(
     uses = uses_of(code)
     spaces = {o.GLOBAL} if global_values else set()
     roots, stay = (_ROOTS, _STAY) if accesses else (_ROOTS - _WAITS, frozenset())
-    if accesses and not products and (left_out := _stored_products(uses)):
+    if accesses and not products and (left_out := _stored_data(uses)):
         needed, kept = _all_needed(uses, spaces, roots, stay, left_out)
         if not any(one and use.name in _PRODUCTS for one, use in zip(needed, uses, strict=True)):
             return _without(code, uses, needed, kept)
@@ -126,26 +126,34 @@ def _all_needed(
         stay = noted
 
 
-def _stored_products(uses: list[_Use]) -> frozenset[int]:
-    """Stores to local and global memory whose values may derive from products of matrices."""
-    if not any(use.name in _PRODUCTS for use in uses):
-        return frozenset()
+def _stored_data(uses: list[_Use]) -> frozenset[int]:
+    """Stores to local memory whose values may derive from global memory, and to both of what may derive from products of matrices."""
     found = set()
 
-    def step(k: int, here: dict[int, bool]) -> dict[int, bool]:
+    def step(k: int, here: dict[int, int]) -> dict[int, int]:
         use = uses[k]
-        stores = use.name == "STORE" and use.space in (o.LOCAL, o.GLOBAL)
-        if stores and any(map(here.get, _bits(use.values))):
-            found.add(k)
-        derives = use.name in _PRODUCTS or any(map(here.get, _bits(use.reads)))
+        if use.name == "STORE":
+            spaces = {0: (), 1: (o.LOCAL,), 2: (o.LOCAL, o.GLOBAL)}
+            if use.space in spaces[max((here.get(one, 0) for one in _bits(use.values)), default=0)]:
+                found.add(k)
+        derives = max((here.get(one, 0) for one in _bits(use.reads)), default=0)
+        if use.name in _PRODUCTS:
+            derives = 2
+        elif use.name == "LOAD" and use.space == o.GLOBAL:
+            derives = max(derives, 1)
         for variable in _bits(use.writes):
             if derives:
-                here[variable] = True
+                here[variable] = max(
+                    derives, 0 if use.kills >> variable & 1 else here.get(variable, 0)
+                )
             elif use.kills >> variable & 1:
                 here.pop(variable, None)
         return here
 
-    follow([use.successors for use in uses], {}, step, lambda one, other, _: one | other)
+    def joined(one: dict[int, int], other: dict[int, int], _: int) -> dict[int, int]:
+        return {key: max(one.get(key, 0), other.get(key, 0)) for key in {*one, *other}}
+
+    follow([use.successors for use in uses], {}, step, joined)
     return frozenset(found)
 
 

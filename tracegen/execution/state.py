@@ -274,6 +274,7 @@ class State(NamedTuple):
     who : sub-groups that run together;  chunks : (see Chunk, MOST_CHUNKS)
     facts, pattern : (n_place, ...), see Fact
     steps, check_steps, check_kinds, first_check : see affine.Movement;  shifts : (n_place,) granules
+    along : (n_group, n_axis) numbers of groups;  away : (n_axis,) by which one differs from another
     references : see Reference;  reference_counts : executions of segments, local_counts and runs of each
     """
 
@@ -330,6 +331,8 @@ class State(NamedTuple):
     in_bank: I64
     keys: I32
     spread: I64
+    along: I64Rows
+    away: I64
     steps: I64Rows
     check_steps: I64Rows
     check_kinds: I32

@@ -1,4 +1,4 @@
-"""Products of matrices are computed where something depends on them, and nowhere else."""
+"""Products of matrices, and what a group copies to local memory, are computed where something depends on them, and nowhere else."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import tracegen
 from tests.support.cuda_kernels import needs_nvrtc, workload
 from tracegen.executed import run
+from tracegen.execution import operations as o
 from tracegen.execution.operations import OPERATIONS
 
 KERNEL = """
@@ -42,6 +43,19 @@ BULK = """
 """
 
 
+def _codes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The code that is run, each time that more of it is needed."""
+    codes: list[Any] = []
+    sliced = run.sliced
+
+    def kept(*arguments: Any, **others: Any) -> Any:
+        codes.append(sliced(*arguments, **others))
+        return codes[-1]
+
+    monkeypatch.setattr(run, "sliced", kept)
+    return codes
+
+
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("body", "granules", "is_computed"),
@@ -58,14 +72,7 @@ BULK = """
 def test_products_that_addresses_depend_on(
     body: str, granules: int, is_computed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    codes: list[Any] = []
-    sliced = run.sliced
-
-    def kept(*arguments: Any, **others: Any) -> Any:
-        codes.append(sliced(*arguments, **others))
-        return codes[-1]
-
-    monkeypatch.setattr(run, "sliced", kept)
+    codes = _codes(monkeypatch)
     table, spare = np.zeros(256, np.float32), np.zeros(128, np.float32)
     arguments = (table, np.zeros(32, np.float32), spare, 32)
     trace = tracegen.trace(workload(KERNEL % body, *arguments), "h100")
@@ -73,3 +80,45 @@ def test_products_that_addresses_depend_on(
     assert np.diff(trace.granule_offset)[np.flatnonzero(of_table)].tolist() == [granules]
     product = OPERATIONS["MATRIX_MULTIPLY"].number
     assert np.any(codes[-1].table[:, 0] == product) == is_computed
+
+
+STAGED = """
+extern "C" __global__ void k(const float *table, const float *x, float *out, int from) {
+  __shared__ float tile[32];
+  __shared__ int base;
+  int lane = threadIdx.x, index = 0;
+  if (lane == 0) base = from;
+  tile[lane] = x[lane];
+  __syncthreads();
+  %s
+  out[lane] = table[index] + tile[31 - lane];
+}
+"""
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("body", "granules", "left_out"),
+    [
+        ("index = base + lane;", 4, 1),
+        ("index = (int)tile[lane ^ 1];", 32, 0),
+        (
+            "float y = tile[lane ^ 1]; __syncthreads(); tile[lane] = y + 8; __syncthreads(); index = (int)tile[lane ^ 2] - 8;",
+            32,
+            0,
+        ),
+    ],
+    ids=["no index", "an index", "an index made of one"],
+)
+def test_what_is_copied_to_local_memory(
+    body: str, granules: int, left_out: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = _codes(monkeypatch)
+    table, x = np.zeros(256, np.float32), np.arange(0, 256, 8, dtype=np.float32)
+    arguments = (table, x, np.zeros(32, np.float32), 32)
+    trace = tracegen.trace(workload(STAGED % body, *arguments), "h100")
+    of_table = [trace.sites[site].array == "table" for site in trace.site.tolist()]
+    assert np.diff(trace.granule_offset)[np.flatnonzero(of_table)].tolist() == [granules]
+    op, flags = codes[-1].table[:, 0], codes[-1].table[:, 9]
+    local = (op == OPERATIONS["STORE"].number) & (flags & 7 == o.LOCAL)
+    assert np.count_nonzero(local & (flags & o.SKIPPED != 0)) == left_out

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracegen
 from experiments.kernels import applications, common_kernels, matmul_steps
 from memsim.trace import ArrayExtent
 from tests.support.compilers import needs_amd, needs_nvidia
@@ -179,6 +180,70 @@ def test_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(150):
         rng = np.random.default_rng(seed)
         code = sliced(Sums(rng).made.finish())
+        groups = rng.permutation(12 * 9)[:80]
+        copied += both(code, launch((12, 9)), groups, monkeypatch)[1]
+    assert copied > 150 * 80 / 4
+
+
+class Places(Sums):
+    """As before, with what numbers of all lanes are computed by, divisions and remainders above all, and what lanes do together."""
+
+    def _operation(self, number: int) -> None:
+        rng, made = self.rng, self.made
+        kind = rng.random()
+        if kind < 0.4:
+            super()._operation(number)
+            return
+        d, guard = made.rows(f"r{int(rng.integers(4))}", 1), self._guard()
+        row, other = self._row(), self._constant() if rng.random() < 0.7 else self._row()
+        if kind < 0.6:
+            self._division(number, d, row, guard)
+        elif kind < 0.7:
+            made.emit("ABSOLUTE", d=d, a=row, guard=guard)
+        elif kind < 0.8:
+            names = ["MINIMUM_S", "MAXIMUM_U", "MULTIPLY_HIGH_U", "MULTIPLY_HIGH_S"]
+            made.emit(str(rng.choice(names)), d=d, a=row, b=other, guard=guard)
+        elif kind < 0.9:
+            low, bits = made.rows("low bits", 1), made.constant(int(rng.integers(1, 64)))
+            made.emit("LOGIC3", d=low, a=self.rows[2], b=bits, y=0xC0)
+            made.emit("LOGIC3", d=d, a=row, b=low, y=0xFC, guard=guard)
+        else:
+            made.emit("SHUFFLE", d=d, a=row, b=made.constant(1), c=made.constant(31), y=3)
+        self.rows.append(d)
+
+    def _division(self, number: int, d: int, row: int, guard: int) -> None:
+        """As compilers divide unsigned numbers: by a reciprocal, and a correction."""
+        made, rng = self.made, self.rng
+        by = made.constant(int(rng.choice([3, 5, 8, 40, 1000])))
+        if rng.random() < 0.3:
+            by = made.rows(f"by {number}", 1)
+            made.emit("ADD3", d=by, a=self.rows[int(rng.integers(2))], b=made.constant(7))
+        reciprocal, quotient = made.rows("reciprocal", 1), made.rows("quotient", 1)
+        rest, less, error = made.rows("rest", 1), made.rows("less", 1), made.rows("error", 1)
+        wrong = made.mask(f"wrong {number}")
+        made.emit("CONVERT", d=reciprocal, a=by, x=o.U32 | o.F32 << 4)
+        made.emit("SPECIAL", d=reciprocal, a=reciprocal, y=o.RECIPROCAL)
+        made.emit("MULTIPLY_F32", d=reciprocal, a=reciprocal, b=made.constant(0x4F7FFFFE))
+        made.emit("CONVERT", d=reciprocal, a=reciprocal, x=o.F32 | o.U32 << 4 | o.TO_ZERO << 8)
+        made.emit("MULTIPLY_ADD", d=error, a=reciprocal, b=by, x=o.NEGATE_A)
+        made.emit("MULTIPLY_HIGH_U", d=error, a=error, b=reciprocal)
+        made.emit("ADD3", d=reciprocal, a=reciprocal, b=error)
+        made.emit("MULTIPLY_HIGH_U", d=quotient, a=row, b=reciprocal)
+        made.emit("MULTIPLY_ADD", d=rest, a=quotient, b=by, c=row, x=o.NEGATE_A)
+        for _ in range(2):
+            made.emit("COMPARE_U", d=wrong, a=rest, b=by, x=o.GREATER | o.EQUAL)
+            made.emit("ADD3", d=less, a=rest, b=by, x=o.NEGATE_B)
+            made.emit("SELECT", d=rest, a=less, b=rest, m=2 * wrong)
+            made.emit("ADD3", d=quotient, a=quotient, b=made.constant(1), guard=2 * wrong)
+        made.emit("MOVE", d=d, a=quotient if rng.random() < 0.5 else rest, guard=guard)
+
+
+def test_numbers_of_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random programs with divisions: about a third of the groups are copied."""
+    copied = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        code = sliced(Places(rng).made.finish())
         groups = rng.permutation(12 * 9)[:80]
         copied += both(code, launch((12, 9)), groups, monkeypatch)[1]
     assert copied > 150 * 80 / 4
@@ -427,7 +492,26 @@ def test_memory_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(told) >= 5
 
 
+def tiles_by_division(n: int = 1024, across: int = 8) -> Any:
+    """As products of matrices choose tiles that share rows in L2; 1,000 rows, so that those of the last tile wrap around."""
+    text = """__global__ void tiles(const float *x, float *y, int n, int rows, int across) {
+      int per_row = n / 32, in_group = across * per_row, first = (blockIdx.x / in_group) * across;
+      int size = min(per_row - first, across);
+      int row = first + (blockIdx.x % in_group) % size, column = (blockIdx.x % in_group) / size;
+      int own = (row * 32 + threadIdx.x / 8) % rows;
+      float sum = 0;
+      for (int k = 0; k < n; k += 32) sum += x[own * n + k] * x[k * n + column * 32 + threadIdx.x % 8];
+      y[(row * 32 + threadIdx.x / 8) * n + column * 32 + threadIdx.x % 8] = sum;
+    }"""
+    grid = (n // 32) ** 2
+    arguments = [np.zeros((n, n), np.float32), np.zeros((n, n), np.float32), n, n - 24, across]
+    return tracegen.CudaWorkload(
+        source=text, kernel="tiles", grid=grid, block=256, arguments=arguments
+    )
+
+
 KERNELS: dict[str, tuple[Callable[[], Any], int]] = {
+    "tiles_by_division": (tiles_by_division, 960),
     "vadd1": (lambda: common_kernels.KERNELS["vadd1"](n=1 << 16), 255),
     "jacobi7": (lambda: common_kernels.KERNELS["jacobi7"](nx=128, ny=64, nz=16), 400),
     "transpose_tiled": (lambda: common_kernels.KERNELS["transpose_tiled"](n=320), 99),
