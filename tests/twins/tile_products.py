@@ -22,8 +22,24 @@ BYTES = {
     "i1": 1,
     "f64": 8,
     "e2m1": 0.5,
+    "f32": 4,
+    "e4m3fnuz": 1,
+    "e5m2fnuz": 1,
 }
-NAMES = ["f16", "bf16", "tf32", "e4m3", "e5m2", "u1", "i1", "f64", "e2m1"]
+NAMES = [
+    "f16",
+    "bf16",
+    "tf32",
+    "e4m3",
+    "e5m2",
+    "u1",
+    "i1",
+    "f64",
+    "e2m1",
+    "f32",
+    "e4m3fnuz",
+    "e5m2fnuz",
+]
 
 
 def places(s: Step, lane: int) -> list[tuple[int, int]]:
@@ -160,6 +176,70 @@ def multiply_fragments(s: Step) -> None:
     s.warp.rows[s.fields.d : s.fields.d + len(words), :32] = words
 
 
+@operation("BLOCK_MULTIPLY")
+def multiply_blocks(s: Step) -> None:
+    rows, blocks, depth, each = s.y & 63, s.y >> 6 & 31, s.y >> 11 & 255, s.y >> 19
+    lanes = s.warp.rows.shape[1]
+    a, b = (
+        of_blocks(s, field, (blocks, rows, depth), each, NAMES[s.x >> at & 15])
+        for field, at in (("a", 0), ("b", 4))
+    )
+    double = NAMES[s.x & 15] == "f64"
+    n = rows * rows * blocks // lanes
+    place = sums_of_blocks(n, rows, np.arange(lanes), double)
+    kind: Any = np.float64 if double else np.int32 if s.x & o.WHOLE_SUMS else np.float32
+    held = s.warp.rows[s.fields.c : s.fields.c + n * (1 + double)]
+    if s.x & o.HALF_SUMS:
+        old = (held >> 16 * bool(s.x & o.HIGH_HALVES)).astype(np.uint16).view(np.float16)
+    else:
+        old = np.ascontiguousarray(held.reshape(n, 1 + double, lanes).swapaxes(1, 2)).view(kind)[
+            ..., 0
+        ]
+    sums = np.zeros((blocks, rows, rows))
+    sums[place] = old * (s.fields.m != o.NEVER)
+    for k in range(depth):
+        sums = fused(a[:, :, None, k], b[:, None, :, k], sums)
+    made = sums[place]
+    target = s.warp.rows[s.fields.d : s.fields.d + n * (1 + double)]
+    if s.x & o.HALF_SUMS:
+        shift = 16 * bool(s.x & o.HIGH_HALVES)
+        bits = made.astype(np.float16).view(np.uint16).astype(np.uint32)
+        target[:] = target & ~np.uint32(0xFFFF << shift) | bits << shift
+    else:
+        words_ = np.ascontiguousarray(made.astype(kind)[..., None]).view(np.uint32)
+        target[:] = words_.swapaxes(1, 2).reshape(target.shape)
+
+
+def of_blocks(s: Step, field: str, shape: tuple[int, int, int], each: int, form: str) -> Any:
+    """(block, row, depth) numbers: lane l has row l modulo the rows, of the blocks in turn, and what follows along the depth behind
+    them."""
+    blocks, rows, depth = shape
+    lane = np.arange(rows * blocks * depth // each)
+    count = max(int(each * BYTES[form]) // 4, 1)
+    first_row = getattr(s.fields, field)
+    held = np.ascontiguousarray(s.warp.rows[first_row : first_row + count, : len(lane)].T)
+    values = numbers(held.view(np.uint8), form)[:, :each]
+    made = np.zeros(shape)
+    group = lane // rows
+    along = group[:, None] // blocks * each + np.arange(each)
+    made[group[:, None] % blocks, lane[:, None] % rows, along] = values
+    return made
+
+
+def sums_of_blocks(n: int, rows: int, lane: Any, double: bool) -> tuple[Any, Any, Any]:
+    """(number, lane) block, row and column of each sum."""
+    group, column, number = lane // rows, lane % rows, np.arange(n)[:, None]
+    if rows == 4:
+        block, row = (group % 4, group // 4) if double else (group, number)
+    elif len(lane) == 32:
+        block, row = 0, 2 * number + group
+    else:
+        block, inside = number // (rows * rows // 64), number % (rows * rows // 64)
+        row = 4 * inside + group if double else 256 // rows * (inside // 4) + 4 * group + inside % 4
+    block, row, column = np.broadcast_arrays(block, row, column)
+    return tuple(np.broadcast_to(one, (n, len(lane))) for one in (block, row, column))
+
+
 def fused(a: Any, b: Any, c: Any) -> Any:
     """a b + c, rounded once."""
     exact = [
@@ -168,7 +248,9 @@ def fused(a: Any, b: Any, c: Any) -> Any:
             *(one.ravel().tolist() for one in np.broadcast_arrays(a, b, c)), strict=True
         )
     ]
-    return np.array([float(one) for one in exact]).reshape(c.shape)
+    return np.array([float(one) for one in exact]).reshape(
+        np.broadcast_shapes(a.shape, b.shape, c.shape)
+    )
 
 
 @operation("TENSOR_COPY")
@@ -260,6 +342,15 @@ def numbers(data: Any, form: str) -> Any:
         return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     if form == "tf32":
         return (data.view(np.uint32) & 0xFFFFE000).view(np.float32).astype(np.float64)
+    if form == "f32":
+        return data.view(np.float32).astype(np.float64)
+    if form.endswith("fnuz"):
+        fraction, bias = (3, 8) if form == "e4m3fnuz" else (2, 16)
+        exponent, rest = (data & 127).astype(int) >> fraction, data % (1 << fraction)
+        value = (rest + (exponent > 0) * 2.0**fraction) * 2.0 ** (
+            np.maximum(exponent, 1) - bias - fraction
+        )
+        return np.where(data == 128, np.nan, np.where(data & 128, -value, value))
     if form == "e5m2":
         return (data.astype(np.uint16) << 8).view(np.float16).astype(np.float64)
     if form == "e2m1":

@@ -16,7 +16,9 @@ _FACTORS = {"BF16": "bf16", "TF32": "tf32", "E4M3": "f8", "E5M2": "f8", "S4": "i
 _BASES = {"H": "f16", "I": "i8", "D": "f64", "B": "b1", "Q": "f8", "O": "f4"}
 _BITS = {"b1": 1, "f4": 4, "i4": 4, "i8": 8, "f8": 8, "f16": 16, "bf16": 16, "tf32": 32, "f64": 64}
 _TOTALS = {"i8": "i32", "i4": "i32", "b1": "i32", "f64": "f64"}
-_ON_AMD = {"xf32": "tf32", "bf16_1k": "bf16", "iu8": "i8"}
+_ON_AMD = {"xf32": "tf32", "bf16_1k": "bf16", "iu8": "i8", "f8f6f4": "f8"} | dict.fromkeys(
+    ("fp8_fp8", "fp8_bf8", "bf8_fp8", "bf8_bf8"), "f8"
+)
 _IN_TENSOR_MEMORY = {
     "UTCHMMA": ("tcgen05_f16_f32", "tcgen05_tf32_f32", "tcgen05m64_f16_f32", "tcgen05m64_tf32_f32"),
     "UTCQMMA": ("tcgen05_f8_f32", "tcgen05m64_f8_f32"),
@@ -87,8 +89,7 @@ def _of_amd(opcode: str) -> MatrixWork | None:
     if match := _WMMA.match(opcode):
         name, fused = match[1], 16 * 16 * 16 / _LANES
     elif (found := mfma_of_opcode(opcode)) is not None:
-        name, product = found
-        fused = float(product.n_results * product.depth)
+        name, fused = found
     else:
         return None
     factor = _ON_AMD.get(name, name)

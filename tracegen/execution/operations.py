@@ -187,12 +187,14 @@ FIRST_IN_ROWS, SECOND_IN_ROWS, FIRST_ACROSS, SECOND_ACROSS, HALF_SUMS, WHOLE_SUM
     1 << k for k in range(8, 14)
 )
 """Of MATRIX_MULTIPLY, in x."""
+HIGH_HALVES = 1 << 18
+"""Of BLOCK_MULTIPLY, in x."""
 SCALES, SCALE_IS_FLOAT = 14, 1 << 17
 """Of both kinds of products, in x: the position of three bits, into how many blocks the depth is divided whose elements have a scale each;
 and whether a scale is a float of 8 bits without a sign, else the exponent of a power of two, plus 127."""
-FACTORS = ["f16", "bf16", "tf32", "e4m3", "e5m2", "u8", "s8", "f64", "e2m1"]
-"""The formats of factors of MATRIX_MULTIPLY, by their number, and their bits."""
-FACTOR_BITS = dict(zip(FACTORS, (16, 16, 32, 8, 8, 8, 8, 64, 4), strict=True))
+FACTORS = ["f16", "bf16", "tf32", "e4m3", "e5m2", "u8", "s8", "f64", "e2m1", "f32", "e4m3fnuz", "e5m2fnuz"]  # fmt: skip
+"""The formats of factors of MATRIX_MULTIPLY and BLOCK_MULTIPLY, by their number, and their bits."""
+FACTOR_BITS = dict(zip(FACTORS, (16, 16, 32, 8, 8, 8, 8, 64, 4, 32, 8, 8), strict=True))
 
 SLOT = 20
 """Of WAIT_SLOTS and accesses: see WAIT_SLOTS."""
@@ -343,6 +345,11 @@ MATRIX_MULTIPLY d <- a b c e m      | d = c + the product of matrices; y: column
                                     |   factors. Fragments: PTX ISA, mma and wgmma
 TENSOR_COPY     <- a b2             | the lowest participating lane starts a copy of 32 rows of 16 bytes, whose descriptor is b, to 4 columns of 32 lanes of
                                     |   tensor memory from a on, and to the same of the other lanes
+BLOCK_MULTIPLY  d <- a b c m        | d = c + the products of square blocks of 4, 16 or 32 rows by AMD's matrix instructions; y: rows | blocks << 6 |
+                                    |   depth << 11 | elements << 19: so many along the depth each lane has. Lanes form groups of as many as
+                                    |   a block has rows; lane i of a group has elements of row i of a, and of column i of b, of the group's
+                                    |   block, or of those that follow along the depth. Formats, m and WHOLE_SUMS as MATRIX_MULTIPLY has them, of
+                                    |   all rows; with HALF_SUMS sums are low halves of rows, with HIGH_HALVES high ones, and the others stay
 UNKNOWN         d D:e <-            | the result of an instruction that is not known: as TRAP with y 2 where it is executed
 """
 

@@ -83,6 +83,7 @@ _NO_NUMBER = frozenset(
         "TENSOR_STORE",
         "TENSOR_MULTIPLY",
         "MATRIX_MULTIPLY",
+        "BLOCK_MULTIPLY",
         "TENSOR_COPY",
         "UNKNOWN",
     ]

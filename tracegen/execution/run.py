@@ -634,7 +634,7 @@ def _needs_values(state: State) -> bool:
 
 def _has_tile_products(code: Code) -> bool:
     """Whether there are any, or other uses of tensor memory, or would be if these were not skipped."""
-    names = (*TENSOR_OPERATIONS, "MATRIX_MULTIPLY")
+    names = (*TENSOR_OPERATIONS, "MATRIX_MULTIPLY", "BLOCK_MULTIPLY")
     return any(np.any(code.table[:, 0] == OPERATIONS[name].number) for name in names)
 
 

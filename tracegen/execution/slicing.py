@@ -51,7 +51,7 @@ _ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
 TENSOR_OPERATIONS = ("TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY", "TENSOR_COPY")
 _STAY = _ACCESSES | {"TENSOR_MULTIPLY"}
 """These are recorded or counted, though nobody needs what they compute."""
-_PRODUCTS = frozenset((*TENSOR_OPERATIONS, "MATRIX_MULTIPLY"))
+_PRODUCTS = frozenset((*TENSOR_OPERATIONS, "MATRIX_MULTIPLY", "BLOCK_MULTIPLY"))
 _LOADS = frozenset(("LOAD", "TENSOR_LOAD", "MATRIX_MULTIPLY"))
 """These take values from a memory."""
 WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE_WHOLE"))
@@ -286,6 +286,9 @@ def widths(name: str, row: MicroOperation) -> tuple[dict[str, int], dict[str, in
     if name == "MATRIX_MULTIPLY":
         n, factors = fragment_rows(row.x, row.y)
         return {"d": n}, {**factors, "c": n, "e": 2 if row.x >> o.SCALES & 7 else 0}, {}
+    if name == "BLOCK_MULTIPLY":
+        n, factors = block_rows(row.x, row.y)
+        return {"d": n}, {**factors, "c": n}, {}
     if name in TENSOR_OPERATIONS:
         n = row.x >> o.TENSOR_COUNT & 0xFF
         return ({"d": n}, {"a": 1}, {}) if name == "TENSOR_LOAD" else ({}, {"a": 1}, {"c": n})
@@ -318,6 +321,18 @@ def fragment_rows(x: int, y: int) -> tuple[int, dict[str, int]]:
     of_second = n * depth * second // 1024 if x & o.SECOND_IN_ROWS else 2
     bits = 16 if x & o.HALF_SUMS else max(first // 64 * 64, 32)
     return m * n * bits // 1024, {"a": of_first, "b": of_second}
+
+
+def block_rows(x: int, y: int) -> tuple[int, dict[str, int]]:
+    """How many rows of sums BLOCK_MULTIPLY has, and of both factors."""
+    rows, blocks, depth, each = y & 63, y >> 6 & 31, y >> 11 & 255, y >> 19
+    first, second = (o.FACTOR_BITS[o.FACTORS[x >> at & 15]] for at in (0, 4))
+    lanes = (
+        rows * blocks * depth // each
+    )  # of which each has a part of a row; all of gfx11 have whole ones
+    lanes = max(lanes, 32)
+    factors = {"a": -(-each * first // 32), "b": -(-each * second // 32)}
+    return rows * rows * blocks // lanes * (first // 64 + 1), factors
 
 
 def _words(row: MicroOperation) -> int:

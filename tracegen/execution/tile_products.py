@@ -1,4 +1,5 @@
-"""NVIDIA's products of matrices: of a sub-group (mma), of four together (wgmma), and with sums in tensor memory (tcgen05).
+"""Products of matrices: NVIDIA's of a sub-group (mma), of four together (wgmma), and with sums in tensor memory (tcgen05), and AMD's
+(mfma, wmma).
 
 Factors lie in registers of all lanes, as fragments, or in local memory, as tiles.
 
@@ -6,7 +7,7 @@ A core of a B200 has tensor memory beside local memory, 128 lanes of 512 columns
 and from it; one lane starts a product that adds to what lies there. Products are computed at once, with the sum of each element in a
 double that is rounded at the end: hardware adds in an order, and with a precision, that is not published.
 Source: PTX ISA 8.8, "Warp-Level Matrix Instructions", "Asynchronous Warpgroup Level Matrix Instructions" and "TensorCore 5th Generation Family Instructions": matrix
-descriptors, instruction descriptor, data paths.
+descriptors, instruction descriptor, data paths; AMD, "CDNA3" and "RDNA3" Instruction Set Architecture Reference Guides, matrix instructions.
 """
 
 from __future__ import annotations
@@ -54,13 +55,13 @@ N_BYTES = _SUMS + 8 * _MOST_COLUMNS
 """Of State.tensor: the memory, then both factors and a row of sums as doubles."""
 _D, _E, _A, _B, _C, _M, _X, _Y, _Z = 2, 3, 4, 5, 6, 7, 9, 10, 11
 """Columns of the interpreter's table."""
-_LOAD, _MULTIPLY, _FRAGMENTS, _COPY = 0, 2, 3, 4
+_LOAD, _MULTIPLY, _FRAGMENTS, _COPY, _BLOCKS = 0, 2, 3, 4, 5
 _WORD = 0xFFFFFFFF
 _SHAPE, _PACKED, _COUNT, _IN_TENSOR_MEMORY = 7, o.TENSOR_PACKED, o.TENSOR_COUNT, o.IN_TENSOR_MEMORY
 _SKIPPED = o.SKIPPED
 _FIRST_IN_ROWS, _SECOND_IN_ROWS = o.FIRST_IN_ROWS, o.SECOND_IN_ROWS
 _FIRST_ACROSS, _SECOND_ACROSS = o.FIRST_ACROSS, o.SECOND_ACROSS
-_HALF_SUMS, _WHOLE_SUMS = o.HALF_SUMS, o.WHOLE_SUMS
+_HALF_SUMS, _WHOLE_SUMS, _HIGH_HALVES = o.HALF_SUMS, o.WHOLE_SUMS, o.HIGH_HALVES
 _WIDE, _HALVES, _QUARTERS, _EIGHTHS, _SIXTEEN = range(5)
 """Which lanes a sub-group's lanes move; see operations.TENSOR_LOAD."""
 _SINGLES, _WHOLE = 1, 2
@@ -75,6 +76,8 @@ def tile_operation(listed, subgroup, at, which, active):
     state = opened(listed)
     if which == _FRAGMENTS:
         fault = _multiply_fragments(listed, subgroup, at, active)
+    elif which == _BLOCKS:
+        fault = _multiply_blocks(listed, subgroup, at)
     elif which == _MULTIPLY:
         fault = _multiply(listed, subgroup, at, lowest(active))
     elif which == _COPY:
@@ -328,6 +331,80 @@ def _multiply_fragments(listed, subgroup, at, active):
     return np.int64(0)
 
 
+@hot
+def _multiply_blocks(listed, subgroup, at):
+    """AMD's product of blocks: see operations.BLOCK_MULTIPLY; 0."""
+    state = opened(listed)
+    row, row_bytes = state.table[at], np.int64(state.sizes[Size.ROW_BYTES])
+    x, y, lanes = np.int64(row[_X]), np.int64(row[_Y]), np.int64(state.sizes[Size.LANES])
+    rows, blocks, depth, each = y & 63, y >> 6 & 31, y >> 11 & 255, y >> 19
+    first, place = x & 15, state.rows[subgroup]
+    memory, adds = np.int64(state.tensor.ctypes.data), row[_M] != 1
+    one, other = memory + _FIRST, memory + _SECOND
+    _read_blocks(one, place + row[_A], row_bytes, rows, blocks, depth, each, first)
+    _read_blocks(other, place + row[_B], row_bytes, rows, blocks, depth, each, x >> 4 & 15)
+    part = 2 if x & _HIGH_HALVES else 0
+    for lane in range(lanes):
+        for number in range(rows * rows * blocks // lanes):
+            i, j, block = _sum_at(lane, number, rows, lanes, first == _DOUBLE)
+            from_, to = place + row[_C] + 4 * lane, place + row[_D] + 4 * lane
+            words = 2 if first == _DOUBLE else 1
+            from_, to = from_ + number * words * row_bytes, to + number * words * row_bytes
+            if first == _DOUBLE:
+                total = double_of(peek32(from_) | peek32(from_ + row_bytes) << 32)
+            elif x & _HALF_SUMS:
+                total = of_half(peek16(from_ + part))
+            else:
+                total = _sum_of(peek32(from_), _WHOLE if x & _WHOLE_SUMS else _SINGLES)
+            total = total if adds else 0.0
+            for k in range(depth):
+                a = double_of(peek64(one + 8 * ((block * rows + i) * depth + k)))
+                b = double_of(peek64(other + 8 * ((block * rows + j) * depth + k)))
+                total = fused(a, b, total)
+            if first == _DOUBLE:
+                poke32(to, bits_of_double(total))
+                poke32(to + row_bytes, bits_of_double(total) >> 32)
+            elif x & _HALF_SUMS:
+                kept = peek32(to) & 0xFFFF << 16 - 8 * part
+                poke32(to, kept | half_bits(total, NEAREST) << 8 * part)
+            elif x & _WHOLE_SUMS:
+                poke32(to, np.int64(total))
+            else:
+                poke32(to, bits_of_float(np.float32(total)))
+    return np.int64(0)
+
+
+@inner
+def _read_blocks(memory, registers, row_bytes, rows, blocks, depth, each, form):
+    """Reads a factor, (block, row or column, depth) doubles."""
+    bits = _bits_of(form)
+    for lane in range(rows * blocks * depth // each):
+        group, i = lane // rows, lane % rows
+        of_block = memory + 8 * ((group % blocks * rows + i) * depth + group // blocks * each)
+        for k in range(each):
+            at = registers + k * bits // 32 * row_bytes + 4 * lane
+            if form == _DOUBLE:
+                value = double_of(peek32(at) | peek32(at + row_bytes) << 32)
+            else:
+                value = _value(at, k % (32 // bits), form)
+            poke64(of_block + 8 * k, bits_of_double(value))
+
+
+@inner
+def _sum_at(lane, number, rows, lanes, is_double):
+    """(row, column, block) of a sum of a lane."""
+    group, column = lane // rows, lane % rows
+    if rows == 4:
+        return (group // 4, column, group % 4) if is_double else (number, column, group)
+    if lanes == 32:
+        return 2 * number + group, column, np.int64(0)
+    each = rows * rows // lanes
+    block, number = number // each, number % each
+    if is_double:
+        return 4 * number + group, column, block
+    return 4 * (lanes // rows) * (number // 4) + 4 * group + number % 4, column, block
+
+
 @inner
 def _sum(memory, i, j, depth, total):
     for k in range(depth):
@@ -388,7 +465,9 @@ def _at(place, line):
     return ((place >> 16) + line) * _ROW_BYTES + 4 * (place & 0xFFFF)
 
 
-_HALF, _BFLOAT, _TF32, _E4M3, _E5M2, _U8, _S8, _DOUBLE, _E2M1 = range(9)
+(
+    _HALF, _BFLOAT, _TF32, _E4M3, _E5M2, _U8, _S8, _DOUBLE, _E2M1, _SINGLE, _E4M3_FNUZ, _E5M2_FNUZ,
+) = range(len(o.FACTORS))  # fmt: skip
 
 
 @inner
@@ -404,7 +483,9 @@ def _format(kind, number):
 def _bits_of(form):
     if form == _E2M1:
         return 4
-    return 32 if form == _TF32 else 64 if form == _DOUBLE else 16 if form < _TF32 else 8
+    if form in (_TF32, _SINGLE):
+        return 32
+    return 64 if form == _DOUBLE else 16 if form < _TF32 else 8
 
 
 @inner
@@ -416,6 +497,8 @@ def _value(where, k, form):
         return of_bfloat(peek16(where + 2 * k))
     if form == _TF32:
         return np.float64(float_of(peek32(where + 4 * k) & 0xFFFFE000))
+    if form == _SINGLE:
+        return np.float64(float_of(peek32(where + 4 * k)))
     if form == _E2M1:
         code = peek8(where + (k >> 1)) >> 4 * (k & 1)
         size = code & 7
@@ -426,6 +509,8 @@ def _value(where, k, form):
         return of_half(bits << 8)
     if form == _E4M3:
         return -_of_e4m3(bits) if bits & 128 else _of_e4m3(bits)
+    if form in (_E4M3_FNUZ, _E5M2_FNUZ):
+        return _of_fnuz(bits, np.int64(3 if form == _E4M3_FNUZ else 2))
     return np.float64(bits - 256 if form == _S8 and bits & 128 else bits)
 
 
@@ -439,6 +524,19 @@ def _of_e4m3(bits):
     elif size == 127:
         value = math.nan
     return value
+
+
+@inner
+def _of_fnuz(bits, fraction):
+    """A float of 8 bits that is not a number where that of a sign is negative zero, and has no infinity; its bias is one more than OCP's."""
+    exponent, rest = (bits & 127) >> fraction, bits & (1 << fraction) - 1
+    unit = 1 - (1 << 6 - fraction) - fraction
+    if exponent:
+        rest, unit = rest + (1 << fraction), unit + exponent - 1
+    value = rest * double_of(unit + 1023 << 52)
+    if bits == 128:
+        value = math.nan
+    return -value if bits & 128 else value
 
 
 @inner

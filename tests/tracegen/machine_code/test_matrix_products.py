@@ -98,7 +98,8 @@ def convert(of: Any, values: Any) -> Any:
 
 def eighths(values: Any, form: str) -> Any:
     """The codes of whole numbers from -4 to 4 as floats of 8 bits."""
-    bias, bits, codes = *((7, 3) if form == "e4m3" else (15, 2)), [0]
+    bias, bits, codes = *((7, 3) if form.startswith("e4m3") else (15, 2)), [0]
+    bias += form.endswith("fnuz")
     for size in range(1, 5):
         exponent = size.bit_length() - 1
         codes.append(exponent + bias << bits | (size << bits >> exponent) & (1 << bits) - 1)
@@ -256,6 +257,12 @@ MFMA = [
     ("gfx942", "v_mfma_f32_16x16x4_4b_f16", 16, 4, 4, np.float16, np.float32),
     ("gfx942", "v_mfma_f32_32x32x4_xf32", 32, 2, 1, np.float32, np.float32),
     ("gfx942", "v_mfma_i32_32x32x16_i8", 32, 8, 1, np.int8, np.int32),
+    ("gfx942", "v_mfma_f32_16x16x32_fp8_fp8", 16, 8, 1, "e4m3fnuz", np.float32),
+    ("gfx942", "v_mfma_f32_32x32x16_bf8_bf8", 32, 8, 1, "e5m2fnuz", np.float32),
+    ("gfx950", "v_mfma_f32_16x16x32_fp8_fp8", 16, 8, 1, "e4m3", np.float32),
+    ("gfx950", "v_mfma_f32_16x16x128_f8f6f4", 16, 32, 1, "e4m3", np.float32),
+    ("gfx950", "v_mfma_f32_32x32x16_f16", 32, 8, 1, np.float16, np.float32),
+    ("gfx950", "v_mfma_i32_16x16x64_i8", 16, 16, 1, np.int8, np.int32),
 ]
 
 
@@ -328,6 +335,48 @@ def test_halves_of_gfx11() -> None:
         found = by_registers("gfx1100", "v_wmma_f16_16x16x16_f16", *factors, sums, more)
         assert np.array_equal(found[:, part::2], (a @ b.T + c)[place])
         assert np.all(found[:, 1 - part :: 2] == 9)
+
+
+@pytest.mark.parametrize(("target", "name"), [("gfx942", "fnuz"), ("gfx950", "")])
+def test_factors_of_two_formats(target: str, name: str) -> None:
+    """And of all codes: those that are not numbers make sums that are none."""
+    rng = np.random.default_rng(4)
+    codes = (
+        rng.permutation(256).astype(np.uint8).reshape(4, 16, 4).repeat(2, 2)
+    )  # group, row, element
+    others = rng.integers(-4, 5, (4, 16, 8))
+    right = eighths(others.reshape(64, 8), f"e5m2{name}")
+    found = by_registers(
+        target, "v_mfma_f32_16x16x32_fp8_bf8", codes.reshape(64, 8), right, np.zeros((64, 4), np.float32)
+    )  # fmt: skip
+    values = _of_codes(codes, name)
+    with np.errstate(invalid="ignore"):
+        want = np.einsum("gik,gjk->ij", values, others.astype(float))
+    lane = np.arange(64)
+    place = 4 * (lane[:, None] // 16) + np.arange(4), lane[:, None] % 16
+    assert np.array_equal(found, want[place].astype(np.float32), equal_nan=True)
+    assert np.isnan(found).any()
+    assert np.isfinite(found).any()
+
+
+def _of_codes(codes: Any, name: str) -> Any:
+    """Floats of 8 bits with 4 of the exponent."""
+    size, bias = codes.astype(int) & 127, 8 if name else 7
+    value = np.where(
+        size < 8, size / 8 * 2.0 ** (1 - bias), (1 + size % 8 / 8) * 2.0 ** (size // 8 - bias)
+    )
+    value = np.where(codes == 128 if name else size == 127, np.nan, value)
+    return np.where(codes & 128, -value, value)
+
+
+@pytest.mark.parametrize(("text", "number"), [("0", 0), ("1.0", 1), ("-4.0", -4)])
+def test_sums_begin_with_a_constant(text: str, number: float) -> None:
+    ones = np.ones((64, 4), np.float16)
+    words = np.ascontiguousarray(ones).view(np.uint32)
+    inputs = {"v4": words[:, 0], "v5": words[:, 1]}
+    command = f"v_mfma_f32_16x16x16_f16 v[8:11], v[4:5], v[4:5], {text}"
+    for row in run(command, inputs, ["v8", "v9", "v10", "v11"], "gfx942", items=(64, 1, 1)):
+        assert np.all(np.asarray(row).view(np.float32) == 16 + number)
 
 
 def test_blocks_that_share_a_matrix_are_not_known() -> None:
