@@ -559,10 +559,59 @@ def division(form: Format, suffix: str) -> None:
     )
 
 
+def eight(code: int, fraction: int, bias: int) -> Real:
+    exponent, inside = code % 128 >> fraction, code % (1 << fraction)
+    inside += (1 << fraction) * (exponent > 0)
+    return Real(code >= 128, inside * reals.power(max(exponent, 1) - bias - fraction))
+
+
+def nearest_eight(real: Real, kind: int, rounding: int, saturates: bool) -> int:
+    """The code of a float of 8 bits: of the numbers below and above the one that is nearer, or is even, or lies where rounding goes."""
+    none = next(code for code, one in EIGHTS[kind].items() if one.is_nan and code >= 127)
+    none = 127 if kind in (o.E4M3, o.E5M2) else none
+    if real.is_nan:
+        return none
+    finite = [code for code in range(128) if not isinstance(EIGHTS[kind][code].size, float)]
+    sizes = [EIGHTS[kind][code].size for code in finite]
+    beyond = 2 * sizes[-1] - sizes[-2]  # the next one, if there were more
+    if real.size >= beyond:
+        is_over = real.is_infinite or rounding in (
+            reals.NEAREST,
+            reals.DOWN if real.negative else reals.UP,
+        )
+        code = finite[-1] + is_over
+    else:
+        below = max(k for k, one in enumerate(sizes) if one <= real.size)
+        gap = [*sizes, beyond][below + 1] - sizes[below]
+        code = (
+            below
+            + rounded_size((real.size - sizes[below]) / gap + below % 2, real.negative, rounding)
+            - below % 2
+        )
+    if code > finite[-1]:
+        code = finite[-1] if saturates else {o.E4M3: 127, o.E5M2: 124}.get(kind, none)
+    if code == 128 or (code == 0 and kind in (o.E4M3FNUZ, o.E5M2FNUZ)):
+        return code
+    return code + 128 * real.negative
+
+
 division(reals.F32, "F32")
 division(reals.F64, "F64")
 
 FORMATS = {o.F16: reals.F16, o.BFLOAT16: reals.BF16, o.F32: reals.F32, o.F64: reals.F64}
+EIGHTS = {
+    o.E4M3: {
+        code: reals.NOT_A_NUMBER if code % 128 == 127 else eight(code, 3, 7) for code in range(256)
+    },
+    o.E5M2: {code: reals.decoded(code << 8, reals.F16) for code in range(256)},
+    o.E4M3FNUZ: {
+        code: reals.NOT_A_NUMBER if code == 128 else eight(code, 3, 8) for code in range(256)
+    },
+    o.E5M2FNUZ: {
+        code: reals.NOT_A_NUMBER if code == 128 else eight(code, 2, 16) for code in range(256)
+    },
+}
+"""What each code of a float of 8 bits is."""
 WIDTHS = {o.U8: 8, o.S8: 8, o.U16: 16, o.S16: 16, o.U32: 32, o.S32: 32, o.U64: 64, o.S64: 64}
 ROUNDINGS = {o.TO_NEAREST: reals.NEAREST, o.TO_DOWN: reals.DOWN, o.TO_UP: reals.UP, o.TO_ZERO: reals.ZERO}  # fmt: skip
 
@@ -571,9 +620,9 @@ ROUNDINGS = {o.TO_NEAREST: reals.NEAREST, o.TO_DOWN: reals.DOWN, o.TO_UP: reals.
 def convert(s: Step) -> None:
     source, target = s.x & 15, s.x >> 4 & 15
     form = FORMATS.get(source)
-    width = form.bits if form else WIDTHS[source]
+    width = form.bits if form else WIDTHS.get(source, 8)
     bits = s.u64("a") >> (s.x >> o.SOURCE_PART & 3) * width * (width < 32) & (1 << width) - 1
-    target_width = FORMATS[target].bits if target in FORMATS else WIDTHS[target]
+    target_width = FORMATS[target].bits if target in FORMATS else WIDTHS.get(target, 8)
     s.put(each(lambda one: converted(one, s.x), bits), 2 if target_width == 64 else 1)
 
 
@@ -584,10 +633,17 @@ def converted(bits: int, x: int) -> int:
     if source in FORMATS:
         form = FORMATS[source]
         real = decoded(flushed(bits, form, flush) if source == o.F32 else bits, form)
+    elif source in EIGHTS:
+        real = EIGHTS[source][bits]
     else:
         real = reals.whole(signed(bits, WIDTHS[source]) if source % 2 else bits)
     negative = (real.negative and not x & o.ABSOLUTE_SOURCE) != bool(x & o.NEGATE_SOURCE)
-    real = Real(negative and (source in FORMATS or real.size != 0), real.size)
+    is_float = source in FORMATS or source in EIGHTS
+    real = Real(negative and (is_float or real.size != 0), real.size)
+    if target in EIGHTS:
+        if x & o.WHOLE_NUMBER and is_float and not isinstance(real.size, float):
+            real = Real(real.negative, Fraction(rounded_size(real.size, real.negative, rounding)))
+        return nearest_eight(real, target, rounding, bool(x & o.SATURATE_TO))
     if target in FORMATS:
         if x & o.WHOLE_NUMBER and not isinstance(real.size, float):
             real = Real(real.negative, Fraction(rounded_size(real.size, real.negative, rounding)))
@@ -600,7 +656,7 @@ def converted(bits: int, x: int) -> int:
         number = 0 if real.is_nan else lowest if real.negative else highest
     else:
         number = rounded_size(real.size, real.negative, rounding) * (-1 if real.negative else 1)
-    if source in FORMATS or x & o.SATURATE_TO:
+    if is_float or x & o.SATURATE_TO:
         number = max(lowest, min(highest, number))
     return number & (1 << WIDTHS[target]) - 1
 

@@ -89,7 +89,7 @@ def compared_halves(rng: Rng) -> dict[str, int]:
 
 
 def conversion(rng: Rng) -> dict[str, int]:
-    source, target = (int(kind) for kind in rng.integers(0, 12, 2))
+    source, target = (int(kind) for kind in rng.integers(0, 16, 2))
     x = source | target << 4 | int(rng.integers(0, 4)) << 8
     is_float, to_float = source >= o.F16, target >= o.F16
     if is_float or source in (o.S8, o.S16, o.S32):
@@ -101,7 +101,16 @@ def conversion(rng: Rng) -> dict[str, int]:
     if is_float if to_float else source not in (o.U64, o.S64):
         x |= some(rng, o.SATURATE_TO)
     parts = {8: 4, 16: 2}.get(
-        {o.U8: 8, o.S8: 8, o.U16: 16, o.S16: 16, o.F16: 16, o.BFLOAT16: 16}.get(source, 32), 1
+        {
+            **dict.fromkeys((o.E4M3, o.E5M2, o.E4M3FNUZ, o.E5M2FNUZ), 8),
+            o.U8: 8,
+            o.S8: 8,
+            o.U16: 16,
+            o.S16: 16,
+            o.F16: 16,
+            o.BFLOAT16: 16,
+        }.get(source, 32),
+        1,
     )
     return {"x": x | int(rng.integers(0, parts)) << o.SOURCE_PART}
 

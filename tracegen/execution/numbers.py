@@ -17,7 +17,7 @@ from tracegen.execution.words import (
 )
 
 NEAREST, DOWN, UP, ZERO = o.TO_NEAREST, o.TO_DOWN, o.TO_UP, o.TO_ZERO
-U8, S8, U16, S16, U32, S32, U64, S64, F16, BFLOAT16, F32, F64 = range(12)
+U8, S8, U16, S16, U32, S32, U64, S64, F16, BFLOAT16, F32, F64, E4M3, E5M2, E4M3FNUZ, E5M2FNUZ = range(16)  # fmt: skip
 """As in operations, whose names numba cannot see through a module."""
 _LEAST = -(2**63)
 _SIGN = np.int64(_LEAST)
@@ -106,6 +106,45 @@ def of_half(bits):
 @inner
 def of_bfloat(bits):
     return np.float64(float_of(bits << 16))
+
+
+@inner
+def of_eight(bits, kind):
+    """The number of a float of 8 bits. FNUZ: a bias greater by one, no infinity, and 128 is not a number."""
+    fraction = 2 if kind & 1 else 3
+    size, inside = bits & 127, bits & (1 << fraction) - 1
+    exponent = size >> fraction
+    unit = 1 - (1 << 6 - fraction) - fraction + (kind < E4M3FNUZ)
+    if exponent:
+        inside, unit = inside + (1 << fraction), unit + exponent - 1
+    value = inside * double_of(unit + 1023 << 52)
+    if kind >= E4M3FNUZ:
+        if bits == 128:
+            value = math.nan
+    elif kind == E4M3:
+        if size == 127:
+            value = math.nan
+    elif size >= 124:
+        value = math.inf if size == 124 else math.nan
+    return -value if bits & 128 else value
+
+
+@inner
+def eight_bits(value, kind, mode, saturates):
+    """The code of the nearest float of 8 bits."""
+    fraction, is_fnuz = 2 if kind & 1 else 3, kind >= E4M3FNUZ
+    bias = (1 << 6 - fraction) - (not is_fnuz)
+    most = 7 if kind == E4M3FNUZ else 8 if kind == E4M3 else 15
+    largest = 127 if is_fnuz else 126 if kind == E4M3 else 123
+    beyond = 128 if is_fnuz else largest + 1
+    if math.isnan(value):
+        return 128 if is_fnuz else 127
+    code = to_format(value, fraction, 1 - bias, most, mode)
+    if code > largest:
+        code = largest if saturates else beyond
+    if code == 128 or (code == 0 and is_fnuz):
+        return code
+    return code | (bits_of_double(value) >> 63 & 1) << 7
 
 
 @inner
@@ -206,8 +245,10 @@ def converted(low, high, x):
             number = np.float64(float_of(low))
             if x & o_FLUSH and abs(number) < 2.0**-126:
                 number = math.copysign(0.0, number)
-        else:
+        elif kind == F64:
             number = double_of(high << 32 | low)
+        else:
+            number = of_eight(low >> 8 * part & 255, kind)
         if x & o_ABSOLUTE:
             number = abs(number)
         if x & o_NEGATE:
@@ -216,7 +257,7 @@ def converted(low, high, x):
             return to_integer(rounded(number, mode), to)
         if x & o_WHOLE:
             number = rounded(number, mode)
-        if x & o_SATURATE:
+        if x & o_SATURATE and to < E4M3:
             number = min(number, 1.0) if number > 0 else 0.0
     if to == F16:
         return half_bits(number, mode)
@@ -227,6 +268,8 @@ def converted(low, high, x):
         if x & o_FLUSH and bits & 0x7F800000 == 0:
             bits &= 0x80000000
         return bits
+    if to >= E4M3:
+        return eight_bits(number, to, mode, x & o_SATURATE != 0)
     return bits_of_double(number)
 
 

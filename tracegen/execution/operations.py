@@ -91,14 +91,15 @@ WRAP = 1
 """Of shifts, in x: the distance is taken modulo the width. Without it, distances beyond the width shift everything out."""
 
 # Kinds of numbers, of conversions.
-U8, S8, U16, S16, U32, S32, U64, S64, F16, BFLOAT16, F32, F64 = range(12)
+U8, S8, U16, S16, U32, S32, U64, S64, F16, BFLOAT16, F32, F64, E4M3, E5M2, E4M3FNUZ, E5M2FNUZ = range(16)  # fmt: skip
 TO_NEAREST, TO_DOWN, TO_UP, TO_ZERO = range(4)
 """Of conversions: x is from | to << 4 | rounding << 8, with NEGATE_SOURCE, ABSOLUTE_SOURCE, FLUSH_SOURCE, SATURATE_TO and the
 byte or half of the source at SOURCE_PART."""
 NEGATE_SOURCE, ABSOLUTE_SOURCE, FLUSH_SOURCE, WHOLE_NUMBER, SATURATE_TO = (
     1 << k for k in range(10, 15)
 )
-"""WHOLE_NUMBER: the result is a whole floating-point number (FRND, v_floor_f32)."""
+"""WHOLE_NUMBER: the result is a whole floating-point number (FRND, v_floor_f32). SATURATE_TO of floats: to [0, 1], of those of 8 bits: to the
+largest number, beyond which else is infinity, or no number."""
 SOURCE_PART = 16
 """Bit position of two bits: which byte of the row an 8-bit source is, or which half a 16-bit one is."""
 

@@ -19,7 +19,15 @@ import numpy as np
 from memsim.compile import hot, inner
 from tracegen.execution import operations as o
 from tracegen.execution.memory import fail
-from tracegen.execution.numbers import NEAREST, half_bits, of_bfloat, of_half
+from tracegen.execution.numbers import (
+    E4M3,
+    E4M3FNUZ,
+    NEAREST,
+    half_bits,
+    of_bfloat,
+    of_eight,
+    of_half,
+)
 from tracegen.execution.state import (
     OUT_OF_LOCAL,
     OUT_OF_TENSOR,
@@ -505,38 +513,11 @@ def _value(where, k, form):
         value = 0.5 * size if size < 4 else (2.0 + (size & 1)) * (1 << (size >> 1) - 2)
         return -value if code & 8 else value
     bits = peek8(where + k)
-    if form == _E5M2:
-        return of_half(bits << 8)
-    if form == _E4M3:
-        return -_of_e4m3(bits) if bits & 128 else _of_e4m3(bits)
+    if form in (_E4M3, _E5M2):
+        return of_eight(bits, E4M3 + form - _E4M3)
     if form in (_E4M3_FNUZ, _E5M2_FNUZ):
-        return _of_fnuz(bits, np.int64(3 if form == _E4M3_FNUZ else 2))
+        return of_eight(bits, E4M3FNUZ + form - _E4M3_FNUZ)
     return np.float64(bits - 256 if form == _S8 and bits & 128 else bits)
-
-
-@inner
-def _of_e4m3(bits):
-    """Without its sign."""
-    size = bits & 127
-    value = (8.0 + (size & 7)) * double_of(((size >> 3) - 10 + 1023) << 52)
-    if size < 8:
-        value = size * 2.0**-9
-    elif size == 127:
-        value = math.nan
-    return value
-
-
-@inner
-def _of_fnuz(bits, fraction):
-    """A float of 8 bits that is not a number where that of a sign is negative zero, and has no infinity; its bias is one more than OCP's."""
-    exponent, rest = (bits & 127) >> fraction, bits & (1 << fraction) - 1
-    unit = 1 - (1 << 6 - fraction) - fraction
-    if exponent:
-        rest, unit = rest + (1 << fraction), unit + exponent - 1
-    value = rest * double_of(unit + 1023 << 52)
-    if bits == 128:
-        value = math.nan
-    return -value if bits & 128 else value
 
 
 @inner
@@ -555,7 +536,7 @@ def _scale(memory, place, number, n, depth, scales, is_float, is_second):
 @inner
 def _multiply_by(where, code, is_float):
     """By a scale: a float of 8 bits without a sign, or a power of two."""
-    scale = _of_e4m3(code) if is_float else double_of(code - 127 + 1023 << 52)
+    scale = of_eight(code & 127, E4M3) if is_float else double_of(code - 127 + 1023 << 52)
     if not is_float and code == 255:
         scale = math.nan
     poke64(where, bits_of_double(double_of(peek64(where)) * scale))

@@ -22,6 +22,7 @@ from tracegen.machine_code.gcn_matrices import matrices
 from tracegen.machine_code.gcn_memory import access
 from tracegen.machine_code.gcn_packed import packed
 from tracegen.machine_code.gcn_scalar import IGNORED, scalar
+from tracegen.machine_code.gcn_small_floats import small_floats
 from tracegen.machine_code.gcn_special import special
 from tracegen.machine_code.gcn_text import Parsed, parse
 from tracegen.machine_code.gcn_wave import UnknownInstruction, Wave
@@ -90,7 +91,7 @@ _STAGES: defaultdict[str, tuple[Callable[[Wave], bool], ...]] = defaultdict(
     lambda: (access,),
     {
         "s": (control, access, scalar, arithmetic, indexed),
-        "v": (indexed, packed, matrices, special, arithmetic),
+        "v": (indexed, packed, matrices, small_floats, special, arithmetic),
     },
 )
 """First letter of an opcode -> what may know it, in this order."""

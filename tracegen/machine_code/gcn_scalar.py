@@ -236,13 +236,16 @@ def _whole_quads(wave: Wave, match: re.Match[str]) -> None:
 
 
 def _set_mode(wave: Wave, match: re.Match[str]) -> None:
-    """Whether subnormal floats are kept, from here on in the order of the text; compilers change no other mode."""
+    """Whether subnormal floats are kept, and whether conversions to floats of 8 bits saturate, from here on in the order of the text;
+    compilers change no other mode."""
     found = re.match(r"hwreg\(HW_REG_MODE,(\d+),(\d+)\)", wave.operand(0))
     if found is None:
         raise wave.unknown("a register of the hardware")
     first, count = int(found[1]), int(found[2])
     if first <= 4 < first + count:
         wave.flush = 0 if int(wave.operand(1), 0) >> (4 - first) & 3 else o.FLUSH
+    if first <= 23 < first + count:
+        wave.saturates = bool(int(wave.operand(1), 0) >> (23 - first) & 1)
 
 
 def _denormal_mode(wave: Wave, match: re.Match[str]) -> None:

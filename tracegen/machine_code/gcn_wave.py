@@ -95,6 +95,7 @@ class Wave:
 
     exec, vcc, scc : masks as sources, 2 * number
     generation : 9 of gfx90a, 11 of gfx1100
+    saturates : whether numbers that are too large for 8 bits become the largest one
     flush : modifiers of arithmetic in 32 bits: FLUSH where subnormal numbers are dropped
     guard : of the instruction's micro-operations;  all_of_buffer : the same before lanes beyond a buffer's end were left out
     number : of the instruction;  counter_read : of the latest s_getpc_b64;  successors : numbers of the blocks that may run after this one
@@ -132,7 +133,7 @@ class Wave:
         self.last = last
         self.files = {kind: self.out.rows(kind, count + 1) for kind, count in last.items()}
         self.spare = self.out.rows("temporaries", _TEMPORARIES)
-        self.flush = 0
+        self.flush, self.saturates = 0, False
         self.number = self.counter_read = 0
         self.successors: tuple[int, ...] = ()
         self.table_entries: set[str] = set()

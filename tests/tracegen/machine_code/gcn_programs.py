@@ -1,4 +1,4 @@
-"""AMD's assembly of a few lines, lowered and run by the readable twin of the interpreter."""
+"""AMD's assembly of a few lines, lowered and run by the interpreter and its readable twin."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from memsim.trace import ArrayExtent
 from tests.twins.execution import Group, Launch, Memory, run_group
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.model import MachineCode
+from tracegen.execution import run as run_
 from tracegen.execution.code import Code
 from tracegen.machine_code.gcn_lowering import lower
 
@@ -72,7 +74,7 @@ def run(
     place: tuple[int, int, int] = (0, 0, 0),
     axes: int = 0,
 ) -> list[Any]:
-    """Registers `outputs` after the instructions, (n,) uint32 of each work-item.
+    """Registers `outputs` after the instructions, (n,) uint32 of each work-item: the same in both.
 
     inputs : register -> (n,) of 32 bits, or a number for a scalar register. v60 and v61 are taken.
     """
@@ -94,8 +96,13 @@ def run(
         lines.append(f"v_mov_b32_e32 v61, {register}")
         lines.append(f"global_store_dword v60, v61, s[6:7] offset:{at}")
     text = "\n".join(line.strip() if line[-1] == ":" else f"\t{line.strip()}" for line in lines)
-    code = lower(machine_code(text, target, axes))
+    code, given = lower(machine_code(text, target, axes)), data.copy()
     execute(code, data.view(np.uint8).reshape(-1), items, place)
+    if place == (0, 0, 0):
+        interpret(code, given.view(np.uint8).reshape(-1), items)
+        floats = (one.view(np.float32) for one in (given[len(inputs) :], data[len(inputs) :]))
+        same = (given == data)[len(inputs) :] | np.logical_and(*map(np.isnan, floats))
+        assert same.all(), text
     return list(data[len(inputs) :])
 
 
@@ -105,3 +112,22 @@ def execute(
     """Runs a group whose arguments are `data`."""
     memory = Memory(arrays=[("data", ARGUMENTS, data)], local_bytes=1024, private_bytes=256)
     return run_group(code, Launch(items, arguments=ARGUMENTS), place, memory)
+
+
+def interpret(code: Code, data: Any, items: tuple[int, int, int]) -> None:
+    """The same by the interpreter."""
+    extent = ArrayExtent(name="data", base_bytes=ARGUMENTS, size_bytes=len(data))
+    launch = run_.Launch(
+        grid=(1,),
+        group_shape=items,
+        regions=[run_.Region(extent=extent, content=data)],
+        specials={
+            "arguments_low": ARGUMENTS & 0xFFFFFFFF,
+            "arguments_high": ARGUMENTS >> 32,
+            "dispatch_low": 0,
+            "dispatch_high": 0,
+        },
+        local_bytes=1024,
+        private_bytes=256,
+    )
+    run_.Execution(code, launch).run(np.zeros(1, np.int64), record=False)

@@ -175,7 +175,8 @@ def _numbers(form: str, codes: np.ndarray) -> np.ndarray:
     exponent = (codes >> fraction_bits) % (1 << exponent_bits)
     fraction = codes % (1 << fraction_bits) / (1 << fraction_bits)
     normal = np.where(exponent > 0, 1 + fraction, 2 * fraction)
-    size = normal * np.exp2(exponent - ((1 << exponent_bits - 1) - 1.0))
+    bias = (1 << exponent_bits - 1) - 1 + form.endswith("fnuz")
+    size = normal * np.exp2(exponent - float(bias))
     return np.where(codes >> exponent_bits + fraction_bits, -size, size)
 
 
@@ -183,8 +184,9 @@ def _codes(
     rng: np.random.Generator, form: str, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Codes of numbers of at most 6, and what they mean."""
-    largest, sign = {"e4m3": (0x4C, 0x80), "e5m2": (0x46, 0x80), "e2m1": (0x7, 0x8)}[form]
-    codes = rng.integers(0, largest + 1, shape) + sign * rng.integers(0, 2, shape)
+    largest, sign = {"e4m3": (0x4C, 0x80), "e5m2": (0x46, 0x80), "e2m1": (0x7, 0x8)}[form[:4]]
+    codes = rng.integers(0, largest + 1, shape)
+    codes += sign * rng.integers(0, 2, shape) * (codes > 0)
     return codes.astype(np.uint8), _numbers(form, codes)
 
 

@@ -189,7 +189,12 @@ def eight(
     FORM: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """A product of floats of 8 bits. The rows of both factors lie along the depth."""
-    number: tl.constexpr = tl.float8e4nv if FORM == "e4m3" else tl.float8e5
+    if FORM == "e4m3":
+        number: tl.constexpr = tl.float8e4nv
+    elif FORM == "e4m3fnuz":
+        number: tl.constexpr = tl.float8e4b8
+    else:
+        number: tl.constexpr = tl.float8e5
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     columns = tl.program_id(1) * BN + tl.arange(0, BN)
     inner = tl.arange(0, BK)

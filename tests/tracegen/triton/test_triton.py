@@ -45,12 +45,22 @@ def test_values_are_those_of_numpy(name, machine):
     [
         *((machine, form) for machine in ("b200", "rtx5090") for form in ("e4m3", "e5m2", "e2m1")),
         ("h100", "e4m3"),
-        ("mi300x", "e4m3"),
+        ("h100", "e2m1"),
+        *(("mi300x", form) for form in ("e4m3", "e2m1")),
+        *(("mi355x", form) for form in ("e4m3", "e2m1")),
     ],
 )
 def test_products_whose_blocks_have_scales_are_those_of_numpy(machine, form):
     """The tensor cores of Blackwell multiply by the scales; for others Triton makes halves of the scaled numbers."""
     workload = _load("scaled", form=form)
+    assert "own check" in checked(workload, memsim.load_machine(machine), TraceOptions())
+
+
+@pytest.mark.parametrize(
+    ("machine", "form"), [("mi300x", "e4m3fnuz"), ("mi355x", "e4m3"), ("mi355x", "e5m2")]
+)
+def test_products_of_floats_of_8_bits_on_amd_are_those_of_numpy(machine, form):
+    workload = _load("eight", form=form)
     assert "own check" in checked(workload, memsim.load_machine(machine), TraceOptions())
 
 
