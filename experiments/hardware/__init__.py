@@ -21,6 +21,7 @@ from experiments.hardware.star13_volumes import v100_points
 from experiments.hardware.stencil_volumes import v100_stencil
 from experiments.hardware.tensor_steps import tensor_steps
 from experiments.hardware.textbook import textbook
+from experiments.hardware.triton_launches import triton_launches
 from experiments.hardware.tuned_kernels import TUNED_KERNELS
 from experiments.hardware.tuned_stencils import tuned_stencils
 from experiments.reproduction import MakeFigure
@@ -45,6 +46,7 @@ FIGURES: Mapping[str, MakeFigure] = {
     "babelstream": babelstream,
     "matmul-steps": matmul_steps,
     "tensor-steps": tensor_steps,
+    "triton-launches": triton_launches,
     "textbook": textbook,
     "applications": applications,
     "common-kernels": common_times,

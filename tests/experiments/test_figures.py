@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,8 @@ def marked(name: str, figure: str) -> pytest.ParameterSet:
     marks = [] if (name, figure) in part_of(BRIEF, A_WEEK) else [pytest.mark.slow]
     if name in ("hardware", "lhf"):  # kernels in CUDA C++
         marks += [needs_clang, needs_nvidia]
+    if figure == "triton-launches":
+        marks.append(pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton"))
     return pytest.param(name, figure, marks=marks)
 
 
