@@ -31,7 +31,7 @@ def time_of(row: Mapping[str, str]) -> Done:
     quantity = "time_contradicted" if row["contradicted"] else "time"
     case = Case(
         f"{row['kernel']} {row['settings']}",
-        f"{row['machine']} {quantity}",
+        f"{row['machine'].partition('@')[0]} {quantity}",
         "ms",
         reference=float(row["ms"]),
         ours=1e3 * min(times),
