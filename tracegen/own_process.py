@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 GIB = 2**30
 _ALIGNMENT = 64
+_SHARED_PART = 8
+"""Results are written to memory up to one part in so many of this computer's."""
 _PR_SET_PDEATHSIG = 1
 TICK_S = 0.2
 """Reports of progress are at most so long apart, so that a display can show the time."""
@@ -92,12 +94,12 @@ def in_forked_process(
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()
-    with contextlib.closing(os.fdopen(reader, "rb")), tempfile.TemporaryFile() as result:
+    with contextlib.closing(os.fdopen(reader, "rb")), _Results() as results:
         with warnings.catch_warnings():  # Python 3.12 warns where numpy has started threads
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
         if child == 0:
-            _work(work, limits, writer, result)  # does not return
+            _work(work, limits, writer, results)  # does not return
         os.close(writer)  # the child's copy is closed when it ends
         status = None
         try:
@@ -116,7 +118,7 @@ def in_forked_process(
             )
         if status != 0:
             raise KernelError(f"{what}: {_end(status, limits)}")
-        returned: T = _returned(result)
+        returned: T = _returned(results.written)
         return returned
 
 
@@ -156,7 +158,7 @@ def _end(status: int, limits: Limits) -> str:
     return f"its run crashed ({name}): code of the function of --args, a library or the OpenCL driver is broken"
 
 
-def _work(work: Callable[[], object], limits: Limits, writer: int, result: IO[bytes]) -> None:
+def _work(work: Callable[[], object], limits: Limits, writer: int, results: _Results) -> None:
     """The forked process: it writes what `work` returns, or raises, and ends."""
     code = 70
 
@@ -175,7 +177,7 @@ def _work(work: Callable[[], object], limits: Limits, writer: int, result: IO[by
             content = ("raised", KernelError(error))
         except BaseException as error:
             content = ("raised", _portable(error))
-        _write(content, result)
+        _write(content, results)
         sys.stdout.flush()
         sys.stderr.flush()
         code = 0
@@ -223,18 +225,40 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _write(content: Any, file: IO[bytes]) -> None:
+class _Results:
+    """Where the other process writes what it returns: memory that both have, or a file where that would be much of this computer's."""
+
+    def __enter__(self) -> _Results:
+        self.files: list[IO[bytes]] = [tempfile.TemporaryFile()]
+        if hasattr(os, "memfd_create"):  # pages of a file take seconds a gigabyte
+            self.files.append(os.fdopen(os.memfd_create("memsim-results"), "wb+"))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for file in self.files:
+            file.close()
+
+    def room(self, n_bytes: int) -> IO[bytes]:
+        fits = n_bytes <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _SHARED_PART
+        return self.files[-1] if fits else self.files[0]
+
+    @property
+    def written(self) -> IO[bytes]:
+        return max(self.files, key=lambda file: os.fstat(file.fileno()).st_size)
+
+
+def _write(content: Any, results: _Results) -> None:
     """Arrays at aligned places, so that they can be mapped, then the rest, then the places."""
     places: list[tuple[int, int]] = []
-
-    def put(buffer: pickle.PickleBuffer) -> None:
-        file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
-        with buffer.raw() as raw:
-            places.append((file.tell(), raw.nbytes))
-            file.write(raw)
-
+    buffers: list[pickle.PickleBuffer] = []
     text = io.BytesIO()
-    _Pickler(text, protocol=5, buffer_callback=put).dump(content)
+    _Pickler(text, protocol=5, buffer_callback=buffers.append).dump(content)
+    raws = [buffer.raw() for buffer in buffers]
+    file = results.room(sum(raw.nbytes for raw in raws))
+    for raw in raws:
+        file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
+        places.append((file.tell(), raw.nbytes))
+        file.write(raw)
     start = file.tell()
     file.write(text.getbuffer())
     end = file.tell()

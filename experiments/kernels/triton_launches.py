@@ -1,4 +1,4 @@
-"""Launches of the kernels of triton_kernels.py."""
+"""Launches of the kernels of experiments/triton_kernels.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def launches(kernel: str, settings: dict[str, int | str]) -> Iterator[TritonWork
     for tile in TILES if kernel == "products" else [()]:
         given = {**settings, **dict(zip(names, tile, strict=False))}
         yield tracegen.load_kernel(
-            f"{HERE.with_name('triton_kernels.py')}:{kernel}",
+            f"{HERE.parents[1] / 'triton_kernels.py'}:{kernel}",
             {name: str(value) for name, value in given.items()},
             args=f"{HERE}:{kernel}",
         )  # type: ignore[misc]

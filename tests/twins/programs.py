@@ -150,7 +150,7 @@ MODIFIERS: dict[str, Callable[[Rng], dict[str, int]]] = {
 NOT_STRAIGHT = {
     *("LOAD", "STORE", "ATOMIC", "LOAD_CONSTANT", "CLOCK", "BLOCK", "BRANCH", "BRANCH_TABLE", "RETURN", "EXIT", "JOIN_SET"),
     *("JOIN_WAIT", "JOIN_LEAVE", "SYNC_LANES", "BARRIER", "WAIT_SLOTS", "WAIT_COUNT", "TRAP", "UNKNOWN", "COPIES_END", "WAIT_COPIES", "REST"),
-    *("TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY", "MATRIX_MULTIPLY", "TENSOR_COPY"),
+    *("TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY", "MATRIX_MULTIPLY", "TENSOR_COPY", "BLOCK_MULTIPLY"),
 }  # fmt: skip
 STRAIGHT = [name for name in o.OPERATIONS if name not in NOT_STRAIGHT]
 """Operations that only work on rows and masks."""

@@ -141,7 +141,9 @@ def eight_bits(value, kind, mode, saturates):
         return 128 if is_fnuz else 127
     code = to_format(value, fraction, 1 - bias, most, mode)
     if code > largest:
-        code = largest if saturates else beyond
+        away = UP if value > 0 else DOWN
+        is_over = mode in (NEAREST, away) or math.isinf(value)
+        code = beyond if is_over and not saturates else largest
     if code == 128 or (code == 0 and is_fnuz):
         return code
     return code | (bits_of_double(value) >> 63 & 1) << 7
