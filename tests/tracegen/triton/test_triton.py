@@ -16,6 +16,7 @@ from calib.prediction.basic_blocks_trace import blocks_from_trace
 from calib.prediction.prediction import predict
 from memsim.commands.cli import main
 from memsim.errors import KernelError
+from tracegen.compiled.triton_code import compile_triton
 from tracegen.executed.launches import checked
 from tracegen.options import TraceOptions
 
@@ -137,6 +138,22 @@ def test_tensor_cores_do_the_products_and_copies_are_counted():
     prediction = predict([trace], memsim.load_machine("a100"), trials=2, jobs=1)
     floor = m * n * k / (1024 * 6) / 1.41e9  # six groups, each on a core of its own
     assert prediction.timing.floor_means_s["tensor cores"] == pytest.approx(floor)
+
+
+OF_PTX = {
+    "cp.async.cg.": "LDGSTS", "ldmatrix": "LDSM", "mma.sync": "HMMA", "st.global": "STG", "st.shared": "STS", "bar.sync": "BAR",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["matmul", "attention", "softmax", "layer_norm", "transpose"])
+def test_instructions_are_those_of_the_ptx(name):
+    compiled = compile_triton(_load(name), "sm_80")
+    blocks = compiled.code("sm_80", None).code.blocks
+    found = Counter(one.opcode.partition(".")[0] for block in blocks for one in block.instructions)
+    wanted = {
+        sass: len(re.findall(rf"\b{re.escape(ptx)}", compiled.text)) for ptx, sass in OF_PTX.items()
+    }
+    assert {sass: found[sass] for sass in wanted} == wanted
 
 
 def test_tune_tries_the_configurations_of_the_autotuner(tmp_path, capsys):
