@@ -25,9 +25,11 @@ def label(line: str, column: int, kind: str) -> str:
     else:
         text = _expression(line, at)
     text = " ".join(text.split()) or " ".join(line.split())
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST - 3]}..."
-    return f"store {text}" if kind == "store" else text
+    return f"store {shortened(text)}" if kind == "store" else shortened(text)
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _expression(line: str, at: int) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from memsim.trace import BARRIER_SITE, AccessSite, SourceLocation
 from tracegen.compiled.model import Instruction, MachineCode
-from tracegen.executed.labels import label
+from tracegen.executed.labels import label, shortened
 from tracegen.execution import operations as o
 from tracegen.execution.code import Code
 from tracegen.execution.operations import OPERATIONS
@@ -24,8 +24,10 @@ PRIVATE_MEMORY = "private memory"
 MOST_INSTRUCTIONS, MOST_CHARACTERS, NO_SITE = 5000, 160, -1
 _DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}
 _ASSIGNED, _SUBSCRIPTED = re.compile(r"(?<![=!<>])=(?!=)"), re.compile(r"\b[A-Za-z_]\w*\s*\[")
-_CALLED = re.compile(r"\b(tl\.(?:load|store|atomic_\w+))\(([^,()]*[^,()\s][^,()]*)")
-"""An access in Triton, and its pointers, if they stand on its line and are no call."""
+_CALLED = re.compile(
+    r"\b(tl\.(?:load|store|atomic_\w+))\(\s*((?:\[[^\[\]]*\]|\([^()]*\)|[^,()\[\]\s]|\s+(?=\S))+)(?=\s*[,)])"
+)
+"""An access in Triton, and its pointers, if they stand on its line."""
 Place = tuple[int, int]
 """Number of an access in the code, and of the array that it meets."""
 
@@ -190,7 +192,7 @@ def access_text(line: str, column: int, array: str, direction: str) -> str:
     """
     calls = list(_CALLED.finditer(line))
     if called := min(calls, key=lambda m: abs(m.start() + 1 - column), default=None):
-        return f"{called[1]}({called[2].strip()})"
+        return shortened(f"{called[1]}({called[2]})")
     text = label(line, max(column, 1), direction)
     if direction == "atomic":
         return text if any(sign in text for sign in "([*>") else f"atomic of {array}"

@@ -174,6 +174,15 @@ def test_generated_text_names_its_accesses() -> None:
         ("atomicAdd(&bins[key[i]], w[i]);", 1, "key", "load", "key[i]"),
         ("old = f(p);", 1, "bins", "atomic", "atomic of bins"),
         ("f(p);", 1, "x", "load", "load of x"),
+        (
+            "x = tl.load(p + at[:, None] * n, mask=m)",
+            5,
+            "p",
+            "load",
+            "tl.load(p + at[:, None] * n)",
+        ),
+        ("x = tl.load( p + tl.arange(0, B) )", 5, "p", "load", "tl.load(p + tl.arange(0, B))"),
+        ("tl.atomic_add(p[0], x)", 1, "p", "atomic", "tl.atomic_add(p[0])"),
     ],
 )
 def test_text_of_an_access(line: str, column: int, array: str, direction: str, text: str) -> None:
