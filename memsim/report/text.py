@@ -78,9 +78,9 @@ def seconds_plus_minus(time: Estimate) -> str:
 
 
 def rate(per_s: float, unit: str) -> str:
-    """A rate such as 812 GB/s or 1.2 TFLOP/s; prefixes are powers of 1000."""
-    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
-        if abs(per_s) >= factor:
+    """A rate such as 812 GB/s or 1.2 PFLOP/s; prefixes are powers of 1000."""
+    for prefix, factor in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if abs(per_s) >= 0.9995 * factor:  # else three digits are 1e+03
             return f"{per_s / factor:.3g} {prefix}{unit}/s"
     return f"{per_s:.3g} {unit}/s"
 

@@ -192,7 +192,7 @@ def access_text(line: str, column: int, array: str, direction: str) -> str:
     """
     calls = list(_CALLED.finditer(line))
     if called := min(calls, key=lambda m: abs(m.start() + 1 - column), default=None):
-        return shortened(f"{called[1]}({called[2]})")
+        return shortened(f"{called[1]}({called[2].strip()})")
     text = label(line, max(column, 1), direction)
     if direction == "atomic":
         return text if any(sign in text for sign in "([*>") else f"atomic of {array}"

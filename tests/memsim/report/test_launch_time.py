@@ -165,3 +165,13 @@ def test_an_interrupted_replay_is_not_timed() -> None:
 )
 def test_times_have_three_digits(value: float, words: str) -> None:
     assert seconds(value) == words
+
+
+@pytest.mark.parametrize(
+    ("per_s", "text"),
+    [
+        (2.6149e15, "2.61 PFLOP/s"), (999.4e12, "999 TFLOP/s"), (999.7e12, "1 PFLOP/s"), (1.2e12, "1.2 TFLOP/s"), (7e5, "7e+05 FLOP/s"),
+    ],
+)  # fmt: skip
+def test_rates_have_three_digits(per_s: float, text: str) -> None:
+    assert rate(per_s, "FLOP") == text
