@@ -313,9 +313,9 @@ def joined(one: Known, other: Known, place: Any) -> Known:
             made[key] = Value(
                 first.step, None, names[both], first.is_high, guard, is_sign=first.is_sign
             )
-        kept_ = made.get(key)
-        if isinstance(kept_, Value) and kept_.step not in (None, STILL):
-            made[key] = kept_._replace(word=first.word if first.word == second.word else None)
+        now = made.get(key)
+        if isinstance(now, Value) and now.step not in (None, STILL):
+            made[key] = now._replace(word=first.word if first.word == second.word else None)
     for key in [key for key, known in made.items() if isinstance(known, Lanes)]:
         _rename_lanes(made, key, one.get(key), other.get(key), place)
     return made
