@@ -56,7 +56,15 @@ from tracegen.execution.known import (
 )
 from tracegen.execution.moved import A_UNSIGNED, ALL_LANES, B_UNSIGNED, C_UNSIGNED, STAYS
 from tracegen.execution.operations import ALWAYS, NEVER, OPERATIONS, MicroOperation
-from tracegen.execution.place_numbers import COMPUTING, N_AXES, Bit, Compute, Made, PlaceNumbers
+from tracegen.execution.place_numbers import (
+    COMPUTING,
+    N_AXES,
+    TOGETHER,
+    Bit,
+    Compute,
+    Made,
+    PlaceNumbers,
+)
 from tracegen.execution.slicing import WHOLE, uses_of, widths
 
 _MOST_ROUNDS = 64
@@ -412,10 +420,10 @@ class Analysis:
             raise _Unmoved
         if name in _DECIDING and not (same and sure):
             raise _Unmoved
-        if same and sure and self.assumes and name in _TOGETHER and not self.code.masks:
+        if same and sure and self.assumes and name in TOGETHER and not self.code.masks:
             self.check(at, ALL_LANES, STILL)
             whole = True
-        if same and sure and (whole or name not in (*_TOGETHER, "ROWS_TO_MASK")):
+        if same and sure and (whole or name not in (*TOGETHER, "ROWS_TO_MASK")):
             results: dict[str, list[Value]] = {field: [SAME] * n for field, n in rows.items()}
             numbers = [one.number for one in values]
             if name in ("MOVE", "MOVE2"):
@@ -524,22 +532,6 @@ _DECIDING = frozenset(
     )
 )
 """What must be the same in all groups."""
-_TOGETHER = frozenset(
-    (
-        "SHUFFLE",
-        "READ_LANE",
-        "READ_FIRST_LANE",
-        "WRITE_LANE",
-        "PERMUTE_LANES",
-        "SCATTER_LANES",
-        "MATCH_ANY",
-        "MATCH_ALL",
-        "REDUCE",
-    )
-)
-"""What reads lanes that may be at another place of the code."""
-
-
 Content = Callable[[int, int], bytes | None]
 """(address, bytes) -> what is there before and after the launch, None where that is not known."""
 

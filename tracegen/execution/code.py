@@ -34,7 +34,7 @@ INSTRUCTION_BITS = 20
 Special = Literal[
     "lane", "item_x", "item_y", "item_z", "packed_items", "group_x", "group_y", "group_z", "subgroup",
     "lanes_below", "lanes_up_to", "lanes_above", "lanes_from", "this_lane",
-    "arguments_low", "arguments_high", "dispatch_low", "dispatch_high", "first_item", "place_x", "place_y", "place_z",
+    "arguments_low", "arguments_high", "dispatch_low", "dispatch_high", "first_item",
 ]  # fmt: skip
 """Rows that the driver fills: of every sub-group the lane, the work-item's place in its group (AMD's packed form: x | y << 10 |
 z << 20), masks of lanes below and so on as bits (lanes 0 to 31), the number of the sub-group in its group and of its first

@@ -9,7 +9,7 @@ of it, to the bit.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from tracegen.execution.code import Assembler, Code
 from tracegen.execution.operations import ALWAYS, NEVER, OPERATIONS
+from tracegen.execution.slicing import ACCESSES, PRODUCTS, ROOTS, WHOLE
 
 Integers = npt.NDArray[np.int64]
-Compute = Callable[[Code, int, int, Integers], Integers]
-"""(code, its first row of results, how many there are, (n, 3) places) -> (n, results)"""
+Compute = Callable[[Code, int, int, Mapping[str, Integers]], Integers]
+"""(code, its first row of results, how many there are, name of a row -> (n,) what it has in each lane) -> (n, results)"""
 N_AXES = 3
 """The first words are the coordinates of the place."""
 
@@ -44,52 +45,15 @@ class Made(NamedTuple):
     old: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-_NO_NUMBER = frozenset(
-    [
-        "MASK_TO_ROWS",
-        "ROWS_TO_MASK",
-        "VOTE",
-        "VOTE_WHOLE",
-        "SHUFFLE",
-        "READ_LANE",
-        "WRITE_LANE",
-        "PERMUTE_LANES",
-        "SCATTER_LANES",
-        "MATCH_ANY",
-        "MATCH_ALL",
-        "REDUCE",
-        "LOAD",
-        "STORE",
-        "ATOMIC",
-        "LOAD_CONSTANT",
-        "CLOCK",
-        "BLOCK",
-        "BRANCH",
-        "BRANCH_TABLE",
-        "RETURN",
-        "EXIT",
-        "JOIN_SET",
-        "JOIN_WAIT",
-        "JOIN_LEAVE",
-        "SYNC_LANES",
-        "BARRIER",
-        "WAIT_SLOTS",
-        "WAIT_COUNT",
-        "TRAP",
-        "COPIES_END",
-        "WAIT_COPIES",
-        "REST",
-        "TENSOR_LOAD",
-        "TENSOR_STORE",
-        "TENSOR_MULTIPLY",
-        "MATRIX_MULTIPLY",
-        "BLOCK_MULTIPLY",
-        "TENSOR_COPY",
-        "UNKNOWN",
-    ]
-)
-COMPUTING = frozenset(OPERATIONS) - _NO_NUMBER
-"""Operations whose results depend on their operands alone, lane by lane."""
+TOGETHER = frozenset(
+    ("SHUFFLE", "READ_LANE", "READ_FIRST_LANE", "WRITE_LANE", "PERMUTE_LANES", "SCATTER_LANES", "MATCH_ANY", "MATCH_ALL", "REDUCE")
+)  # fmt: skip
+"""What reads lanes that may be at another place of the code."""
+_OF_MASKS = WHOLE | {"VOTE", "LOAD_CONSTANT", "CLOCK", "UNKNOWN"}
+COMPUTING = frozenset(OPERATIONS) - ROOTS - ACCESSES - PRODUCTS - _OF_MASKS - TOGETHER | {
+    "READ_FIRST_LANE"
+}
+"""Operations whose results depend on their operands alone, lane by lane, or that copy what all lanes have."""
 
 
 @dataclasses.dataclass
@@ -104,7 +68,7 @@ class PlaceNumbers:
     """Of each word, which result of what makes it."""
     _known: dict[tuple[Made | int, str, int], int] = dataclasses.field(default_factory=dict)
     _numbers: dict[int, int | None] = dataclasses.field(default_factory=dict)
-    _usual: dict[int, int | None] = dataclasses.field(default_factory=dict)
+    _sampled: dict[int, Integers] = dataclasses.field(default_factory=dict)
 
     def word(self, made: Made | int, field: str = "", k: int = 0) -> int:
         """That of a constant, or of the k-th row of a result."""
@@ -129,23 +93,41 @@ class PlaceNumbers:
         return self._numbers[word]
 
     def usual(self, word: int) -> int | None:
-        """The number that a word is at all places of the sample."""
-        if word not in self._usual:
-            found = self.values([word], self.sample)[:, 0]
-            self._usual[word] = int(found[0]) if np.all(found == found[0]) else None
-        return self._usual[word]
+        """The number that a word is at all places of the sample. Its operands have been asked for before, so each word takes a step."""
+        found = self._of_sample(word)
+        return int(found[0]) if np.all(found == found[0]) else None
+
+    def _of_sample(self, word: int) -> Integers:
+        if word not in self._sampled:
+            made = self.made[word]
+            if isinstance(made, Made):
+                given = {one: self._of_sample(one) for one in _words(made)}
+                self._sampled[word] = self._computed([word], given)[:, 0]
+            else:
+                own = self.sample[:, word] if made is None else np.full(len(self.sample), made)
+                self._sampled[word] = own
+        return self._sampled[word]
 
     def values(self, words: Sequence[int], places: Integers) -> Integers:
         """(n, words) the numbers of n places. places : (n, 3)"""
-        code, first = self._code(words)
-        return self.compute(code, first, len(words), places)
+        given = dict(enumerate(places.T))
+        if all(word < N_AXES for word in words):
+            return places[:, list(words)]
+        return self._computed(words, given)
 
-    def _code(self, words: Sequence[int]) -> tuple[Code, int]:
+    def _computed(self, words: Sequence[int], given: Mapping[int, Integers]) -> Integers:
+        """given : words that need not be computed"""
+        code, first = self._code(words, given)
+        rows = {f"word_{word}": one for word, one in given.items()}
+        return self.compute(code, first, len(words), rows)
+
+    def _code(self, words: Sequence[int], given: Collection[int]) -> tuple[Code, int]:
         """Code that computes words, and the first row of these."""
         needed, waiting = set(words), list(words)
         while waiting:
-            made = self.made[waiting.pop()]
-            if isinstance(made, Made):
+            word = waiting.pop()
+            made = self.made[word]
+            if isinstance(made, Made) and word not in given:
                 new = set(_words(made)) - needed
                 needed |= new
                 waiting += new
@@ -155,15 +137,15 @@ class PlaceNumbers:
         writer, emitted = _Writer(assembler), set()
         for word in sorted(needed):  # operands have been made before
             made = self.made[word]
-            if made is None:
-                writer.rows[word] = assembler.special(("place_x", "place_y", "place_z")[word])
-            elif isinstance(made, int):
-                writer.rows[word] = assembler.constant(made)
-            else:
+            if word in given:
+                writer.rows[word] = assembler.special(f"word_{word}")  # type: ignore[arg-type]
+            elif isinstance(made, Made):
                 if made not in emitted:
                     writer.emit(made)
                     emitted.add(made)
                 writer.keep(word, made, *self.fields[word])
+            else:
+                writer.rows[word] = assembler.constant(made or 0)
         first = assembler.rows("results", len(words))
         for k, word in enumerate(words):
             writer.copy(first + k, word)

@@ -290,9 +290,8 @@ class Execution:
             state.counters[Counter.STEPS_LEFT] = steps
             since = since + steps if position == at else 0
             at = position
-            if (
-                self.needs_values or since > MOST_STEPS
-            ):  # it may wait for a value that no store writes
+            # It may wait for a value that no store writes.
+            if self.needs_values or since > MOST_STEPS:
                 state.counters[Counter.FAULT] = ENDLESS
                 raise self._fault(state)
             if progress is not None:
@@ -352,6 +351,11 @@ class Execution:
     def needs_values(self) -> bool:
         """Whether a load of the last run read an array to which a store did not write its value; see slicing."""
         return _needs_values(self.state)
+
+    @property
+    def misses_local(self) -> bool:
+        """Whether that was a part of local memory."""
+        return bool(self.state.counters[Counter.MISSED])
 
     def _fault(self, state: State) -> Fault:
         counters = state.counters
@@ -589,24 +593,23 @@ MOST_COMPUTED = 1 << 12
 
 
 def computed(
-    code: Code, first: int, n: int, places: npt.NDArray[np.int64]
+    code: Code, first: int, n: int, given: Mapping[str, npt.NDArray[np.int64]]
 ) -> npt.NDArray[np.int64]:
-    """(n_group, n) what code leaves in n rows whose lanes are groups; see place_numbers. places : (n_group, 3)"""
-    parts = []
-    for begin in range(0, len(places), MOST_COMPUTED):
-        part = places[begin : begin + MOST_COMPUTED]
-        whole = BATCH * code.lanes
-        lanes = np.zeros((-(-len(part) // whole) * whole, 3), np.int64)
-        lanes[: len(part)] = part
+    """(n_group, n) what code leaves in n rows whose lanes are groups; see place_numbers. given : special -> (n_group,)"""
+    parts, whole = [], BATCH * code.lanes
+    n_group = max(map(len, given.values()), default=1)
+    for begin in range(0, n_group, MOST_COMPUTED):
+        count = min(n_group - begin, MOST_COMPUTED)
+        padded = -(-count // whole) * whole
         specials = {
-            f"place_{axis}": one.reshape(-1, code.lanes)
-            for axis, one in zip("xyz", lanes.T, strict=True)
+            name: np.resize(one[begin : begin + count], padded).reshape(-1, code.lanes)
+            for name, one in given.items()
         }
-        launch = Launch(grid=(1,), group_shape=(len(lanes),), regions=(), specials=specials)  # type: ignore[arg-type]
+        launch = Launch(grid=(1,), group_shape=(padded,), regions=(), specials=specials)  # type: ignore[arg-type]
         execution = Execution(code, launch)
         execution.run(np.zeros(1, np.int64), record=False)
         rows = execution.rows(first, n).astype(np.int64).swapaxes(0, 1).reshape(n, -1)
-        parts.append(rows[:, : len(part)].T)
+        parts.append(rows[:, :count].T)
     return np.concatenate(parts)
 
 

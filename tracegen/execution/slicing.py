@@ -25,7 +25,7 @@ from tracegen.execution.flow import follow
 from tracegen.execution.operations import ALWAYS, OPERATIONS, MicroOperation
 
 _BY_NUMBER = {operation.number: operation for operation in OPERATIONS.values()}
-_ROOTS = frozenset(
+ROOTS = frozenset(
     [
         "BLOCK",
         "BRANCH",
@@ -47,11 +47,11 @@ _ROOTS = frozenset(
 )
 """Operations that are needed for what they do, not for what they write."""
 _WAITS = frozenset(("WAIT_SLOTS", "WAIT_COUNT", "COPIES_END", "WAIT_COPIES"))
-_ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
+ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
 TENSOR_OPERATIONS = ("TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY", "TENSOR_COPY")
-_STAY = _ACCESSES | {"TENSOR_MULTIPLY"}
+_STAY = ACCESSES | {"TENSOR_MULTIPLY"}
 """These are recorded or counted, though nobody needs what they compute."""
-_PRODUCTS = frozenset((*TENSOR_OPERATIONS, "MATRIX_MULTIPLY", "BLOCK_MULTIPLY"))
+PRODUCTS = frozenset((*TENSOR_OPERATIONS, "MATRIX_MULTIPLY", "BLOCK_MULTIPLY"))
 _LOADS = frozenset(("LOAD", "TENSOR_LOAD", "MATRIX_MULTIPLY"))
 """These take values from a memory."""
 WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK", "VOTE_WHOLE"))
@@ -98,10 +98,10 @@ def sliced(
     """
     uses = uses_of(code)
     spaces = {o.GLOBAL} if global_values else set()
-    roots, stay = (_ROOTS, _STAY) if accesses else (_ROOTS - _WAITS, frozenset())
+    roots, stay = (ROOTS, _STAY) if accesses else (ROOTS - _WAITS, frozenset())
     if accesses and not products and (left_out := _stored_data(uses)):
         needed, kept = _all_needed(uses, spaces, roots, stay, left_out)
-        if not any(one and use.name in _PRODUCTS for one, use in zip(needed, uses, strict=True)):
+        if not any(one and use.name in PRODUCTS for one, use in zip(needed, uses, strict=True)):
             return _without(code, uses, needed, kept)
     return _without(code, uses, *_all_needed(uses, spaces, roots, stay))
 
@@ -119,7 +119,7 @@ def _all_needed(
         more = {space for space in loaded if space != o.GLOBAL}
         if o.GENERIC in more:
             more |= {o.LOCAL, o.PRIVATE}
-        noted = stay | (_ACCESSES - {"LOAD"} if loaded & {o.GLOBAL, o.GENERIC} else set())
+        noted = stay | (ACCESSES - {"LOAD"} if loaded & {o.GLOBAL, o.GENERIC} else set())
         if more <= spaces and noted == stay:
             return needed, stay
         spaces |= more
@@ -137,7 +137,7 @@ def _stored_data(uses: list[_Use]) -> frozenset[int]:
             if use.space in spaces[max((here.get(one, 0) for one in _bits(use.values)), default=0)]:
                 found.add(k)
         derives = max((here.get(one, 0) for one in _bits(use.reads)), default=0)
-        if use.name in _PRODUCTS:
+        if use.name in PRODUCTS:
             derives = 2
         elif use.name == "LOAD" and use.space == o.GLOBAL:
             derives = max(derives, 1)
@@ -233,7 +233,7 @@ def _space(name: str, row: MicroOperation) -> int:
         return o.TENSOR
     if name == "MATRIX_MULTIPLY":
         return o.LOCAL
-    return row.x & 7 if name in _ACCESSES else -1
+    return row.x & 7 if name in ACCESSES else -1
 
 
 def _is_within(name: str, row: MicroOperation, executing: int) -> bool:
@@ -292,7 +292,7 @@ def widths(name: str, row: MicroOperation) -> tuple[dict[str, int], dict[str, in
     if name in TENSOR_OPERATIONS:
         n = row.x >> o.TENSOR_COUNT & 0xFF
         return ({"d": n}, {"a": 1}, {}) if name == "TENSOR_LOAD" else ({}, {"a": 1}, {"c": n})
-    if name not in _ACCESSES:
+    if name not in ACCESSES:
         return written, read, {}
     if row.x & 7 == o.BULK:
         return (
@@ -327,10 +327,7 @@ def block_rows(x: int, y: int) -> tuple[int, dict[str, int]]:
     """How many rows of sums BLOCK_MULTIPLY has, and of both factors."""
     rows, blocks, depth, each = y & 63, y >> 6 & 31, y >> 11 & 255, y >> 19
     first, second = (o.FACTOR_BITS[o.FACTORS[x >> at & 15]] for at in (0, 4))
-    lanes = (
-        rows * blocks * depth // each
-    )  # of which each has a part of a row; all of gfx11 have whole ones
-    lanes = max(lanes, 32)
+    lanes = max(rows * blocks * depth // each, 32)  # those of gfx11 have whole rows, twice
     factors = {"a": -(-each * first // 32), "b": -(-each * second // 32)}
     return rows * rows * blocks // lanes * (first // 64 + 1), factors
 
@@ -432,7 +429,7 @@ def address_loads(code: Code) -> list[frozenset[int]]:
     lanes = [1 << code.n_rows + guard | 1 << code.n_rows + max(executing, 0) for guard in guards]
     number_of: dict[int, int] = {}
     for k, use in enumerate(uses):
-        if use.name in _ACCESSES:
+        if use.name in ACCESSES:
             number_of[k] = len(number_of)
     found = [0] * len(number_of)
 
