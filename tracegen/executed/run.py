@@ -47,7 +47,8 @@ class ExecutedRun(LaunchTraces):
         """registers_per_item : where the user states it"""
         self.bound, self.code, self.stated_registers = bound, code, registers_per_item
         self.n_subgroup = -(-math.prod(bound.group_shape) // code.width)
-        self.executions, self.has_products = [self._execution(sliced(code))], False
+        self.executions = [self._execution(sliced(code))]
+        self.values = {"global_values": False, "products": False}
         self.sites = Sites(bound, self.execution.code, self.execution.places)
         check_size(bound)
         super().__init__(bound, options, machine)
@@ -130,7 +131,7 @@ class ExecutedRun(LaunchTraces):
         """Records groups, as if no others had run before. windows : see Execution.run"""
         slots = self.places(len(groups))
         while True:
-            has_all = self.has_products
+            has_all = all(self.values.values())
             if self.execution.writes:
                 self.bound.restore()
             try:
@@ -147,9 +148,11 @@ class ExecutedRun(LaunchTraces):
             else:
                 if has_all or not recorded.needs_values:
                     return recorded
-            self.has_products = len(self.executions) == 2 or self.execution.misses_local
-            code = sliced(self.code, global_values=True, products=self.has_products)
-            self.executions.append(self._execution(code))
+            # What is missed in global memory though its stores are done derives from products.
+            misses = self.execution
+            self.values["products"] |= misses.misses_local or self.values["global_values"]
+            self.values["global_values"] |= misses.misses_global
+            self.executions.append(self._execution(sliced(self.code, **self.values)))
 
     def _execution(self, code: Code) -> Execution:
         bound = self.bound

@@ -349,12 +349,15 @@ class Execution:
 
     @property
     def needs_values(self) -> bool:
-        """Whether a load of the last run read an array to which a store did not write its value; see slicing."""
+        """Whether a load of the last run read what a store did not write, in an array or in local memory; see slicing."""
         return _needs_values(self.state)
 
     @property
+    def misses_global(self) -> bool:
+        return bool(np.any(self.state.region_use == 3))
+
+    @property
     def misses_local(self) -> bool:
-        """Whether that was a part of local memory."""
         return bool(self.state.counters[Counter.MISSED])
 
     def _fault(self, state: State) -> Fault:
