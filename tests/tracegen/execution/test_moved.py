@@ -211,6 +211,26 @@ class Places(Sums):
             made.emit("SHUFFLE", d=d, a=row, b=made.constant(1), c=made.constant(31), y=3)
         self.rows.append(d)
 
+    def _access(self, number: int) -> None:
+        """Or by halves that are added to twice at once, the high one the sign of a number of 2 or 4 bytes (LEA.HI.X.SX32)."""
+        made, by = self.made, int(self.rng.integers(1, 3))
+        if self.rng.random() < 0.5:
+            super()._access(number)
+            return
+        row, pair = self._row(), made.rows(f"address {number % 2}", 2)
+        low, high, carries = (
+            made.rows("low", 1),
+            made.rows("high", 1),
+            [made.mask("c0"), made.mask("c1")],
+        )
+        made.emit("SHIFT_LEFT", d=low, a=row, b=made.constant(by))
+        made.emit("SHIFT_RIGHT_S", d=high, a=row, b=made.constant(32 - by))
+        for d, a, e, more in ((low, low, carries[0], 0xFFFFFF00), (pair, low, carries[1], 0x80)):
+            made.emit("ADD_CARRY", d=d, e=e, a=a, b=made.constant(more), m=o.NEVER, n=o.NEVER)
+        upper = made.constant(MIDDLE >> 32)
+        made.emit("ADD_CARRY", d=pair + 1, a=high, b=upper, m=2 * carries[0], n=2 * carries[1])
+        made.emit("LOAD", d=made.rows("loaded", 1), a=pair, x=2 * by << o.BYTES)
+
     def _division(self, number: int, d: int, row: int, guard: int) -> None:
         """As compilers divide unsigned numbers: by a reciprocal, and a correction."""
         made, rng = self.made, self.rng
