@@ -1,4 +1,4 @@
-"""H200: predicted times of kernels in Triton that somebody profiled with Nsight Compute."""
+"""H200: predicted times, and parts of DRAM's rate, of kernels in Triton that somebody profiled with Nsight Compute."""
 
 from __future__ import annotations
 
@@ -16,31 +16,44 @@ from memsim.errors import MemsimError
 
 TABLE = "h200_triton.csv"
 TRIALS = 2
+DRAM_BYTES_PER_S = 4.915e12
+"""Of which the table's percentages are."""
 
 
 def time_of(row: Mapping[str, str]) -> Done:
-    """The time of one row of the table; of products that of the fastest tiles, as the autotuner chose."""
-    times, reasons = [], []
+    """The time of one row of the table, and the part of DRAM's rate; of products those of the fastest tiles, as the autotuner chose."""
+    found, reasons = [], []
     for launch in launches(row["kernel"], settings_of(row)):
         try:
-            times.append(calib.predict(launch, row["machine"], trials=TRIALS).seconds.mean)
+            predicted = calib.predict(launch, row["machine"], trials=TRIALS)
         except MemsimError as reason:  # too much local memory for a core
             reasons.append(reason)
-    if not times:
+        else:
+            total = predicted.replay.launch
+            moved = total.read_bytes("DRAM").mean + total.write_bytes("DRAM").mean
+            found.append((predicted.seconds.mean, moved))
+    if not found:
         raise reasons[0]
-    quantity = "time_contradicted" if row["contradicted"] else "time"
-    case = Case(
-        f"{row['kernel']} {row['settings']}",
-        f"{row['machine'].partition('@')[0]} {quantity}",
-        "ms",
-        reference=float(row["ms"]),
-        ours=1e3 * min(times),
+    seconds, moved = min(found)
+    name, machine = f"{row['kernel']} {row['settings']}", row["machine"].partition("@")[0]
+    if row["contradicted"]:
+        quantities = [("time_contradicted", "ms", "ms", 1e3 * seconds)]
+    else:
+        percent = 100 * moved / seconds / DRAM_BYTES_PER_S
+        quantities = [
+            ("time", "ms", "ms", 1e3 * seconds),
+            ("dram", "%", "dram_percent", percent),
+        ]
+    return Done(
+        [
+            Case(name, f"{machine} {quantity}", unit, reference=float(row[column]), ours=ours)
+            for quantity, unit, column, ours in quantities
+        ]
     )
-    return Done([case])
 
 
 def triton_launches(out: Path, quick: bool) -> Figure:
-    """The time of each row, or of a sample."""
+    """The time of each row, or of a sample, and the part of DRAM's rate."""
     listed = {f"{row['kernel']} {row['settings']} {row['ms']}": row for row in rows(TABLE)}
     done = run("triton-launches", listed, time_of, out, quick=quick)
     return figure_of(
@@ -49,5 +62,5 @@ def triton_launches(out: Path, quick: bool) -> Figure:
         [TABLE],
         cases_of(done),
         out,
-        "kernels in Triton: ms",
+        "kernels in Triton",
     )

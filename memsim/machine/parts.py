@@ -339,6 +339,7 @@ class Residency:
     local_memory_reserved_bytes : local memory that the driver reserves in every group
     max_groups_of_one_subgroup : replaces max_groups for groups of a single sub-group, which need no
         barrier; 0 where there is no such limit
+    tensor_columns : of tensor memory, where sums of products on tensor cores lie (NVIDIA from compute capability 10.0); 0 where there is none
     """
 
     max_items: int
@@ -354,3 +355,4 @@ class Residency:
     subgroup_granularity: int = 1
     local_memory_reserved_bytes: int = 0
     max_groups_of_one_subgroup: int = 0
+    tensor_columns: int = 0

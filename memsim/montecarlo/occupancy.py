@@ -22,7 +22,7 @@ class Occupancy:
     groups_per_core : resident groups of a core, even if the launch has too few to fill all cores
     subgroups_per_core : groups_per_core x sub-groups in a group
     limited_by : the resource with the smallest limit (`items`, `subgroups`, `groups`, `registers`,
-        `local memory`), or `given`
+        `local memory`, `tensor memory`), or `given`
     limits : resource -> number of groups that it allows; `registers` only if they are known
     occupancy : subgroups_per_core / maximum of the core
     feasible : all values of groups_per_core that some number of registers per item results in,
@@ -156,15 +156,19 @@ def _limits(machine: Machine, launch: Launch) -> dict[str, int]:
     local = _group_local_bytes(residency, launch)
     if local:
         limits["local memory"] = residency.local_memory_bytes // local
+    if launch.tensor_columns and residency.tensor_columns:
+        limits["tensor memory"] = residency.tensor_columns // launch.tensor_columns
     needed = {"items": launch.group_items, "subgroups": n_subgroups, "local memory": local}
+    needed["tensor memory"] = launch.tensor_columns
     available = {
         "items": residency.max_items,
         "subgroups": residency.max_subgroups,
         "local memory": residency.local_memory_bytes,
+        "tensor memory": residency.tensor_columns,
     }
     for name, groups in limits.items():
         if groups == 0:
-            unit = " bytes" if name == "local memory" else ""
+            unit = {"local memory": " bytes", "tensor memory": " columns"}.get(name, "")
             raise ReplayError(
                 f"no group fits on a core of {machine.name}: {name} needed {needed[name]}{unit},"
                 f" there are {available[name]}, {needed[name] - available[name]} too few"

@@ -93,6 +93,7 @@ class Launch:
     """The shape of the launch that a trace is a part of, and the resources of its groups.
 
     registers_per_item : None if no compiler reported it; occupancy is then not determined
+    tensor_columns : of tensor memory, that a group asks for
     """
 
     kernel: str
@@ -102,6 +103,7 @@ class Launch:
     group_shape: tuple[int, ...] = ()
     local_memory_bytes: int = 0
     registers_per_item: int | None = None
+    tensor_columns: int = 0
 
     def __post_init__(self) -> None:
         _make_visible(self, "kernel")
@@ -389,6 +391,7 @@ def _check_launch(launch: Launch) -> None:
         "group_items": (1, MAX_GROUP_ITEMS),
         "local_memory_bytes": (0, _MOST_BYTES),
         "registers_per_item": (0, MAX_GROUP_ITEMS),
+        "tensor_columns": (0, MAX_GROUP_ITEMS),
     }
     for name, (least, most) in bounds.items():
         value = getattr(launch, name)

@@ -6,12 +6,14 @@ Structs, which are kept as rows of their fields and read from the cache in a six
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import msgspec
 
+_UNITS = re.compile(r"UMOV (UR\d+), (0x[0-9a-f]+)")
 Pipe = Literal[
     "fma",
     "alu",
@@ -153,3 +155,16 @@ class MachineCode:
     tools: Mapping[str, str] = field(default_factory=dict)
     stand_ins: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def tensor_columns(self) -> int:
+        """Of tensor memory, that a group asks for at once at most, 32 for each unit that its code gives; 0 where the number is computed."""
+        moved: dict[str, int] = {}
+        most = 0
+        for block in self.blocks:
+            for one in block.instructions:
+                if match := _UNITS.match(one.text):
+                    moved[match[1]] = int(match[2], 0)
+                elif one.opcode.startswith("UTCATOMSWS.FIND_AND_SET"):
+                    most = max(most, 32 * moved.get(one.text.split()[-1].strip(" ;"), 0))
+        return most

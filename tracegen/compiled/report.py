@@ -48,6 +48,7 @@ class CompiledKernel:
             group_shape=self.group_shape,
             local_memory_bytes=self.local_memory_bytes,
             registers_per_item=max(self.code.registers_per_item, 1),
+            tensor_columns=self.code.tensor_columns,
         )
         return resident_groups(self.machine, launch)
 

@@ -68,6 +68,10 @@ class ExecutedRun(LaunchTraces):
         return self.stated_registers or (None if used is None else max(used, 1))
 
     @property
+    def tensor_columns(self) -> int:
+        return self.bound.code.tensor_columns
+
+    @property
     def execution(self) -> Execution:
         return self.executions[-1]
 

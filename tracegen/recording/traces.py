@@ -105,6 +105,11 @@ class LaunchTraces:
         raise NotImplementedError
 
     @property
+    def tensor_columns(self) -> int:
+        """Of tensor memory, that a group asks for."""
+        return 0
+
+    @property
     def libraries(self) -> tuple[str, ...]:
         """The packages that made the trace, for its provenance."""
         return ("numba", "numpy")
@@ -188,6 +193,7 @@ class LaunchTraces:
             group_shape=launch.group_shape,
             local_memory_bytes=launch.local_memory_bytes,
             registers_per_item=self.registers_per_item,
+            tensor_columns=self.tensor_columns,
         )
 
     def trace(self, ids: snapshot.Groups, wave: int | None) -> Trace:
