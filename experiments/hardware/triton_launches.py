@@ -29,6 +29,7 @@ def time_of(row: Mapping[str, str]) -> Done:
         except MemsimError as reason:  # too much local memory for a core
             reasons.append(reason)
         else:
+            assert predicted.replay is not None
             total = predicted.replay.launch
             moved = total.read_bytes("DRAM").mean + total.write_bytes("DRAM").mean
             found.append((predicted.seconds.mean, moved))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,6 @@ def product(step: str = "warps", n: int = 4096, depth: int | None = None) -> Cud
     """
     depth = depth_of(step, STEPS, n, depth, 256)
     kernel, columns, slab, stages = STEPS[step]
-    rng = np.random.default_rng(0)
-    a, b = (bits(rng.integers(-1, 2, (n, n), np.int8)) for _ in range(2))
     part = 64 if "true" in kernel.split(",")[3] else 8
     whole = "true" in kernel.split(",")[4]
 
@@ -62,18 +60,38 @@ def product(step: str = "warps", n: int = 4096, depth: int | None = None) -> Cud
             swizzle=swizzle,
         )
 
+    return copied_product(
+        n,
+        depth,
+        tiles,
+        (ROWS, columns),
+        path=SOURCE,
+        kernel=kernel,
+        grid=(n // ROWS * (n // columns),),
+        block=(128,),
+        shared_bytes=stages * (ROWS + columns) * slab * 2,
+    )
+
+
+def copied_product(
+    n: int,
+    depth: int,
+    tiles: Callable[[npt.NDArray[np.uint16], int], npt.NDArray[Any]],
+    edges: tuple[int, int],
+    **launch: Any,
+) -> CudaWorkload:
+    """c = a b' of bfloat16, whose tiles the copying unit brings.
+
+    tiles : an array and the edge of its tiles -> its tensor map;  edges : of a's and b's tiles
+    launch : the other fields of the CudaWorkload
+    """
+    rng = np.random.default_rng(0)
+    a, b = (bits(rng.integers(-1, 2, (n, n), np.int8)) for _ in range(2))
+
     def check(written: Mapping[str, Any]) -> None:
         exact = numbers(a[:, :depth]) @ numbers(b[:, :depth]).T
         np.testing.assert_allclose(numbers(written["c"]), exact, rtol=2**-8)
 
-    return CudaWorkload(
-        path=SOURCE,
-        kernel=kernel,
-        arguments={
-            "a": tiles(a, ROWS), "b": tiles(b, columns), "c": np.zeros((n, n), np.uint16), "n": n, "depth": depth,
-        },
-        grid=(n // ROWS * (n // columns),),
-        block=(128,),
-        shared_bytes=stages * (ROWS + columns) * slab * a.itemsize,
-        check=check,
-    )  # fmt: skip
+    maps = {"a": tiles(a, edges[0]), "b": tiles(b, edges[1])}
+    c = np.zeros((n, n), np.uint16)
+    return CudaWorkload(arguments=maps | {"c": c, "n": n, "depth": depth}, check=check, **launch)

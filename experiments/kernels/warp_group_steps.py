@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from experiments.kernels.matmul_steps import depth_of
-from experiments.kernels.tensor_memory_steps import bits, numbers
+from experiments.kernels.tensor_memory_steps import copied_product
 from tracegen import CudaWorkload, tensor_map
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -44,25 +40,15 @@ def product(
     slabs = several[0] if slabs is None else slabs
     kernel = kernel.format(slabs)
     rows, columns = map(int, kernel[kernel.index("<") + 1 :].split(",")[:2])
-    rng = np.random.default_rng(0)
-    a, b = (bits(rng.integers(-1, 2, (n, n), np.int8)) for _ in range(2))
-
-    def check(written: Mapping[str, Any]) -> None:
-        exact = numbers(a[:, :depth]) @ numbers(b[:, :depth]).T
-        np.testing.assert_allclose(numbers(written["c"]), exact, rtol=2**-8)
-
     tiles = n // rows * (n // columns)
-    maps = (
-        tensor_map(array, (edge, DEPTH), dtype="bfloat16", swizzle="128B")
-        for array, edge in ((a, rows), (b, columns))
-    )
-    return CudaWorkload(
+    return copied_product(
+        n,
+        depth,
+        lambda array, edge: tensor_map(array, (edge, DEPTH), dtype="bfloat16", swizzle="128B"),
+        (rows, columns),
         path=SOURCE,
         kernel=kernel,
-        arguments=dict(zip("ab", maps, strict=True))
-        | {"c": np.zeros((n, n), np.uint16), "n": n, "depth": depth},
         grid=(staying or tiles,),
         block=(block,),
-        shared_bytes=slabs * (rows + columns) * DEPTH * a.itemsize,
-        check=check,
+        shared_bytes=slabs * (rows + columns) * DEPTH * 2,
     )

@@ -25,6 +25,7 @@ _ALL = np.int64(-1)
 BARRIER_ACCESS = -1
 RESTS = N_BARRIERS + 1
 """Warp.BARRIER of lanes that rest."""
+OPENED, RESTED = 1, 2
 ONLY_RECORDED = 8
 """Of BARRIER, in x."""
 
@@ -75,7 +76,7 @@ def record_known(listed, subgroup, active, at):
 
 @hot
 def open_barriers(listed):
-    """Lets sub-groups go on whose barrier all have reached that it needs, or else those that rest; whether any was."""
+    """Lets sub-groups go on whose barrier all have reached that it needs, or else those that rest: OPENED, RESTED, or 0 for none."""
     state = opened(listed)
     some, rested = False, False
     n = state.sizes[Size.N_SUBGROUP]
@@ -96,7 +97,7 @@ def open_barriers(listed):
             warp[Warp.AT_BARRIER] = warp[Warp.BARRIER] = warp[Warp.ALL_WAIT] = 0
             warp[Warp.ACTIVE] = 0
             rested = True
-    return some or rested
+    return OPENED if some else RESTED if rested else 0
 
 
 @inner

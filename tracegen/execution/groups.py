@@ -6,7 +6,7 @@ import numpy as np
 
 from memsim.compile import hot, inner
 from tracegen.execution.address_lanes import copy_granules
-from tracegen.execution.barriers import open_barriers
+from tracegen.execution.barriers import OPENED, open_barriers
 from tracegen.execution.granules import staged
 from tracegen.execution.moved import begin_reference, end_reference, move_group
 from tracegen.execution.paths import close_path
@@ -161,13 +161,14 @@ def find_batch(listed):
             passed += warp[Warp.ENDED] == 0 and warp[Warp.EDGE] < 0
         if ended + passed < n:
             counters[Counter.SUBGROUP] = 0
-            if open_barriers(listed):
-                counters[Counter.GO_ON] = 0
-            elif passed and not counters[Counter.GO_ON]:
-                counters[Counter.GO_ON] = 1
-            else:
+            opened_some = open_barriers(listed)
+            if not opened_some and (counters[Counter.GO_ON] or not passed):
                 counters[Counter.FAULT] = STUCK_BARRIER
                 return FAULT
+            # Who rests may wait for what one does that has passed its window, which goes on until all rest again.
+            counters[Counter.GO_ON] = (
+                opened_some != OPENED and passed > 0 and not counters[Counter.GO_ON]
+            )
             continue
         if not _has_room_for_group(state):
             return FULL
