@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tracegen
+from experiments.kernels import stream
 from memsim.errors import KernelError
 from tracegen.workloads.load import load_kernel
 
@@ -104,23 +105,6 @@ def test_a_kernel_that_is_imported_has_the_lines_of_its_file(folder: Path, spec:
     assert found["b[i]"] == ("kernels.py", sums)
 
 
-def test_a_workload_of_a_script_has_its_lines(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A kernel that Python code makes and traces without a command; elsewhere nothing is guessed."""
-    text = TWO_KERNELS.replace("return lp.make_kernel(", "kernel = lp.make_kernel(", 1).replace(
-        "\n\n\ndef second",
-        "\n    ones = dict.fromkeys('abc', np.ones(64))\n    return tracegen.Workload(kernel, ones)\n\n\ndef second",
-    )
-    (folder / "kernels.py").write_text(f"import numpy as np; import tracegen; {text}")
-    monkeypatch.syspath_prepend(str(folder))
-    workload = importlib.import_module("kernels").first()
-    sites = {site.name: site.source for site in tracegen.trace(workload).sites}
-    assert sites["store d[i]"].user_line == line_of("d[i] = b[i]")
-    assert Path(sites["store d[i]"].user_file or "").name == "kernels.py"
-    assert tracegen.Workload(workload.kernel).origin is None
-
-
 TILED = """\
 import loopy as lp
 import numpy as np
@@ -150,17 +134,7 @@ def test_what_loopy_loads_ahead_has_the_line_of_its_use(
     (line,) = (n for n, text in enumerate(TILED.splitlines(), 1) if "x[63 - i]" in text)
     assert {site.instruction for site in sites} == {"x_fetch_rule", "insn"}
     assert [site.source.user_line for site in sites] == [line, line]
-
-
-def test_rows_and_stores_are_placed() -> None:
-    found = places("experiments/kernels/spmv.py:spmv_vector")
-    source = Path("experiments/kernels/spmv.py").read_text().splitlines()
-    assert len(found) == 6
-    for name, (file, line) in found.items():
-        assert file == "spmv.py"
-        assert line is not None
-        array = name.removeprefix("store ").split("[")[0]
-        assert any(f"{array}[" in text for text in source[line - 1 : line + 1]), name
+    assert tracegen.Workload(stream.copy(64).kernel).origin is None, "elsewhere nothing is guessed"
 
 
 def test_errors_in_the_users_code_name_its_line(folder: Path) -> None:
