@@ -349,6 +349,17 @@ def test_kept_output_is_read_and_damaged_output_is_made_again(
     assert compile_kernel(SUMS, "sums", target) == first
 
 
+@pytest.mark.parametrize("target", BOTH)
+def test_a_changed_header_is_compiled_again(target: str, tmp_path: Path) -> None:
+    text = '#include "value.h"\n__kernel void f(__global float *x) { x[0] = VALUE; }'
+    listings = []
+    for value in ("1.0f", "1.0f", "3.14159f"):
+        (tmp_path / "value.h").write_text(f"#define VALUE {value}\n")
+        code = compile_kernel(text, "f", target, build_options=["-I", str(tmp_path)])
+        listings.append(code.listing)
+    assert listings[0] == listings[1] != listings[2]
+
+
 @pytest.mark.filterwarnings("ignore:.* results are not kept:UserWarning")
 @pytest.mark.parametrize("target", BOTH)
 @pytest.mark.parametrize("folder", ["", "file"])

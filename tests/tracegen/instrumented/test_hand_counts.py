@@ -9,6 +9,7 @@ import numpy as np
 import tracegen
 from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support import loopy_kernels as kernels
+from tracegen.workloads.workload import Workload
 
 
 def granules(trace: Trace, access: int) -> Any:
@@ -134,3 +135,13 @@ def test_fields_of_a_struct(context: Any) -> None:
     number, mask, _ = granules(trace, 1)
     assert len(number) == 16
     assert mask.tolist() == [0x000F000F] * 16
+
+
+def test_what_is_done_under_a_condition_waits_for_it(context: Any) -> None:
+    kernel = kernels.make(
+        "{[i]: 0 <= i < 32}", "y[i] = 1 {if=x[i] > 0}", "x: f4[32]; y: f4[32] inout"
+    )
+    given = {"x": np.ones(32, np.float32), "y": np.zeros(32, np.float32)}
+    trace = tracegen.trace(Workload(kernels.groups_of(kernel, 32), given), context=context)
+    assert [site.name for site in trace.sites] == ["x[i]", "store y[i]"]
+    assert trace.waits.tolist() == [-1, 0]

@@ -254,16 +254,16 @@ def test_what_is_refused_is_named(body: str, reason: str, machine: str) -> None:
         tracegen.trace(workload(source, [np.zeros(32, np.uint32)]), machine)
 
 
-@needs_nvidia
-def test_build_options_reach_the_compiler() -> None:
+@on_both
+def test_build_options_reach_the_compiler(machine: str) -> None:
     """Macros, folders of headers, and what they choose; what no compiler knows is told."""
     source = '__kernel void k(__global float *a)\n{\n  a[get_global_id(0)] = sin(a[0] + N);\n printf(""); }'
     made = workload(source, [floats()], build_options=["-D", "N=3", "-cl-no-such-option"])
-    notes = tracegen.trace(made, "a100").provenance["compiler"]["notes"]
+    notes = tracegen.trace(made, machine).provenance["compiler"]["notes"]
     assert notes[:2] == ["Build option -cl-no-such-option is ignored.", "printf is left out."]
     text = {}
     for options in ("-DN=3", "-DN=3 -cl-fast-relaxed-math"):
-        trace = tracegen.trace(dataclasses.replace(made, build_options=options), "a100")
+        trace = tracegen.trace(dataclasses.replace(made, build_options=options), machine)
         text[options] = trace.provenance["compiler"]["code"]["n_instructions"]
     assert text["-DN=3 -cl-fast-relaxed-math"] < text["-DN=3"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tracegen
-from experiments.kernels import stream
+from experiments.kernels import spmv
 from memsim.errors import KernelError
 from tracegen.workloads.load import load_kernel
 
@@ -25,6 +25,7 @@ def first():
         a[i] = b[i] + c[i]
         d[i] = b[i]
         a[i] = a[i] * b[i]
+        a[i] = 2 * a[i]
         """,
         name="twice",
         seq_dependencies=True,
@@ -78,7 +79,8 @@ def line_of(text: str, nth: int = 1) -> int:
 def test_equal_texts_have_their_own_lines(folder: Path) -> None:
     """The statements of both kernels of the file are equal, and so are accesses of one kernel."""
     found = places("kernels.py:first")
-    sums, copies, product = (line_of(t) for t in ("b[i] + c[i]", "d[i] = b[i]", "a[i] * b[i]"))
+    texts = ("b[i] + c[i]", "d[i] = b[i]", "a[i] * b[i]", "2 * a[i]")
+    sums, copies, product, twice = map(line_of, texts)
     assert found == {
         "b[i]": ("kernels.py", sums),
         "c[i]": ("kernels.py", sums),
@@ -88,6 +90,8 @@ def test_equal_texts_have_their_own_lines(folder: Path) -> None:
         "a[i]": ("kernels.py", product),
         "b[i] #3": ("kernels.py", product),
         "store a[i] #2": ("kernels.py", product),
+        "a[i] #2": ("kernels.py", twice),
+        "store a[i] #3": ("kernels.py", twice),
     }
 
 
@@ -134,7 +138,8 @@ def test_what_loopy_loads_ahead_has_the_line_of_its_use(
     (line,) = (n for n, text in enumerate(TILED.splitlines(), 1) if "x[63 - i]" in text)
     assert {site.instruction for site in sites} == {"x_fetch_rule", "insn"}
     assert [site.source.user_line for site in sites] == [line, line]
-    assert tracegen.Workload(stream.copy(64).kernel).origin is None, "elsewhere nothing is guessed"
+    other = spmv.spmv("fem-tri-p1", 40).kernel
+    assert tracegen.Workload(other).origin is None, "elsewhere nothing is guessed"
 
 
 def test_errors_in_the_users_code_name_its_line(folder: Path) -> None:
