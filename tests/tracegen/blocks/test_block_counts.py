@@ -97,19 +97,6 @@ def test_the_matrix_product() -> None:
     assert 12 in body.lines  # of the code that Loopy generates
 
 
-def test_rows_of_a_matrix() -> None:
-    """Every entry loads its index, its value and x; every row its begin and its end."""
-    workload = graphs.spmv(500, degrees="geometric")
-    degrees = np.diff(workload.arguments["row_start"])
-    counts = count_blocks(workload)
-    assert counts.reads_memory
-    assert executed(counts, loads, counts.by_items) == 3 * degrees.sum() + 2 * 500
-    longest = np.append(degrees, np.zeros(-len(degrees) % 32, int)).reshape(-1, 32).max(axis=1)
-    by_subgroups = executed(counts, loads, counts.by_subgroups)
-    # Lanes whose rows end earlier wait; where remainders differ, lanes take turns that they do not share.
-    assert by_subgroups >= 3 * longest.sum() + 2 * 16
-
-
 def test_launches_add_up_and_are_distinguished() -> None:
     n = 24
     counts = count_blocks(factorisations.lu(n))

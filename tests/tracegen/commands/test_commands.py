@@ -160,32 +160,18 @@ def test_doctor_reports_that_this_machine_is_ready_in_text_and_json(
         assert all(len(line) <= max(columns, 8 + longest) for line in wrapped.splitlines())
 
 
-def test_doctor_notes_missing_compilers_and_damaged_files_of_compiled_loops(
+def test_doctor_reports_what_is_missing_or_damaged_and_how_to_install_it(
     run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("MEMSIM_OPENCL", "no-such-platform")
     monkeypatch.setenv("MEMSIM_CLANG", "none")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     (tmp_path / "cache.trial-1.py311.nbi").write_bytes(b"")
-    ended = run_memsim("doctor", "--json", "-")
-    checks = {check["name"]: check for check in json.loads(ended.out)["checks"]}
-    loops = checks["compiled loops"]
-    assert loops["status"] == "note"
-    assert loops["found"] == f"1 damaged: {tmp_path}/cache.trial-1.py311.nbi"
-    for vendor in ("NVIDIA", "AMD"):
-        result = checks[f"compilers for {vendor}"]
-        assert result["status"] == "note"
-        assert "MEMSIM_CLANG=none is no clang" in result["found"]
-        assert "registers and the order of loads are unknown" in result["found"]
-
-
-def test_doctor_reports_how_to_install_what_is_missing(
-    run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEMSIM_OPENCL", "no-such-platform")
     monkeypatch.setattr(
         "tracegen.doctor.importlib.metadata.requires",
         lambda name: ["numpy>=99", "no-such-package>=1", "unasked; extra == 'more'"],
     )
+    monkeypatch.setattr(doctor, "examine", functools.cache(doctor.examine))
     ended = run_memsim("doctor", code=1)
     lines = ended.out.splitlines()
     missing = [line.split()[1] for line in lines if line.startswith("MISSING")]
@@ -195,6 +181,16 @@ def test_doctor_reports_how_to_install_what_is_missing(
     assert "MEMSIM_OPENCL=no-such-platform names none" in ended.out
     assert "unasked" not in ended.out
     assert lines[-1].startswith("Not ready")
+    listed = json.loads(run_memsim("doctor", "--json", "-", code=1).out)["checks"]
+    checks = {check["name"]: check for check in listed}
+    loops = checks["compiled loops"]
+    assert loops["status"] == "note"
+    assert loops["found"] == f"1 damaged: {tmp_path}/cache.trial-1.py311.nbi"
+    for vendor in ("NVIDIA", "AMD"):
+        result = checks[f"compilers for {vendor}"]
+        assert result["status"] == "note"
+        assert "MEMSIM_CLANG=none is no clang" in result["found"]
+        assert "registers and the order of loads are unknown" in result["found"]
 
 
 def test_machines_and_settings_in_one_table(

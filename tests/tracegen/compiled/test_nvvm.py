@@ -11,9 +11,13 @@ from memsim.trace import Trace
 from tests.support.compilers import needs_nvidia, needs_nvvm
 from tests.support.cuda_kernels import compiler_of, needs_clang, needs_nvrtc, traced
 from tests.support.cuda_twins import TWINS, twin
+from tracegen import CudaWorkload
 from tracegen.compiled import compile_kernel
+from tracegen.compiled.compile import compile_cuda
+from tracegen.compiled.cuda_signature import described
 from tracegen.compiled.nvidia import nvidia_ptx
 from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
+from tracegen.cuda import read_program
 from tracegen.tools import toolchain
 from tracegen.tools.toolchain import find_clang, find_typed_clang, versions_for
 
@@ -79,6 +83,45 @@ class TestInstalled:
         assert code(cuda) == code(opencl)
         if name == "spmv":
             assert code(traced(original, "clang", "a100"))[0] < code(cuda)[0]
+
+    @needs_clang
+    @needs_nvrtc
+    def test_the_measured_stencil_has_its_loads_in_the_same_order(self) -> None:
+        """NVRTC keeps the order of the sums."""
+        sums = " + ".join(
+            f"0.25 * from[{'-' if sign < 0 else ''}{distance * step}]"
+            for step in (1, 40 * 16, 40)
+            for sign in (1, -1)
+            for distance in range(1, 5)
+        )
+        text = (
+            "__kernel void k(__global const double *restrict src, __global double *restrict dst)\n"
+            "{ long i = get_global_id(0) + 40 * get_global_id(1) + 640 * get_global_id(2);\n"
+            f"  __global const double *from = src + i; dst[i] = {sums}; }}"
+        )
+        cuda = (
+            re.sub(r"__global |__kernel", "", text.replace("__kernel void", "__global__ void"))
+            .replace("restrict", "__restrict__")
+            .replace("get_global_id(0)", "(long) (blockIdx.x * blockDim.x + threadIdx.x)")
+            .replace("get_global_id(1)", "(long) (blockIdx.y * blockDim.y + threadIdx.y)")
+            .replace("get_global_id(2)", "(long) (blockIdx.z * blockDim.z + threadIdx.z)")
+        )
+        assert cuda.startswith("__global__")
+        nothing = CudaWorkload(source=cuda, kernel="k", arguments={}, grid=1, block=1)
+        found = described(read_program(nothing), "sm_70")
+        codes = [
+            compile_cuda(found, "sm_70").intermediate,
+            compile_kernel(text, "k", "sm_70", by="nvvm").intermediate,
+        ]
+        expected = re.findall(r"from\[(-?\d+)\]", text)
+        orders = [
+            [
+                str(int(offset) // 8)
+                for offset in re.findall(r"ld\.global\S* [^;]*\+(-?\d+)\]", code)
+            ]
+            for code in codes
+        ]
+        assert orders[0] == orders[1] == expected
 
     def test_clang_compiles_what_it_refuses(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(nvidia_ptx, "as_nvvm", lambda ir: "nonsense")

@@ -45,7 +45,7 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
 
 @dataclass(frozen=True)
 class Assembled:
-    """ptx : with a line for each instruction;  listing : of nvdisasm;  log : what ptxas reports"""
+    """ptx : the text;  listing : nvdisasm's of the machine code;  log : what ptxas reports"""
 
     ptx: str
     cubin: Path

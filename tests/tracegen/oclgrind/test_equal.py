@@ -7,17 +7,15 @@ compiler drops, equal its default build. Needs g++ (the plugin is built here).
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from experiments.kernels import spmv
 from tests.support.instrumented_runs import lane_accesses, prepared_of
 from tests.support.oclgrind import compared_kernels, harness
-from tests.support.oclgrind.harness import Access, Oclgrind, Run, WorkItem
+from tests.support.oclgrind.harness import Access, Run, WorkItem
 from tracegen.instrumented.host import PreparedLoopy
 
 # islpy's own deprecation, raised inside Loopy where a loop's last tile is not full.
@@ -66,21 +64,6 @@ def test_trace_equals_oclgrind(comparison: tuple[str, bool], seen: Seen) -> None
     assert traced.keys() == expected.keys()
     for item, accesses in expected.items():
         assert traced[item] == accesses, f"launch, group, item = {item}"
-
-
-def test_oclgrind_sees_what_a_hand_count_gives(oclgrind: Oclgrind) -> None:
-    """The harness itself: SpMV's accesses, row by row, written down from its source."""
-    workload = spmv.spmv("fem-tri-p1", 40, block_size=16)
-    result = oclgrind.run(workload, optimised=False).accesses
-    row_start, indices = workload.arguments["row_start"], workload.arguments["indices"]
-    assert len(result) == len(row_start) - 1
-    for row, (begin, end) in enumerate(itertools.pairwise(row_start)):
-        expected = [("load", "row_start", 4 * row, 4), ("load", "row_start", 4 * row + 4, 4)]
-        for j in range(begin, end):
-            expected += [("load", "values", 4 * j, 4), ("load", "indices", 4 * j, 4)]
-            expected += [("load", "x", 4 * int(indices[j]), 4)]
-        expected += [("store", "y", 4 * row, 4)]
-        assert result[0, row // 16, row % 16] == expected
 
 
 def test_projection_of_atomics() -> None:

@@ -153,7 +153,7 @@ def test_a_difference_would_be_seen(context: Any) -> None:
     ("make", "whole"),
     [
         (lambda: stencil.stencil7(330, 250, 66), [False] * 2),
-        (STATIC["matmul tiled, ragged"], [True]),
+        (STATIC["transpose naive, ragged"], [True]),
     ],
 )
 def test_snapshots(context: Any, make: Make, whole: list[bool]) -> None:
