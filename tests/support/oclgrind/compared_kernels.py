@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import loopy as lp
 import numpy as np
 
-from experiments.kernels import histogram, matmul, spmv, stencil, stream, transpose
+from experiments.kernels import histogram, matmul, spmv, stencil, transpose
 from tests.support import loopy_kernels
 from tests.support.loopy_kernels import OVER_I, grouped
 from tracegen.workloads.workload import Workload
@@ -21,39 +20,6 @@ from tracegen.workloads.workload import Workload
 def sixteen(instructions: str, data: str, given: Any, *, domains: Any = OVER_I) -> Workload:
     """In groups of 16, the last of which is not full. given : see `grouped`"""
     return grouped(instructions, data, given, domains=domains, group=16, assumptions="n >= 1")
-
-
-def nested_divergent() -> Workload:
-    """Two nested loops whose bounds come from memory: lanes differ in both trip counts."""
-    rng = np.random.default_rng(3)
-    first_child = np.append(0, np.cumsum(rng.integers(0, 5, 43))).astype(np.int32)
-    first_leaf = np.append(0, np.cumsum(rng.integers(0, 4, first_child[-1]))).astype(np.int32)
-    return sixteen(
-        """
-        for i
-            <> j_begin = first_child[i]
-            <> j_end = first_child[i + 1]
-            <> total = 0 {id=zero}
-            for j
-                <> k_begin = first_leaf[j]
-                <> k_end = first_leaf[j + 1]
-                <> part = sum(k, leaf[k] * weight[k % 7])
-                total = total + scale[j] * part {dep=zero, id=add}
-            end
-            out[i] = total {dep=add}
-        end
-        """,
-        "n, n_node, n_leaf: i4; first_child: i4[n + 1]; first_leaf: i4[n_node + 1]; "
-        "leaf: f8[n_leaf]; scale: f8[n_node]; weight: f8[7]; out: f8[n] out",
-        {
-            "first_child": first_child,
-            "first_leaf": first_leaf,
-            "leaf": rng.random(first_leaf[-1]),
-            "scale": rng.random(first_child[-1]),
-            "weight": rng.random(7),
-        },
-        domains=[OVER_I, "{[j]: j_begin <= j < j_end}", "{[k]: k_begin <= k < k_end}"],
-    )
 
 
 def predicated() -> Workload:
@@ -119,28 +85,6 @@ def sub_word() -> Workload:
     )
 
 
-def branches() -> Workload:
-    """A conditional expression reads one of two arrays, and the second operand of `and` not always."""
-    return sixteen(
-        "out[i] = b[i] * c[i] if a[i] > 0.3 and b[i] > 0.3 else c[n - 1 - i]",
-        "n: i4; a, b, c: f8[n]; out: f8[n] out",
-        44,
-    )
-
-
-def gather_of_gather() -> Workload:
-    """Two chains of dependent loads, unrolled three times."""
-    rng = np.random.default_rng(11)
-    p, q, x = rng.permutation(42).astype(np.int32), rng.integers(0, 42, (42, 3)), rng.random(42)
-    made = sixteen(
-        "out[i] = sum(k, x[p[q[i, k]]] * x[q[p[i], k]])",
-        "n: i4; p: i4[n]; q: i4[n, 3]; x: f8[n]; out: f8[n] out",
-        {"p": p, "q": q.astype(np.int32), "x": x},
-        domains="{[i, k]: 0 <= i < n and 0 <= k < 3}",
-    )
-    return Workload(lp.tag_inames(made.kernel, {"k": "unr"}), made.arguments)
-
-
 def triangle() -> Workload:
     """A loop whose trip count grows from lane to lane, known without reading memory."""
     return sixteen(
@@ -177,28 +121,18 @@ def stored_twice() -> Workload:
 
 CASES: dict[str, Callable[[], Workload]] = {
     **{name: made for name, made in loopy_kernels.WORKLOADS.items() if name != "called"},
-    "spmv": lambda: spmv.spmv("fem-tri-p2", 70, block_size=32),
     "spmv_vector": lambda: spmv.spmv_vector("fem-tri-p2", 30),
-    "nested_divergent": nested_divergent,
     "predicated": predicated,
-    "matmul_naive": lambda: matmul.naive(16, tile=8),
     "matmul_naive_ragged": lambda: matmul.naive(11, tile=8),
-    "matmul_tiled": lambda: matmul.tiled(16, tile=8),
     "matmul_tiled_ragged": lambda: matmul.tiled(11, tile=4),
     "stencil7": lambda: stencil.stencil7(9, 5, 3, block_x=8, block_y=2),
-    "transpose_naive": lambda: transpose.naive(20, tile=8),
-    "transpose_tiled": lambda: transpose.tiled(16, tile=8),
     "transpose_tiled_ragged": lambda: transpose.tiled(20, tile=8),
     "repeated_reads": repeated_reads,
     "update_in_place": update_in_place,
     "sub_word": sub_word,
-    "branches": branches,
-    "gather_of_gather": gather_of_gather,
     "triangle": triangle,
     "invariant_in_open_loop": invariant_in_open_loop,
     "stored_twice": stored_twice,
-    "triad_strided": lambda: stream.triad(50, stride=3, block_size=16),
-    "histogram_int": lambda: histogram.histogram(90, bins=7, block_size=32),
     "histogram_float": lambda: histogram.histogram(70, bins=5, block_size=32, dtype="float32"),
 }
 

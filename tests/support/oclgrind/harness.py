@@ -34,17 +34,8 @@ Access = tuple[str, str, int, int]
 WorkItem = tuple[int, int, int]
 """(launch, group, item): linear numbers, x fastest."""
 
-RECORD = np.dtype(
-    [
-        ("launch", "u4"),
-        ("group", "u4"),
-        ("item", "u4"),
-        ("kind", "u4"),
-        ("argument", "u4"),
-        ("size_bytes", "u4"),
-        ("offset_bytes", "u8"),
-    ]
-)
+RECORD = np.dtype("u4, u4, u4, u4, u4, u4, u8")
+"""Launch, group, item, kind, argument, size and offset in bytes"""
 KINDS = ("load", "store", "atomic load", "atomic store")
 NO_ARGUMENT = 0xFFFFFFFF
 

@@ -131,25 +131,22 @@ class _Writer:
 
     def _for(self, indent: str) -> str:
         name = self._counter()
-        body = self.block(self.rng.randint(1, 2), indent + "  ", in_loop=True)
         limit = self.rng.choice(["3", f"(at(b, {name}) & 3)", f"({self.expression()} & 3)"])
-        return f"{indent}for (int {name} = 0; {name} < {limit}; {name}++) {{\n{body}{indent}}}\n"
+        return self._loop(indent, f"for (int {name} = 0; {name} < {limit}; {name}++)")
 
     def _while(self, indent: str) -> str:
         name = self._counter()
-        body = self.block(1, indent + "  ", in_loop=True)
-        return (
-            f"{indent}int {name} = 0;\n{indent}while ({name}++ < 3 && {self.condition()}) {{\n"
-            f"{body}{indent}}}\n"
-        )
+        head = f"while ({name}++ < 3 && {self.condition()})"
+        return f"{indent}int {name} = 0;\n{self._loop(indent, head)}"
 
     def _do(self, indent: str) -> str:
         name = self._counter()
-        body = self.block(1, indent + "  ", in_loop=True)
-        return (
-            f"{indent}int {name} = 0;\n{indent}do {{\n{body}{indent}}} while (++{name} < 3 &&"
-            f" {self.condition()});\n"
-        )
+        end = f" while (++{name} < 3 && {self.condition()});"
+        return f"{indent}int {name} = 0;\n{self._loop(indent, 'do', end)}"
+
+    def _loop(self, indent: str, head: str, end: str = "") -> str:
+        body = self.block(self.rng.randint(1, 2), indent + "  ", in_loop=True)
+        return f"{indent}{head} {{\n{body}{indent}}}{end}\n"
 
     def _switch(self, indent: str) -> str:
         cases = ""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from tracegen.compiled import kept_code
 from tracegen.compiled.amd.gcn import read_gcn
-from tracegen.compiled.model import Instruction, Location, MachineCode
+from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.compiled.nvidia.sass import read_sass
 from tracegen.tools import cache
 
@@ -48,18 +46,6 @@ def test_code_is_kept_as_it_was_read(name: str) -> None:
     assert any(one.memory for block in code.blocks for one in block.instructions)
     kept_code.save(KEY, code, {})
     assert kept_code.load(KEY) == code
-
-
-def test_another_place_in_the_text_is_another_code() -> None:
-    code = read("row_sums.sm_80.sass")
-    first = code.blocks[0]
-    moved = structs.replace(first.instructions[0], location=Location(line=3, column=7))
-    other = replace(
-        code,
-        blocks=(replace(first, instructions=(moved, *first.instructions[1:])), *code.blocks[1:]),
-    )
-    kept_code.save(KEY, other, {})
-    assert kept_code.load(KEY) == other != code
 
 
 def test_a_header_that_changed(tmp_path: Path) -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tracegen.compiled.block_graph import reachable
 from tracegen.compiled.loops import Loop, depths, loops
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode
-from tracegen.compiled.nvidia.sass import read_sass
-
-LISTINGS = Path(__file__).parent / "listings"
 
 
 def graph(*successors: tuple[int, ...], opcodes: dict[int, str] | None = None) -> MachineCode:
@@ -35,14 +30,6 @@ def test_nested_loops() -> None:
     assert depths(code) == (0, 1, 1, 2, 1, 0)
 
 
-def test_two_back_edges_to_one_header_are_one_loop() -> None:
-    assert loops(graph((1,), (2, 3), (1, 4), (1, 4), ())) == (Loop(1, frozenset([1, 2, 3])),)
-
-
-def test_a_cycle_with_two_entries_is_no_natural_loop() -> None:
-    assert loops(graph((1, 2), (2,), (1, 3), ())) == ()
-
-
 def test_two_calls_of_a_function_make_no_loop() -> None:
     calls = {0: "CALL.REL.NOINC", 1: "CALL.REL.NOINC", 3: "RET.REL.NODEC"}
     assert loops(graph((3,), (3,), (), (1, 2), opcodes=calls)) == ()
@@ -53,12 +40,6 @@ def test_a_call_in_a_loop() -> None:
     calls = {1: "CALL.REL.NOINC", 4: "RET.REL.NODEC"}
     code = graph((1,), (4,), (1, 3), (), (2,), opcodes=calls)
     assert loops(code) == (Loop(1, frozenset([1, 2])),)
-
-
-def test_a_compiled_loop() -> None:
-    blocks, _ = read_sass((LISTINGS / "row_sums.sm_80.sass").read_text(), "row_sums")
-    code = MachineCode(kernel="k", target="", blocks=blocks, registers_per_item=1)
-    assert loops(code) == (Loop(2, frozenset([2])),)
 
 
 graphs = st.integers(1, 8).flatmap(

@@ -89,18 +89,11 @@ def test_positions_outside_the_users_file_are_unknown_unless_inlined_into_it() -
     assert [origin.location for origin in origins[:3]] == [Location(5, 3), Location(6, 3), None]
 
 
-def test_calls_and_braces() -> None:
-    _, origins = number_instructions(SMALL)
-    calls = [origin.text for origin in origins if origin.text.startswith("call")]
-    assert calls == ["call.uni (retval0), twice, ( param0, param1 );"] * 2
-
+def test_braces_labels_tables_and_vectors() -> None:
     origins = numbered("{ .reg .f32 t; lg2.approx.f32 t, %f4;\n add.f32 %f9, t, t; }\nret;")
     assert [origin.text for origin in origins] == [
         "lg2.approx.f32 t, %f4;", "add.f32 %f9, t, t;", "ret;"
     ]  # fmt: skip
-
-
-def test_labels_tables_and_vectors() -> None:
     body = """\
     ts: .branchtargets L0, L1;
     .pragma "nounroll";
@@ -114,7 +107,10 @@ def test_labels_tables_and_vectors() -> None:
     ]  # fmt: skip
 
 
-def test_positions_inside_a_call() -> None:
+def test_calls_and_positions_inside_them() -> None:
+    _, origins = number_instructions(SMALL)
+    calls = [origin.text for origin in origins if origin.text.startswith("call")]
+    assert calls == ["call.uni (retval0), twice, ( param0, param1 );"] * 2
     start = "call.uni (retval0), \n"
     assert SMALL.count(start) == 2
     inside = SMALL.replace(start, f"{start}$L__tmp7:\n\t.loc\t1 23 10\n")

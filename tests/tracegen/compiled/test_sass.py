@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from memsim.errors import KernelError
-from tests.support.compiled_code import access, instructions_of, only, opcodes
+from tests.support.compiled_code import access, only, opcodes
 from tracegen.compiled.model import BasicBlock
 from tracegen.compiled.nvidia.sass import read_sass
 
@@ -47,36 +47,15 @@ def test_blocks_of_a_loop() -> None:
     assert notes == ()
 
 
-def test_the_line_is_the_number_of_the_ptx_instruction() -> None:
+def test_the_first_line_is_the_number_of_the_ptx_instruction() -> None:
     blocks, _ = read("row_sums.sm_80")
     origins = [instruction.origin for instruction in blocks[2].instructions]
     assert origins == [14, 14, 14, 16, 17, 17, 18, 15, 20]
-
-
-def test_the_first_of_several_lines_counts() -> None:
     text = (LISTINGS / "row_sums.sm_80.sass").read_text()
     line = '\t//## File "ptx", line 15\n'
     inlined = '\t//## File "ptx", line 15 inlined at "ptx", line 99\n\t//## File "ptx", line 99\n'
     assert line in text
     assert read_sass(text.replace(line, inlined), "row_sums") == read("row_sums.sm_80")
-
-
-def test_without_lines_there_is_no_origin() -> None:
-    text = (LISTINGS / "row_sums.sm_80.sass").read_text()
-    plain = "".join(line for line in text.splitlines(True) if "//##" not in line)
-    blocks, _ = read_sass(plain, "row_sums")
-    assert {one.origin for one in instructions_of(blocks)} == {None}
-    assert [len(block.instructions) for block in blocks] == [7, 7, 9, 4]
-
-
-def test_accesses() -> None:
-    blocks, _ = read("row_sums.sm_80")
-    load, store = only(blocks, "LDG"), only(blocks, "STG")
-    assert access(load) == ("global", "load", 8)
-    assert access(store) == ("global", "store", 8)
-    assert (load.reads, load.writes) == (("R2", "R3"), ("R2", "R3"))
-    assert (store.reads, store.writes) == (("R2", "R3", "R4", "R5"), ())
-    assert load.pipe == store.pipe == "load_store"
 
 
 def test_local_memory_and_barriers_of_another_target() -> None:
@@ -105,9 +84,6 @@ def test_a_called_function_returns_to_each_call() -> None:
     assert set(callee.successors) == {1, 2}
     assert last.successors == ()
     assert opcodes(callee)[-1] == "RET.REL.NODEC"
-
-
-def test_an_unknown_kernel() -> None:
     with pytest.raises(KernelError, match="no kernel 'columns'"):
         read_sass((LISTINGS / "calls.sm_80.sass").read_text(), "columns")
 

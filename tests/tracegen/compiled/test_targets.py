@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,36 +43,57 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True)
 
 
+@dataclass(frozen=True)
+class Assembled:
+    """ptx : the text;  listing : nvdisasm's of the machine code;  log : what ptxas reports"""
+
+    ptx: str
+    cubin: Path
+    listing: str
+    log: str
+
+
+Assemble = Callable[..., Assembled]
+
+
 @pytest.fixture(scope="module")
-def ptx(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """`many.cl` for sm_70, which later targets understand."""
-    folder = tmp_path_factory.mktemp("ptx")
-    target = ["-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", "sm_70"]
-    words = (*target, *CLANG, "-gline-directives-only", PROGRAMS / "many.cl", "-o", "many.ptx")
-    run(folder, nvidia_tools().clang.path, *words)
-    return (folder / "many.ptx").read_text()
-
-
-def disassembled(folder: Path, ptx: str, target: str, *options: str) -> tuple[str, str]:
-    """The listing, and what ptxas reports."""
+def assemble(tmp_path_factory: pytest.TempPathFactory) -> Assemble:
+    """assemble(program, target, *options): once each; `many.cl` is compiled for sm_70, which later targets understand."""
     tools = nvidia_tools()
-    if target not in tools.ptxas.targets:
-        pytest.skip(f"{tools.ptxas} does not compile for {target}")
-    (folder / "k.ptx").write_text(number_instructions(ptx)[0])
-    assembler = (tools.ptxas.path, f"-arch={target}", "-v", "-lineinfo", *options)
-    log = run(folder, *assembler, "k.ptx", "-o", "k.cubin").stderr
-    return run(folder, tools.nvdisasm.path, "-g", "-c", "k.cubin").stdout, log
+
+    @functools.cache
+    def ptx(program: str) -> str:
+        if program.endswith(".ptx"):
+            return (PROGRAMS / program).read_text()
+        folder = tmp_path_factory.mktemp("ptx")
+        target = ["-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", "sm_70"]
+        words = (*target, *CLANG, "-gline-directives-only", PROGRAMS / program, "-o", "k.ptx")
+        run(folder, tools.clang.path, *words)
+        return (folder / "k.ptx").read_text()
+
+    @functools.cache
+    def assembled(program: str, target: str, *options: str) -> Assembled:
+        if target not in tools.ptxas.targets:
+            pytest.skip(f"{tools.ptxas} does not compile for {target}")
+        folder, text = tmp_path_factory.mktemp(target), ptx(program)
+        (folder / "k.ptx").write_text(number_instructions(text)[0])
+        assembler = (tools.ptxas.path, f"-arch={target}", "-v", "-lineinfo", *options)
+        log = run(folder, *assembler, "k.ptx", "-o", "k.cubin").stderr
+        listing = run(folder, tools.nvdisasm.path, "-g", "-c", "k.cubin").stdout
+        return Assembled(text, folder / "k.cubin", listing, log)
+
+    return assembled
 
 
 @pytest.mark.weekly(2)
 @needs_nvidia
 @pytest.mark.parametrize("target", NVIDIA)
-def test_nvidia(target: str, ptx: str, tmp_path: Path) -> None:
-    listing, _ = disassembled(tmp_path, ptx, target)
-    kernels = re.findall(r"\.entry (\w+)", ptx)
+def test_nvidia(target: str, assemble: Assemble) -> None:
+    made = assemble("many.cl", target)
+    kernels = re.findall(r"\.entry (\w+)", made.ptx)
     assert len(kernels) == 14
     for kernel in kernels:
-        blocks, notes = read_sass(listing, kernel)
+        blocks, notes = read_sass(made.listing, kernel)
         check(blocks, notes, entry={"R1"}, ends=("EXIT", "RET", "BPT"))
         check_memory(blocks, kernel)
 
@@ -85,8 +108,8 @@ def check_memory(blocks: tuple[BasicBlock, ...], kernel: str) -> None:
 @pytest.mark.weekly(2)
 @needs_nvidia
 @pytest.mark.parametrize("target", NVIDIA[1:])
-def test_nvidia_beyond_opencl(target: str, tmp_path: Path) -> None:
-    listing, _ = disassembled(tmp_path, (PROGRAMS / "matrix.ptx").read_text(), target)
+def test_nvidia_beyond_opencl(target: str, assemble: Assemble) -> None:
+    listing = assemble("matrix.ptx", target).listing
     for kernel in ("matrices", "table"):
         blocks, notes = read_sass(listing, kernel)
         check(blocks, notes, entry={"R1"}, ends=("EXIT", "BPT"))
@@ -96,14 +119,14 @@ def test_nvidia_beyond_opencl(target: str, tmp_path: Path) -> None:
 
 @pytest.mark.weekly(2)
 @needs_nvidia
-@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_120"])
-def test_spills_are_those_that_ptxas_reports(target: str, ptx: str, tmp_path: Path) -> None:
-    listing, log = disassembled(tmp_path, ptx, target, "-maxrregcount=32")
+@pytest.mark.parametrize("target", ["sm_75", "sm_120"])
+def test_spills_are_those_that_ptxas_reports(target: str, assemble: Assemble) -> None:
+    made = assemble("many.cl", target, "-maxrregcount=32", "--entry=crowded")
     report = re.search(
-        r"properties for crowded\s.*?(\d+) bytes spill stores, (\d+) bytes spill loads", log, re.S
+        r"for crowded\s.*?(\d+) bytes spill stores, (\d+) bytes spill loads", made.log, re.S
     )
     assert report is not None
-    blocks = mark_spills(read_sass(listing, "crowded")[0], number_instructions(ptx)[1])
+    blocks = mark_spills(read_sass(made.listing, "crowded")[0], number_instructions(made.ptx)[1])
     spills = [access(one) for one in instructions_of(blocks) if one.memory and one.memory.spill]
     for direction, reported in (("store", report[1]), ("load", report[2])):
         assert sum(size for _, way, size in spills if way == direction) == int(reported) > 0
@@ -160,15 +183,10 @@ def check(
 @pytest.mark.parametrize("program", ["many.cl", "matrix.ptx"])
 @pytest.mark.parametrize("target", targets("sm_90", "sm_100", "sm_120"))
 def test_registers_are_those_of_nvdisasms_life_ranges(
-    target: str, program: str, ptx: str, tmp_path: Path
+    target: str, program: str, assemble: Assemble
 ) -> None:
-    if program.endswith(".ptx"):
-        ptx = (PROGRAMS / program).read_text()
-    disassembled(tmp_path, ptx, target)
-    nvdisasm = nvidia_tools().nvdisasm.path
-    ranges = subprocess.run(
-        [nvdisasm, "-plr", "-c", "k.cubin"], cwd=tmp_path, capture_output=True, text=True
-    )
+    command = [nvidia_tools().nvdisasm.path, "-plr", "-c", assemble(program, target).cubin]
+    ranges = subprocess.run(command, capture_output=True, text=True)
     if "flow analysis is disabled" in ranges.stderr:
         pytest.skip("this nvdisasm follows no registers of that ptxas's code")
     compared = 0

@@ -20,7 +20,7 @@ def refuse(workload: Workload, context: Any, match: str, **options: Any) -> None
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("index", [40, -1, 1 << 30, -(1 << 31)])
+@pytest.mark.parametrize("index", [40, -1, -(1 << 31)])
 def test_index_out_of_bounds(context: Any, index: int) -> None:
     indices = np.zeros(40, np.int32)
     indices[[7, 33]] = [39, index]
@@ -45,11 +45,7 @@ def test_index_into_the_next_row(context: Any, index: int) -> None:
 
 
 def test_statically_out_of_bounds(context: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    kernel = kernels.make(
-        "{[i]: 0 <= i < n}",
-        "y[i] = x[i + 1]",
-        [lp.GlobalArg("x, y", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-    )
+    kernel = kernels.make("{[i]: 0 <= i < n}", "y[i] = x[i + 1]", "x, y: f4[n]; n: i4")
     workload = Workload(kernel, {"x": np.zeros(4, np.float32)})
     refuse(workload, context, "accesses out-of-bounds array element")
     assert capsys.readouterr().out == ""
@@ -88,10 +84,6 @@ def test_subgroup_size(context: Any) -> None:
 
 
 def test_c_text_cannot_be_seen(context: Any) -> None:
-    kernel = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        [lp.CInstruction("i", "y[i] = 1;", within_inames=frozenset("i"), assignees=("y[i]",))],
-        [lp.GlobalArg("y", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        lang_version=(2018, 2),
-    )
+    text = lp.CInstruction("i", "y[i] = 1;", within_inames=frozenset("i"), assignees=("y[i]",))
+    kernel = kernels.make("{[i]: 0 <= i < n}", [text], "y: f4[n]; n: i4")
     refuse(Workload(kernel, {"n": 4}), context, "is C text")

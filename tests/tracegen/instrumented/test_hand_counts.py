@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tracegen
 from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support import loopy_kernels as kernels
+from tracegen.workloads.workload import Workload
 
 
 def granules(trace: Trace, access: int) -> Any:
@@ -41,55 +41,13 @@ def test_copy_of_floats(context: Any) -> None:
     assert (trace.launch.n_groups, trace.launch.group_items) == (2, 32)
 
 
-def test_strided_load_leaves_gaps(context: Any) -> None:
-    trace = tracegen.trace(kernels.copy(32, stride=4), context=context)
-    number, mask, lanes = granules(trace, 0)
-    first = base(trace, "x") // 32
-    assert number.tolist() == list(range(first, first + 16))
-    assert mask.tolist() == [0x000F000F] * 16
-    assert lanes.tolist() == [1] * 4 + [2] * 4 + [4] * 4 + [8] * 4
-
-
-@pytest.mark.parametrize("size", [8, 16, 32, 64])
-def test_subgroups_of_any_size(context: Any, size: int) -> None:
-    trace = tracegen.trace(kernels.copy(96, group=96), subgroup_size=size, context=context)
-    assert trace.n_subgroup == -(-96 // size)
-    expected = [min(size, 96 - first) for first in range(0, 96, size)]
-    assert trace.lanes[::2].tolist() == expected
-    assert trace.subgroup_offset.tolist() == list(range(0, 2 * trace.n_subgroup + 1, 2))
-
-
 def test_idle_items_at_the_edge(context: Any) -> None:
-    trace = tracegen.trace(kernels.copy(37, group=64), context=context)
-    assert trace.n_subgroup == 2
+    trace = tracegen.trace(kernels.copy(37, group=96), context=context)
+    assert np.diff(trace.subgroup_offset).tolist() == [2, 2, 0]
     assert trace.lanes.tolist() == [32, 32, 5, 5]
     number, mask, _ = granules(trace, 2)
     assert len(number) == 1
     assert mask.tolist() == [(1 << 20) - 1]
-
-
-def test_subgroup_without_accesses(context: Any) -> None:
-    trace = tracegen.trace(kernels.copy(20, group=64), context=context)
-    assert np.diff(trace.subgroup_offset).tolist() == [2, 0]
-
-
-@pytest.mark.parametrize(("dtype", "size"), [(np.int8, 1), (np.int16, 2), (np.float64, 8)])
-def test_element_sizes(context: Any, dtype: Any, size: int) -> None:
-    trace = tracegen.trace(kernels.copy(32, dtype=dtype), context=context)
-    assert trace.sites[0].itemsize_bytes == size
-    number, mask, _ = granules(trace, 0)
-    assert len(number) == size
-    assert mask.tolist() == [0xFFFFFFFF] * size
-
-
-def test_vector_elements(context: Any) -> None:
-    trace = tracegen.trace(kernels.vectors(32), context=context)
-    assert trace.site.tolist() == [0, 1]
-    assert trace.sites[0].itemsize_bytes == 16
-    number, mask, lanes = granules(trace, 0)
-    assert len(number) == 16
-    assert mask.tolist() == [0xFFFFFFFF] * 16
-    assert lanes.tolist() == [1] * 4 + [2] * 4 + [4] * 4 + [8] * 4
 
 
 def test_gather(context: Any) -> None:
@@ -105,6 +63,10 @@ def test_gather(context: Any) -> None:
     assert lanes.tolist() == [0b0001, 0b1111, 0b0001]
     assert trace.starts_sequence.tolist() == [True, True, False]
     assert trace.waits.tolist() == [-1, 0, 1]
+    assert [(one.name, one.size_bytes) for one in trace.arrays] == [
+        (name, 128) for name in ("ind", "x", "y")
+    ]
+    assert [one.base_bytes for one in trace.arrays] == [1 << 20, (1 << 20) + 256, (1 << 20) + 512]
 
 
 def test_atomics_keep_hits(context: Any) -> None:
@@ -133,14 +95,6 @@ def test_barriers_and_local_memory(context: Any) -> None:
     assert np.diff(trace.granule_offset)[own].tolist() == [0, 4, 4, 0] * 2 + [4]
 
 
-def test_one_address_map_in_argument_order(context: Any) -> None:
-    trace = tracegen.trace(kernels.gather(100, np.zeros(100)), context=context)
-    assert [extent.name for extent in trace.arrays] == ["ind", "x", "y"]
-    assert [extent.size_bytes for extent in trace.arrays] == [400] * 3
-    bases = [extent.base_bytes for extent in trace.arrays]
-    assert bases == [1 << 20, (1 << 20) + 512, (1 << 20) + 1024]
-
-
 def test_redundant_loads_are_left_out(context: Any) -> None:
     def names(trace: Trace) -> list[str]:
         return [trace.sites[site].name.split(" #")[0] for site in trace.site]
@@ -151,14 +105,7 @@ def test_redundant_loads_are_left_out(context: Any) -> None:
         *("a[i]", "b[i]", "store p[i]", "a[i]", "b[i]", "store q[i]"),
         *("store a[i]", "a[i]", "b[i]", "store r[i]"),
     ]
-    assert names(reduced) == [
-        "a[i]",
-        "b[i]",
-        "store p[i]",
-        "store q[i]",
-        "store a[i]",
-        "store r[i]",
-    ]
+    assert names(reduced) == ["a[i]", "b[i]", *(f"store {name}[i]" for name in "pqar")]
     assert len({site.name for site in full.sites}) == len(full.sites)
 
 
@@ -178,23 +125,6 @@ def test_unrolled_copies_share_a_site(context: Any) -> None:
     assert trace.site.tolist() == [0, 1] * 4 + [2]
 
 
-def test_only_the_chosen_load_happens(context: Any) -> None:
-    workload = kernels.either(32)
-    chosen = workload.arguments["x"] > 0.5
-    trace = tracegen.trace(workload, context=context)
-    assert [trace.sites[site].name for site in trace.site] == ["x[i]", "z[i]", "store y[i]"]
-    assert trace.lanes.tolist() == [32, np.count_nonzero(chosen), 32]
-
-
-def test_array_without_axes(context: Any) -> None:
-    trace = tracegen.trace(kernels.total(9), context=context)
-    assert [site.name for site in trace.sites] == ["x[i]", "store s"]
-    assert trace.site.tolist() == [0] * 9 + [1]
-    assert trace.lanes.tolist() == [1] * 10
-    assert trace.starts_sequence.all()
-    assert trace.waits.tolist() == [-1] * 9 + [8]
-
-
 def test_fields_of_a_struct(context: Any) -> None:
     trace = tracegen.trace(kernels.structs(32, context), context=context)
     assert [(site.name, site.itemsize_bytes) for site in trace.sites] == [
@@ -205,3 +135,13 @@ def test_fields_of_a_struct(context: Any) -> None:
     number, mask, _ = granules(trace, 1)
     assert len(number) == 16
     assert mask.tolist() == [0x000F000F] * 16
+
+
+def test_what_is_done_under_a_condition_waits_for_it(context: Any) -> None:
+    kernel = kernels.make(
+        "{[i]: 0 <= i < 32}", "y[i] = 1 {if=x[i] > 0}", "x: f4[32]; y: f4[32] inout"
+    )
+    given = {"x": np.ones(32, np.float32), "y": np.zeros(32, np.float32)}
+    trace = tracegen.trace(Workload(kernels.groups_of(kernel, 32), given), context=context)
+    assert [site.name for site in trace.sites] == ["x[i]", "store y[i]"]
+    assert trace.waits.tolist() == [-1, 0]

@@ -7,17 +7,15 @@ compiler drops, equal its default build. Needs g++ (the plugin is built here).
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from experiments.kernels import spmv, transpose
 from tests.support.instrumented_runs import lane_accesses, prepared_of
 from tests.support.oclgrind import compared_kernels, harness
-from tests.support.oclgrind.harness import Access, Oclgrind, Run, WorkItem
+from tests.support.oclgrind.harness import Access, Run, WorkItem
 from tracegen.instrumented.host import PreparedLoopy
 
 # islpy's own deprecation, raised inside Loopy where a loop's last tile is not full.
@@ -68,46 +66,6 @@ def test_trace_equals_oclgrind(comparison: tuple[str, bool], seen: Seen) -> None
         assert traced[item] == accesses, f"launch, group, item = {item}"
 
 
-def test_oclgrind_sees_what_a_hand_count_gives(oclgrind: Oclgrind) -> None:
-    """The harness itself: SpMV's accesses, row by row, written down from its source."""
-    workload = spmv.spmv("fem-tri-p1", 40, block_size=16)
-    result = oclgrind.run(workload, optimised=False).accesses
-    row_start, indices = workload.arguments["row_start"], workload.arguments["indices"]
-    assert len(result) == len(row_start) - 1
-    for row, (begin, end) in enumerate(itertools.pairwise(row_start)):
-        expected = [("load", "row_start", 4 * row, 4), ("load", "row_start", 4 * row + 4, 4)]
-        for j in range(begin, end):
-            expected += [("load", "values", 4 * j, 4), ("load", "indices", 4 * j, 4)]
-            expected += [("load", "x", 4 * int(indices[j]), 4)]
-        expected += [("store", "y", 4 * row, 4)]
-        assert result[0, row // 16, row % 16] == expected
-
-
-def test_oclgrind_numbers_groups_and_items_x_fastest(oclgrind: Oclgrind) -> None:
-    workload = transpose.naive(16, tile=8)
-    result = oclgrind.run(workload, optimised=True).accesses
-    for (_, group, item), accesses in result.items():
-        row, column = 8 * (group // 2) + item % 8, 8 * (group % 2) + item // 8
-        assert accesses == [
-            ("load", "a", 4 * (16 * row + column), 4),
-            ("store", "b", 4 * (16 * column + row), 4),
-        ]
-
-
-def test_oclgrind_drops_repeated_reads_only_when_it_optimises(oclgrind: Oclgrind) -> None:
-    workload = compared_kernels.repeated_reads()
-    ind = workload.arguments["ind"]
-    full, reduced = (
-        oclgrind.run(workload, optimised=optimised).accesses[0, 1, 3] for optimised in (False, True)
-    )
-    a = ("load", "a", 8 * 19, 8)
-    index, gathered = ("load", "ind", 4 * 19, 4), ("load", "a", 8 * int(ind[19]), 8)
-    stores = [("store", name, 8 * 19, 8) for name in ("out", "other")]
-    b = ("load", "b", 8 * 19, 8)
-    assert full == [a, a, index, gathered, a, index, gathered, stores[0], a, b, stores[1]]
-    assert reduced == [a, index, gathered, stores[0], b, stores[1]]
-
-
 def test_projection_of_atomics() -> None:
     """A compare-and-swap that fails once, then an atomic built-in, then a plain load."""
     place, other = ("counts", 8, 4), ("counts", 4, 4)
@@ -119,15 +77,3 @@ def test_projection_of_atomics() -> None:
         ("atomic", *place),
         plain,
     ]
-
-
-def test_histogram_counts_are_atomics(oclgrind: Oclgrind) -> None:
-    workload = compared_kernels.CASES["histogram_int"]()
-    result = oclgrind.run(workload, optimised=True).accesses
-    bins = np.asarray(workload.arguments["samples"])
-    for (_, group, item), accesses in result.items():
-        sample = 32 * group + item
-        assert harness.project_atomics(accesses) == [
-            ("load", "samples", 4 * sample, 4),
-            ("atomic", "counts", 4 * int(bins[sample]), 4),
-        ]

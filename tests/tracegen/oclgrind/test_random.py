@@ -19,20 +19,13 @@ pytestmark = [
 ]
 
 
-def agree(seed: int, oclgrind: Oclgrind) -> None:
+SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 200))]
+
+
+@pytest.mark.weekly(4)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_kernel(seed: int, oclgrind: Oclgrind) -> None:
     workload = random_workload(seed)
     expected = oclgrind.run(workload, optimised=False).accesses
     traced = lane_accesses(workload, reduced=False)
     assert {item: own for item, own in traced.items() if own} == expected, f"seed {seed}"
-
-
-@pytest.mark.weekly(4)
-@pytest.mark.parametrize("seed", range(8))
-def test_random_kernel(seed: int, oclgrind: Oclgrind) -> None:
-    agree(seed, oclgrind)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 200))
-def test_another_random_kernel(seed: int, oclgrind: Oclgrind) -> None:
-    agree(seed, oclgrind)

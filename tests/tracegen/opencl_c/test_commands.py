@@ -95,9 +95,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @needs_nvidia
-def test_trace_of_a_cl_file(folder: Path, run_memsim: RunMemsim) -> None:
+def test_a_cl_file_is_traced_and_its_results_are_compared_with_a_run_of_the_text(
+    folder: Path, run_memsim: RunMemsim
+) -> None:
     words = ["trace", "k.cl:scaled", "--args", "args.py:scaled", "-m", "v100", "-o", "k.trace"]
-    run_memsim(*words, "--set", "n=2048")
+    ended = run_memsim(*words, "--set", "n=2048", "--check")
+    assert "a run through OpenCL" in ended.out + ended.err
     trace = read_trace(folder / "k.trace")
     assert [site.name for site in trace.sites] == ["x[i]", "store y[i]"]
     assert [site.source.user_line for site in trace.sites] == [4, 4]
@@ -106,25 +109,11 @@ def test_trace_of_a_cl_file(folder: Path, run_memsim: RunMemsim) -> None:
 
 
 @needs_nvidia
-def test_results_are_compared_with_a_run_of_the_text(folder: Path, run_memsim: RunMemsim) -> None:
-    words = ["trace", "k.cl:scaled", "--args", "args.py:scaled", "-m", "a100", "-o", "k.trace"]
-    ended = run_memsim(*words, "--check")
-    assert "a run through OpenCL" in ended.out + ended.err
-
-
-@needs_nvidia
-def test_profile_of_a_cl_file(folder: Path, run_memsim: RunMemsim) -> None:
-    words = ["profile", "k.cl:filled", "--args", "args.py:filled", "-m", "v100", "--trials", "16"]
-    (site,) = json.loads(run_memsim(*words, "--json", "-").out)["sites"]
-    assert (site["site"], site["user_line"]) == ("store y[get_global_id(0)]", 8)
-    assert Path(site["user_file"]).name == "k.cl"
-
-
-@needs_nvidia
 def test_profile_of_fortran(folder: Path, run_memsim: RunMemsim) -> None:
     words = ["profile", "f.floopy:neighbours", "-m", "v100", "--set", "n=1000", "--trials", "16"]
     sites = json.loads(run_memsim(*words, "--set", "k=3", "--json", "-").out)["sites"]
     lines = [(site["array"], site["direction"], site["user_line"]) for site in sites]
+    assert {Path(site["user_file"]).name for site in sites} == {"f.floopy"}
     # 14 begins the first assignment; what it stores the second one, in line 16, takes from a register and overwrites.
     assert sorted(lines) == [("a", "load", 14), ("a", "load", 14), ("out", "store", 16)]
 
@@ -178,7 +167,6 @@ def test_fortran_computes_what_its_text_states(folder: Path) -> None:
         ("k.cl:scaled", "args.py:nothing", r"args\.py has no nothing; it has scaled, filled"),
         ("k.cl:scaled", "args.py", r"--args is FILE\.py:NAME or PACKAGE\.MODULE:NAME, got"),
         ("none.cl:scaled", "args.py:scaled", r"no such kernel file: none\.cl"),
-        ("none.py:scaled", "args.py:scaled", r"no such kernel file: none\.py"),
         ("args.py:filled", "args.py:filled", r"has its own arguments: --args is for kernels in"),
         ("f.floopy:other", None, r"f\.floopy has no subroutine other; it has neighbours"),
         ("f.floopy:neighbours", None, r"needs a value for n: --set n=VALUE"),
@@ -194,12 +182,6 @@ def test_wrong_names(folder: Path, spec: str, args: str | None, match: str) -> N
     with pytest.raises(KernelError, match=match) as caught:
         tracegen.trace(tracegen.load_kernel(spec, {}, args))
     assert "\n" not in str(caught.value)
-
-
-def test_commands_refuse_broken_programs_in_one_line(folder: Path, run_memsim: RunMemsim) -> None:
-    (folder / "k.cl").write_text(KERNEL.replace("by * x[i]", "by * z[i]"))
-    words = ["trace", "k.cl:scaled", "--args", "args.py:scaled", "-m", "v100", "-o", "k.trace"]
-    assert "k.cl:4: use of undeclared identifier 'z'" in run_memsim.refused(*words)
 
 
 @pytest.mark.parametrize(

@@ -37,18 +37,19 @@ def refuse(
 
 
 @pytest.mark.weekly(3)
-@pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize(
-    ("body", "match"),
+    ("machine", "body", "match"),
     [
-        ("a[i + 1] = 0;", r"^kernel\.cl:4: access store a\[i \+ 1\] is out of bounds: index 32 in array a of shape"
-                          r" \(4, 8\) \(4 bytes, store\) \(work-item 31 of group 0\)$"),
-        ("a[-i - 1] += 1;", r"access a\[-i - 1\] is out of bounds: index -1 in array a .* \(work-item 0 of group 0\)"),
-        ("a[n[1 << 20]] = 0;", r"access n\[1 << 20\] is out of bounds: index 1048576 in array n of shape \(32,\)"),
-        ("vstore4((float4)(0), i, a);", r"vstore4\(.*, i, a\) is out of bounds: index 32 in array a .*\(work-item 8 of"),
-        ("do { a[i] += 1; i++; } while (m);", r"access a\[i\] is out of bounds: index 32 in array a"),
-        ("atomic_inc(&n[i + 1]);", r"access atomic_inc\(&n\[i \+ 1\]\) is out of bounds: index 32 in array n"),
-        ("if (m == 3) a = 0; a[i] = 1;", r"access store a\[i\] is out of bounds: its address 0x0 lies in no array"),
+        ("a100", "a[i + 1] = 0;", r"^kernel\.cl:4: access store a\[i \+ 1\] is out of bounds: index 32 in array a of"
+                                  r" shape \(4, 8\) \(4 bytes, store\) \(work-item 31 of group 0\)$"),
+        ("mi250x", "a[-i - 1] += 1;", r"access a\[-i - 1\] is out of bounds: index -1 in array a .* \(work-item 0 of"),
+        ("a100", "a[n[1 << 20]] = 0;", r"n\[1 << 20\] is out of bounds: index 1048576 in array n of shape \(32,\)"),
+        ("a100", "vstore4((float4)(0), i, a);", r"vstore4\(.*, i, a\) is out of bounds: index 32 .*\(work-item 8 of"),
+        ("mi250x", "vstore4((float4)(0), i, a);", r"i, a\) is out of bounds: index 32 .*\(work-item 8 of"),
+        ("a100", "do { a[i] += 1; i++; } while (m);", r"access a\[i\] is out of bounds: index 32 in array a"),
+        ("a100", "atomic_inc(&n[i + 1]);", r"access atomic_inc\(&n\[i \+ 1\]\) is out of bounds: index 32 in array n"),
+        ("mi250x", "atomic_inc(&n[i + 1]);", r"\(&n\[i \+ 1\]\) is out of bounds: index 32 in array n"),
+        ("mi250x", "if (m == 3) a = 0; a[i] = 1;", r"access store a\[i\] is out of bounds: its address 0x0 lies in no"),
     ],
 )  # fmt: skip
 def test_out_of_bounds(machine: str, body: str, match: str) -> None:
@@ -134,7 +135,7 @@ __kernel void k(__global const int *in, __global int *out)
          " a[i] = t[i & 7];",
          r"^kernel\.cl:4: function async_work_group_copy is not available for sm_80 with these arguments$"),
         ("__local float t[1 << 16]; t[i * m] = a[i]; barrier(1); a[i] = t[m * m];",
-         r"^kernel k: a group declares 262144 bytes of local memory, of at most \d+"),
+         r"^kernel k: a group declares 262144 bytes of local memory, of at most 49152"),
     ],
 )  # fmt: skip
 def test_text_that_does_not_compile(body: str, match: str) -> None:
@@ -159,11 +160,8 @@ TWO = "__kernel void one(__global int *a) { a[0] = 1; }\n__kernel void two(__glo
 
 
 def test_names_of_kernels(tmp_path: Path) -> None:
-    refuse(TWO, r"kernel\.cl has several kernels; name one of them: one, two", [])
     refuse("int f(void) { return 1; }", r"kernel\.cl has no kernel$", [])
-    refuse(TWO, r"kernel\.cl has no kernel three; it has one, two", [], kernel="three")
-    nothing = "has no kernel k; it has no kernel at all"
-    refuse("int f(void) { return 1; }", nothing, [], kernel="k")
+    refuse("int f(void) {}", "has no kernel k; it has no kernel at all", [], kernel="k")
     missing = OpenCLWorkload(path=tmp_path / "none.cl", global_size=1, local_size=1)
     with pytest.raises(KernelError, match=r"no such kernel file: .*none\.cl"):
         tracegen.trace(missing)
@@ -178,8 +176,6 @@ def test_names_of_kernels(tmp_path: Path) -> None:
         ({"a": A, "n": N}, r"kernel k needs a value for m; it has a, n, m"),
         ({"a": A, "n": N, "m": 1, "x": 2}, r"kernel k has no argument x; it has a, n, m"),
         ([N, N, 1], r"argument a of kernel k \(__global float \*\) takes an array of float32, got one of int32"),
-        ([A.astype(np.float64), N, 1], "takes an array of float32, got one of float64"),
-        ([[1.0], N, 1], r"takes a numpy array, got \[1\.0\]"),
         ([A[::2], N, 1], "takes an array without gaps"),
         ([A, N, 1.5], r"argument m of kernel k \(int\) takes an integer, got 1\.5"),
         ([A, N, 1 << 31], "takes an integer from -2147483648 to 2147483647, got 2147483648"),
@@ -205,16 +201,7 @@ def test_arguments_of_other_kinds() -> None:
     )
     refuse(source, elements, [A[:3], A])
     refuse(source, r"\(__constant const double \*\) takes an array of float64", [A[:4], A])
-
-
-def test_images() -> None:
-    source = """
-    __kernel void k(__read_only image2d_t image, __global float *a)
-    {
-      const sampler_t s = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
-      a[0] = read_imagef(image, s, (int2)(0, 0)).x;
-    }
-    """
+    source = "__kernel void k(__read_only image2d_t image, __global float *a) { a[0] = 1; }\n"
     match = r"argument image of kernel k \(image2d_t\) cannot be traced: it is not a number, struct"
     refuse(source, match, [0, A])
 
@@ -234,8 +221,8 @@ def test_sizes(global_size: Any, local_size: Any, match: str) -> None:
     refuse(source, match, global_size=global_size, local_size=local_size)
 
 
-def test_group_that_the_kernel_does_not_allow() -> None:
-    source = "__attribute__((reqd_work_group_size(16, 1, 1))) " + HEAD + " a[i] = m; }\n"
+def test_a_group_that_the_kernel_does_not_allow() -> None:
+    source = f"__attribute__((reqd_work_group_size(16, 1, 1))) {HEAD} a[i] = m; }}\n"
     match = r"local_size of kernel k must be \(16, 1, 1\) \(reqd_work_group_size\), got \(32,\)"
     refuse(source, match)
 

@@ -166,16 +166,8 @@ def test_a_code_object_of_amds_is_run_as_its_assembly(tmp_path):
     for text, name in ((plain, "plain"), (TEXT, "variables")):
         workload = tracegen.CudaWorkload(source=text, arguments=ARGUMENTS, **LAUNCH)
         (tmp_path / "k.s").write_text(next(bind(workload, "gfx90a")).code.listing)
-        clang = str(amd_tools().clang.path)
-        command = [
-            clang,
-            "--target=amdgcn-amd-amdhsa",
-            "-mcpu=gfx90a",
-            "-c",
-            "k.s",
-            "-o",
-            f"{name}.hsaco",
-        ]
+        options = ["--target=amdgcn-amd-amdhsa", "-mcpu=gfx90a", "-c", "k.s", "-o"]
+        command = [amd_tools().clang.path, *options, f"{name}.hsaco"]
         subprocess.run(command, cwd=tmp_path, check=True)
     ours = _workload(tmp_path / "plain.hsaco")
     assert "own check" in checked(ours, on, TraceOptions())
