@@ -22,11 +22,7 @@ from tests.support.cuda_suites import SUITES, Arrays, Cases, check
 # fmt: off
 SOURCES = SUITES / "HeCBench" / "src"
 
-pytestmark = [
-    pytest.mark.slow,
-    needs_clang,
-    pytest.mark.skipif(not SOURCES.is_dir(), reason="MEMSIM_SUITES has no HeCBench"),
-]
+pytestmark = [pytest.mark.slow, needs_clang, pytest.mark.skipif(not SOURCES.is_dir(), reason="MEMSIM_SUITES has no HeCBench")]
 
 CASES = Cases()
 case = CASES.add
@@ -36,21 +32,18 @@ def singles(*shape: int) -> Any:
     return rng.uniform(0.5, 1.5, shape).astype(np.float32)
 
 _N = 40
-
 @case("heat/heat", "initial_value", {"n": _N, "dx": 0.5, "length": 20.0, "u": np.zeros(_N * _N)}, 7, 256)
 def _initial(n: int, dx: float, length: float, u: Any) -> Arrays:
     wave = np.sin(np.pi * dx * np.arange(1, n + 1) / length)
     return {"u": np.outer(wave, wave).ravel()}
 
 _HEAT = {"alpha": 0.1, "dx": 0.5, "dt": 0.1, "r": 0.04, "r2": 0.84}
-
 @case("heat/heat", "solve", {"n": _N, **_HEAT, "u": rng.random(_N * _N), "u_tmp": np.zeros(_N * _N)}, 7, 256)
 def _solved(n: int, u: Any, r: float, r2: float, **_: Any) -> Arrays:
     around = np.array([[0, r, 0], [r, r2, r], [0, r, 0]])
     return {"u_tmp": ndimage.convolve(u.reshape(n, n), around, mode="constant").ravel()}
 
 _PERIODS = {"x": np.sort(10 * singles(60)), "y": singles(60) - 1, "freqs": singles(100), "pgram": np.zeros(100, np.float32)}
-
 @case("lombscargle/main", "lombscargle", {"x_shape": 60, "freqs_shape": 100, **_PERIODS, "y_dot": 2.0}, 1, 64)
 def _periodogram(x: Any, y: Any, freqs: Any, y_dot: float, **_: Any) -> Arrays:
     x, y, w = x.astype(float), y.astype(float), freqs.astype(float)[:, None]
@@ -67,7 +60,6 @@ for _kernel in ("transposeNaive", "transposeCoalesced", "transposeNoBankConflict
     case("matrixT/main", _kernel, _IMAGES, (3, 4), (16, 16))(lambda idata, **_: {"odata": idata.T})
 
 _SAME = {**_IMAGES, "odata": np.zeros((48, 48), np.float32), "idata": singles(48, 48), "height": 48}
-
 case("matrixT/main", "copySharedMem", _SAME, (3, 3), (16, 16))(lambda idata, **_: {"odata": idata})
 
 _DATA = {"data": rng.integers(0, 1 << 63, 300, dtype=np.uint64), "r": np.zeros(300, np.int32), "length": 300}
@@ -92,17 +84,12 @@ for _kernel, _width in (("rotate", 3), ("rotate2", 4)):
 _dense = singles(50, 50) * (rng.random((50, 50)) < 0.2)
 _rows, _columns = np.nonzero(_dense)
 _starts = np.searchsorted(_rows, np.arange(51)).astype(np.uint64)
-_CSR = {
-    "num_rows": 50, "row_indices": _starts, "col_indices": _columns.astype(np.uint64),
-    "values": _dense[_rows, _columns], "x": singles(50), "y": np.zeros(50, np.float32),
-}
-
+_CSR = {"num_rows": 50, "row_indices": _starts, "col_indices": _columns.astype(np.uint64), "values": _dense[_rows, _columns], "x": singles(50), "y": np.zeros(50, np.float32)}
 case("simpleSpmv/kernels", "mv_csr", _CSR, 1, 64)(lambda x, **_: {"y": _dense @ x})
 case("simpleSpmv/kernels", "mv_dense", {"num_rows": 50, "matrix": _dense, "x": _CSR["x"], "y": np.zeros(50, np.float32)}, 1, 64)(
     lambda x, **_: {"y": _dense @ x})
 
 _LINE = {"in": rng.integers(0, 99, 1024 + 256, np.int32), "out": np.zeros(1024, np.int32)}
-
 @case("stencil1d/stencil_1d", "stencil_1d", _LINE, 4, 256)
 def _stencil(out: Any, **others: Any) -> Arrays:
     padded = np.pad(others["in"].astype(np.int64), (7, 0))
@@ -123,12 +110,10 @@ def _entropies(d_val: Any) -> Any:
 
 _CELLS = {"d_entropy": np.zeros((30, 50), np.float32), "d_val": rng.integers(0, 16, (30, 50), np.int8)}
 _TABLE = np.array([0, *(k * np.log2(k) for k in range(1, 26))], np.float32)
-
 case("entropy/main", "entropy_opt<16, 16>", {**_CELLS, "d_logTable": _TABLE, "height": 30, "width": 50}, (4, 2), (16, 16))(
     lambda d_val, **_: _entropies(d_val))
 
 _PLACES = rng.uniform(-80, 80, (200, 4))
-
 @case("haversine/distance", "compute_haversine_distance", {"p": _PLACES, "distance": np.zeros(200), "n": 200}, 2, 128)
 def _distances(p: Any, **_: Any) -> Arrays:
     ay, ax, by, bx = np.radians(p).T
@@ -141,7 +126,6 @@ _POOL = {
     "pool_width": 2, "pool_height": 2, "i_img_count": 3, "i_img_width": 20, "i_img_height": 16,
     "o_img_width": 10, "o_img_height": 8,
 }
-
 case("maxpool3d/main", "maxpool3d", _POOL, (2, 2, 3), (8, 8))(lambda i_img, **_: {"o_img": i_img.reshape(3, 8, 2, 10, 2).max(axis=(2, 4))})
 
 _NEURONS = {
@@ -149,7 +133,6 @@ _NEURONS = {
     "voltage_array": singles(120), "reftime_array": 0.05 * singles(120), "tau_rc": 10.0, "tau_ref": 2.0,
     "bias": singles(30), "gain": 20 * singles(30), "spikes": np.zeros(120, np.float32),
 }
-
 @case("lif/main", "lif", _NEURONS, 1, 128)
 def _fired(voltage_array: Any, reftime_array: Any, bias: Any, gain: Any, encode_result: Any, **_: Any) -> Arrays:
     change = -np.expm1(-0.01) * ((bias + gain * encode_result[:, None]).ravel() - voltage_array)
@@ -203,7 +186,6 @@ def _murmur_128(data: bytes, seed: int) -> tuple[int, int]:
 
 _KEY_BYTES = rng.integers(0, 41, 40, np.uint32)
 _KEYS = {"d_keys": rng.integers(0, 256, int(_KEY_BYTES.sum()), np.uint8), "d_length": (np.cumsum(_KEY_BYTES) - _KEY_BYTES).astype(np.uint32), "length": _KEY_BYTES, "d_out": np.zeros((40, 2), np.uint64), "numKeys": 40}
-
 @case("murmurhash3/murmurhash3", "MurmurHash3_x64_128_kernel", _KEYS, 2, 32)
 def _murmured(d_keys: Any, d_length: Any, length: Any, **_: Any) -> Arrays:
     found = [_murmur_128(bytes(d_keys[d_length[i] :][: length[i]]), i) for i in range(40)]
@@ -259,17 +241,14 @@ def _encrypted(result: Any, **_: Any) -> Arrays:
 _FOUND = [*b"\x01\x01\x07\x04", 0, 0, 0, 0]
 _DIGEST = np.frombuffer(hashlib.md5(bytes(_FOUND[:4])).digest(), np.uint32)
 _MD5 = {"foundIndex": np.zeros(1, np.int32), "foundKey": np.zeros(8, np.uint8), "foundDigest": np.zeros(4, np.uint32), "keyspace": 10000, "byteLength": 4, "valsPerByte": 10, **{f"searchDigest{k}": int(_DIGEST[k]) for k in range(4)}}
-
 case("md5hash/MD5Hash", "md5hash_kernel", _MD5, 4, 256)(
     lambda **_: {"foundIndex": np.array([4711]), "foundKey": np.array(_FOUND), "foundDigest": _DIGEST})
 
 _BYTES = np.append(rng.integers(0, 256, 299, np.uint8), np.uint8(0))
-
 case("base64e/main", "base64_enc", {"input": _BYTES, "output": np.zeros(400, np.uint8), "padCount": 2, "numBlock": 100, "offset": 0}, 1, 128)(
     lambda **others: {"output": np.frombuffer(base64.b64encode(others["input"][:299].tobytes()), np.uint8)})
 
 _LONGS = {"out": np.zeros(4096, np.int64), "in": rng.integers(-(1 << 62), 1 << 62, 4096), "lg_domain_size": 12}
-
 case("bitpermute/main", "bit_rev_permutation_z", _LONGS, 2, 64, shared_bytes=64 * 32 * 8)(
     lambda **others: {"out": others["in"][[int(f"{k:012b}"[::-1], 2) for k in range(4096)]]})
 
@@ -278,7 +257,6 @@ _OPTIONS = np.zeros(150, _OPTION)
 _OPTIONS["type"] = rng.integers(0, 2, 150)
 for _name, _scale in (("strike", 40), ("spot", 40), ("q", 0.04), ("r", 0.06), ("t", 1), ("vol", 0.3)):
     _OPTIONS[_name] = _scale * singles(150)
-
 @case("black-scholes/blackScholesAnalyticEngine", "getOutValOption", {"options": _OPTIONS, "outputVals": np.zeros(150, np.float32), "numVals": 150}, 1, 256)
 def _priced(options: Any, **_: Any) -> Arrays:
     strike, spot, q, r, t, vol = (options[k].astype(float) for k in _OPTION.names[1:7])
@@ -289,7 +267,6 @@ def _priced(options: Any, **_: Any) -> Arrays:
     return {"outputVals": np.exp(-r * t) * sign * price}
 
 _TREE = np.array([(30, 28, 0.008, 0.5005, 0.4993), (20, 25, 0.009, 0.499, 0.5008)], np.dtype([(k, np.float32) for k in ("S", "X", "vDt", "puByDf", "pdByDf")]))
-
 @case("binomial/kernel", "binomialOptionsKernel", {"d_OptionData": _TREE, "d_CallValue": np.zeros(2, np.float32)}, 2, 128)
 def _calls(d_OptionData: Any, **_: Any) -> Arrays:
     values = []
@@ -301,7 +278,6 @@ def _calls(d_OptionData: Any, **_: Any) -> Arrays:
     return {"d_CallValue": values}
 
 _ADAM = {**{k: singles(300) for k in "pmvg"}, "b1": 0.9, "b2": 0.999, "eps": 1e-8, "grad_scale": 256.0, "step_size": 0.01, "time_step": 3, "vector_size": 300, "mode": 1, "decay": 0.5}
-
 @case("adam/main", "adam<float, float>", _ADAM, 2, 128)
 def _adapted(p: Any, m: Any, v: Any, g: Any, **_: Any) -> Arrays:
     p, m, v, g = (x.astype(float) for x in (p, m, v, g / 256))
@@ -311,7 +287,6 @@ def _adapted(p: Any, m: Any, v: Any, g: Any, **_: Any) -> Arrays:
     return {"p": p, "m": m, "v": v}
 
 _GELU = {"src": (singles(2, 20, 64) - 1).astype(np.float16), "bias": singles(64).astype(np.float16), "width": 64, "height": 20}
-
 @case("gelu/main", "gelu_bias_loop", _GELU, (20, 2), 32)
 def _activated(src: Any, bias: Any, **_: Any) -> Arrays:
     x = (src + bias).astype(float)
@@ -329,7 +304,6 @@ def _halves(*shape: int) -> Any:
     return singles(*shape).astype(np.float16)
 
 _LOSS = {"log_softmax": _halves(81, 8732) - np.float16(3), "grad_output": _halves(8732), "grad_output_neg": _halves(8732), "target": rng.integers(0, 81, 8732), "weight": _halves(8732), "mask": rng.integers(0, 2, 8732), "grad_predict": np.zeros((81, 8732), np.float16)}
-
 @case("crossEntropy/main", "loss_bwd<__half, __half>", _LOSS, (3, 1), 64)
 def _propagated(log_softmax: Any, grad_output: Any, grad_output_neg: Any, target: Any, weight: Any, mask: Any, **_: Any) -> Arrays:
     grad = -np.where(mask, grad_output + grad_output_neg, grad_output) * weight
@@ -340,7 +314,6 @@ def _propagated(log_softmax: Any, grad_output: Any, grad_output_neg: Any, target
     return {"grad_predict": found.astype(np.float16).astype(float)}
 
 _PATHS = rng.integers(1, 99, (32, 32)).astype(np.uint32) * (1 - np.eye(32, dtype=np.uint32))
-
 @case("floydwarshall/main", "floydWarshallPass", {"pathDistanceBuffer": _PATHS, "pathBuffer": np.zeros((32, 32), np.uint32), "numNodes": 32, "pass": 5}, (2, 2), (16, 16))
 def _shortened(pathDistanceBuffer: Any, **_: Any) -> Arrays:
     d = pathDistanceBuffer
@@ -350,7 +323,6 @@ def _shortened(pathDistanceBuffer: Any, **_: Any) -> Arrays:
 _graph = np.triu(rng.random((200, 200)) < 0.03, 1)
 _graph |= _graph.T
 _MIS = {"nodes": 200, "nidx": np.append(0, _graph.sum(1).cumsum()).astype(np.int32), "nlist": np.nonzero(_graph)[1].astype(np.int32), "nstat": (2 * rng.integers(1, 60, 200) + 1).astype(np.uint8)}
-
 @case("mis/main", "findmins", _MIS, 1, 256)
 def _independent(nstat: Any, **_: Any) -> Arrays:
     found = np.full(200, 1)
@@ -362,7 +334,6 @@ def _independent(nstat: Any, **_: Any) -> Arrays:
 
 _SPINS = rng.choice(np.array([-1, 1], np.int8), (2, 30, 20))
 _ISING = {"lattice": _SPINS[0], "op_lattice": _SPINS[1], "randvals": singles(30, 20) - 0.5, "inv_temp": 0.4, "nx": 30, "ny": 20}
-
 @case("ising/main", "update_lattice<true>", _ISING, 5, 128)
 def _flipped(lattice: Any, op_lattice: Any, randvals: Any, **_: Any) -> Arrays:
     around = sum(np.roll(op_lattice, k, 0) for k in (-1, 0, 1)).astype(int)
@@ -375,7 +346,6 @@ case("bincount/main", "bincount<int, float, int, DeviceMemoryType::SHARED>", {"o
     lambda **others: {"output": np.histogram(others["input"], 20, (0.5, 1.5))[0]})
 
 _INT8 = {"a": rng.integers(-128, 128, (12000, 4), np.int8), "b": rng.integers(-128, 128, (12000, 4), np.int8)}
-
 @case("dp4a/main", "dot_product2<int, 4>", {**{k: v.view(np.int32) for k, v in _INT8.items()}, "d": np.zeros(2, np.int32), "n": 3000}, 2, 1024)
 def _dotted(**_: Any) -> Arrays:
     products = 4 * (_INT8["a"].astype(int) * _INT8["b"]).reshape(3000, 16).sum(1)
@@ -383,11 +353,9 @@ def _dotted(**_: Any) -> Arrays:
     return {"d": np.array([products[~second].sum(), products[second].sum()])}
 
 _PAIRS = {"a": _halves(300, 2), "b": _halves(300, 2), "r": np.zeros((300, 2), np.float16), "size": 300}
-
 case("f16max/main", "hmax<half2>", _PAIRS, 2, 128)(lambda a, b, **_: {"r": np.maximum(a, b).astype(float)})
 
 _CAST = (10.0 ** rng.uniform(-4, 3, 500) * rng.choice([-1, 1], 500)).astype(np.float32)
-
 @case("f8cast/main", "fp32_cvt_e4m3<unsigned char, float>", {"dst": np.zeros(500, np.uint8), "src": _CAST, "nelems": 500}, 2, 256)
 def _cast(src: Any, **_: Any) -> Arrays:
     codes = np.arange(127)
@@ -398,14 +366,12 @@ def _cast(src: Any, **_: Any) -> Arrays:
     return {"dst": nearest + 128 * (src < 0)}
 
 _SYSTEMS = {"L": singles(20, 50), "D": 3 + singles(20, 50), "U": singles(20, 50), "RHS": singles(20, 50)}
-
 @case("thomas/cuThomasBatch", "cuThomasBatch", {**{k: v.astype(float) for k, v in _SYSTEMS.items()}, "M": 20, "BATCHCOUNT": 50}, 1, 64)
 def _solutions(L: Any, D: Any, U: Any, RHS: Any, **_: Any) -> Arrays:
     full = [np.diag(D[:, k]) + np.diag(L[1:, k], -1) + np.diag(U[:-1, k], 1) for k in range(50)]
     return {"RHS": np.linalg.solve(full, RHS.T[..., None])[..., 0].T}
 
 _MANDEL = np.array([(40, 50, 16)], np.dtype([(k, np.int32) for k in ("rows", "columns", "most")]))
-
 @case("mandelbrot/main", "mandel", {"b": np.zeros((40, 50), np.int32), "p": _MANDEL, "rows": 40, "cols": 50}, (3, 4), (16, 16))
 def _escapes(**_: Any) -> Arrays:
     c = (np.arange(40)[:, None] / 20 - 1.5) + 1j * (np.arange(50) / 25 - 1)
@@ -416,7 +382,6 @@ def _escapes(**_: Any) -> Arrays:
     return {"b": count}
 
 _LANES = rng.permutation(np.repeat(np.arange(26, dtype=np.int32), [3, 2, 4] + [1] * 23))
-
 @case("collision/main", "checkDuplicateMask", {"num": 32, "v": _LANES}, 1, 32)
 def _collisions(v: Any, **_: Any) -> Arrays:
     again = [v[k] in v[:k] for k in range(32)]
@@ -430,7 +395,6 @@ def _frequencies(d_Src: Any, **_: Any) -> Arrays:
 
 _NODES = np.linspace(-1, 1, 7)
 _PLACE = np.linspace(-1, 1, 150)
-
 @case("lebesgue/kernels", "kernel", {"lmax": np.zeros(1), "linterp": np.zeros((7, 150)), "xfun": _PLACE, "x": _NODES, "n": 7, "nfun": 150}, 2, 128)
 def _lagrange(xfun: Any, x: Any, **_: Any) -> Arrays:
     others = [np.delete(x, k) for k in range(7)]
@@ -438,7 +402,6 @@ def _lagrange(xfun: Any, x: Any, **_: Any) -> Arrays:
     return {"linterp": np.array(basis), "lmax": [abs(np.array(basis)).sum(0).max()]}
 
 _SETS = {"Apoints": singles(150, 2), "Bpoints": singles(90, 2), "distance": np.zeros(1, np.float32), "numA": 150, "numB": 90}
-
 @case("hausdorff/main", "computeDistance", _SETS, 2, 128)
 def _apart(Apoints: Any, Bpoints: Any, **_: Any) -> Arrays:
     gaps = ((Apoints[:, None].astype(float) - Bpoints) ** 2).sum(2)
@@ -446,7 +409,6 @@ def _apart(Apoints: Any, Bpoints: Any, **_: Any) -> Arrays:
 
 _TURN = np.linspace(0, 2 * np.pi, 600, endpoint=False)
 _STAR = (singles(600)[:, None] * np.stack([np.cos(_TURN), np.sin(_TURN)], 1)).astype(np.float32)
-
 @case("pnpoly/main", "pnpoly_opt<4>", {"bitmap": np.zeros(2000, np.int32), "point": 3 * singles(2000, 2) - 3, "vertex": _STAR, "n": 2000}, 2, 256)
 def _inside(point: Any, vertex: Any, **_: Any) -> Arrays:
     x, y = point.T[:, :, None].astype(float)
@@ -455,12 +417,10 @@ def _inside(point: Any, vertex: Any, **_: Any) -> Arrays:
     return {"bitmap": crosses.sum(1) % 2}
 
 _SORTED = np.sort(rng.random(1000))
-
 case("bsearch/main", "kernel_BS2<double>", {"acc_a": _SORTED, "acc_z": rng.uniform(_SORTED[0], 1, 300), "acc_r": np.zeros(300, np.uint64), "zSize": 300, "n": 1000}, 2, 256)(
     lambda acc_a, acc_z, **_: {"acc_r": np.searchsorted(acc_a, acc_z, "right") - 1})
 
 _HAAR = {"inSignal": singles(512), "coefsSignal": np.zeros(512, np.float32), "AverageSignal": np.zeros(4, np.float32), "tLevels": 9, "signalLength": 512, "levelsDone": 0, "mLevels": 7}
-
 @case("hwt1d/kernel", "dwtHaar1D", _HAAR, 4, 64, shared_bytes=512)
 def _wavelets(inSignal: Any, **_: Any) -> Arrays:
     low, coefficients = inSignal / np.sqrt(512.0), np.zeros(512)
@@ -485,7 +445,6 @@ _ROOTS = [[a, b] for a in range(8) for b in range(8) if abs(a - b) > 1]
 _QUEENS = np.zeros(len(_ROOTS), np.dtype([("control", np.uint32), ("board", np.int8, 12)]))
 for _k, _root in enumerate(_ROOTS):
     _QUEENS[_k] = sum(1 << c for c in _root), [*_root, *[0] * 10]
-
 @case("nqueen/main", "BP_queens_root_dfs", {"N": 8, "nPreFixos": len(_ROOTS), "depthPreFixos": 2, "root_prefixes": _QUEENS, "vector_of_tree_size": np.zeros(len(_ROOTS), np.uint64), "sols": np.zeros(len(_ROOTS), np.uint64)}, 1, 64)
 def _queens(**_: Any) -> Arrays:
     found = np.array([_placed(root) for root in _ROOTS])
@@ -493,12 +452,10 @@ def _queens(**_: Any) -> Arrays:
 
 _SOS = signal.butter(16, 0.3, output="sos")
 _FILTERS = {"n_signals": 3, "n_samples": 64, "n_sections": 8, "zi_width": 2, "sos": _SOS, "zi": np.zeros((3, 8, 2)), "x_in": rng.random((3, 64))}
-
 case("sosfil/main", "sosfilt<double>", _FILTERS, 3, 8, shared_bytes=8 * 9 * 8)(lambda x_in, **_: {"x_in": signal.sosfilt(_SOS, x_in)})
 
 _WORDS = rng.choice(np.frombuffer(b"abAB", np.uint8), 2000)
 _SEARCH = {"text": _WORDS, "textLength": 2000, "pattern": np.frombuffer(b"aBa", np.uint8), "patternLength": 3, "resultBuffer": np.zeros(2000, np.uint32), "resultCountPerWG": np.zeros(5, np.uint32), "maxSearchLength": 400}
-
 @case("ss/main", "StringSearchNaive", _SEARCH, 5, 256, shared_bytes=3)
 def _matches(text: Any, **_: Any) -> Arrays:
     lower = text.tobytes().lower()
@@ -543,7 +500,6 @@ case("kiss/main", "kernel<std::uint32_t, kiss::Kiss<std::uint32_t>>", {"out": np
     lambda **_: {"out": np.array([_kiss(42 + k, 5) for k in range(128)], np.uint32).T})
 
 _MERGED = {"A": np.sort(singles(1000)), "A_length": 1000, "B": np.sort(singles(900)), "B_length": 900, "diagonal_path_intersections": np.zeros((2, 9), np.uint32)}
-
 @case("merge/main", "workloadDiagonals<float>", _MERGED, 8, 32)
 def _diagonals(A: Any, B: Any, **_: Any) -> Arrays:
     order = np.argsort(np.concatenate([A, B]), kind="stable") < 1000
@@ -552,7 +508,6 @@ def _diagonals(A: Any, B: Any, **_: Any) -> Arrays:
     return {"diagonal_path_intersections": np.array([first, shares - first])}
 
 _BODIES = singles(100, 10)
-
 @case("nbody/GSimulation", "accelerate_particles", {"p": _BODIES, "n": 100, "kSofteningSquared": 0.001, "kG": 0.5}, 1, 128)
 def _accelerated(p: Any, **_: Any) -> Arrays:
     gaps = p[None, :, :3].astype(float) - p[:, None, :3]
@@ -562,7 +517,6 @@ def _accelerated(p: Any, **_: Any) -> Arrays:
     return {"p": moved}
 
 _CELL = np.array([5, 7, -3, 40, -1, 0, 9, 3, 100], np.int32)
-
 @case("atomicIntrinsics/main", "testKernel<int>", {"g_odata": _CELL, "len": 31}, 1, 32)
 def _combined(g_odata: Any, **_: Any) -> Arrays:
     t = np.arange(31)
@@ -571,9 +525,7 @@ def _combined(g_odata: Any, **_: Any) -> Arrays:
 
 case("shuffle/main", "bcast_shfl_xor_sg16", {"out": np.zeros(256, np.int32)}, 2, 128)(lambda **_: {"out": np.full(256, 120)})
 
-REFUSED = {
-    ("dp4a/main dot_product2<int, 4>", "hip"): r"code of hipcub cannot be traced",
-}
+REFUSED = {("dp4a/main dot_product2<int, 4>", "hip"): r"code of hipcub cannot be traced"}
 
 @pytest.mark.parametrize("dialect", ["cuda", "hip"])
 @pytest.mark.parametrize("name", CASES)

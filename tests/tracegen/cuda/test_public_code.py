@@ -59,7 +59,6 @@ _HEADS = {"Q": singles(2, 64, 32) - 1, "K": singles(2, 64, 32) - 1, "V": singles
 _HALVES = {"A": (singles(32, 64) / 8).astype(np.float16), "B": (singles(48, 64) / 8).astype(np.float16), "C": np.zeros((32, 48), np.float16), "M": 32, "N": 48, "K": 64}
 _LINES = {"maxbits": 64, "scalars": np.cumsum(singles(1024)), "stream": np.zeros(256, np.uint64), "dim": 1024, "sx": 1, "padded_dim": 1024, "tot_blocks": 256}
 _BYTES = {"code": singles(256), "A": rng.integers(0, 256, 2048).astype(np.uint8), "absmax": singles(8), "out": np.zeros(2048, np.float16), "blocksize": 256, "n": 2048}
-
 def _attention(Q: Any, K: Any, V: Any, softmax_scale: float, **_: Any) -> Any:
     scores = np.exp(np.einsum("hid,hjd->hij", Q, K) * softmax_scale)
     return {"O": scores / scores.sum(-1, keepdims=True) @ V}
@@ -84,7 +83,6 @@ def _faults(C: Any, iters: int, **_: Any) -> Any:
     return {"faultyElems": np.array([(abs(C[1:iters] - C[0]) > 0.001).sum()], np.int32)}
 
 _ROUNDED = {"a": rng.integers(-2, 3, 512).astype(np.float16), "b": rng.integers(-2, 3, 512).astype(np.float16)}
-
 def _scalar_products(a: Any, b: Any, **_: Any) -> Any:
     """Thread t of block k begins at pair t + 64 + k; the last of its 2 blocks of 64 ends at pair 256."""
     products = (a.astype(float) * b.astype(float)).reshape(-1, 2).sum(1)
@@ -92,7 +90,6 @@ def _scalar_products(a: Any, b: Any, **_: Any) -> Any:
 
 _ROWS = {"input": singles(64, 768) - 1, "gamma": singles(768), "beta": singles(768), "normed_output": np.zeros((64, 768), np.float32), "layernorm_eps": 1e-6, "m": 64, "n": 768, "scale": None, "dynamic_scale": None, "int8_mode": 0}
 _LOGITS = {"log_probs": singles(2, 3000), "tmp_log_probs": np.zeros((2, 3000), np.float32), "topk_tmp_id_buf": np.zeros((2, 8, 4), np.int32), "topk_tmp_val_buf": np.zeros((2, 8, 4), np.float32), "finished": None, "max_top_k": 4, "top_ks": None, "vocab_size": 3000, "end_ids": None, "skip_decode": None}
-
 def _normed(input: Any, gamma: Any, beta: Any, **_: Any) -> Any:
     mean, spread = input.mean(1, keepdims=True), np.sqrt(input.var(1, keepdims=True) + 1e-6)
     return {"normed_output": (input - mean) / spread * gamma + beta}
@@ -147,7 +144,6 @@ CASES = [
     Case("FasterTransformer", "df4a7534860137e060e18d2ebf019906120ea204", "src/fastertransformer/kernels/sampling_topk_kernels.cu",
          "fastertransformer::topk_stage1<float, 128, 8>", _LOGITS, 16, 128, ["-I"], {("log_probs", "load"): 750}, _largest),
 ]
-
 def requested(trace: Any) -> dict[tuple[str, str], int]:
     """Array and direction -> sectors that its accesses request."""
     sectors = np.diff(trace.granule_offset)

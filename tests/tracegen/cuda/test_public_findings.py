@@ -46,7 +46,6 @@ pytestmark = [pytest.mark.slow, *needs_both]
 # fmt: off
 rng = np.random.default_rng(0)
 Sectors = Mapping[tuple[str, str], int]
-
 def singles(*shape: int) -> npt.NDArray[np.float32]:
     return rng.random(shape, np.float32)
 
@@ -75,14 +74,12 @@ GEMM = {
     "04": ("04_2d_block_tiling_2d_thread_tiling", "<float, 128, 128, 16, 8, 8>", 128, 256),
     "05_vectorized": ("05_2d_block_tiling_2d_thread_tiling_matrix_transpose_vectorized_memory_access", "<float, 128, 128, 16, 8, 8>", 128, 256),
 }
-
 def gemm(version: str, n: int = 4096) -> CudaWorkload:
     file, given, tile, block = GEMM[version]
     arguments = {"m": n, "n": n, "k": n, "alpha": 1.5, "A": singles(n, n), "lda": n, "B": singles(n, n), "ldb": n, "beta": 0.5, "C": singles(n, n), "ldc": n}
     return made(f"CUDA-GEMM-Optimization/src/{file}.cu", f"gemm_v{version}{given}", arguments, (n // tile, n // tile), block, options=["-ICUDA-GEMM-Optimization/include"])
 
 TRANSPOSES = ("copy_kernel", "transpose_naive_kernel", "transpose_SM_kernel", "transpose_SM_nobc_kernel")
-
 def transpose(version: int, n: int = 4096) -> CudaWorkload:
     file = f"gpu-programming/content/examples/non-portable-kernel-models/cuda-matrix-transpose-v{version}.cu"
     arguments = {"in": singles(n, n), "out": np.zeros((n, n), np.float32), "width": n, "height": n}
@@ -100,7 +97,6 @@ SUMS = (
     ("7_shfl_down_sync", "reduce7<256, {}>", 128),
     ("8_shfl_down_sync_pack", "reduce_v8", 0),
 )
-
 def total(version: int, n: int = 1 << 25, per_thread: int = 0) -> CudaWorkload:
     """per_thread : numbers, of those versions that let the host say how many"""
     name, kernel, each = SUMS[version]
@@ -129,13 +125,11 @@ def bodies(version: str, n: int = 1 << 15) -> CudaWorkload:
 _DIVISOR = np.dtype([("d", np.int32), ("M", np.int32), ("s", np.int32), ("n_add_sign", np.int32)])
 _MAGIC = {3: (0x55555556, 0, 0), 5: (0x66666667, 1, 0), 7: (-0x6DB6DB6D, 2, 1)}
 """Hacker's Delight, chapter 10: factor, shift, and how often the dividend is added."""
-
 def divisions(kind: str) -> CudaWorkload:
     numbers: Sequence[Any] = (3, 5, 7) if kind == "int" else [np.array((d, *_MAGIC[d]), _DIVISOR) for d in _MAGIC]
     return made("int_fastdiv/tests/performance_test.cu", f"throughput_test<{kind}>", [*numbers, 0, None], 32768, 256)
 
 _COEFFICIENTS = {f"c_{name}{axis}": np.float32(63 * value) for axis in "xyz" for name, value in zip("abcd", (4 / 5, -1 / 5, 4 / 105, -1 / 280), strict=True)}
-
 def derivative(kernel: str, grid: tuple[int, int], block: tuple[int, int]) -> CudaWorkload:
     arguments = {"f": singles(64, 64, 64), "df": np.zeros((64, 64, 64), np.float32)}
     return made("code-samples/series/cuda-cpp/finite-difference/finite-difference.cu", kernel, arguments, grid, block, symbols=_COEFFICIENTS)
@@ -145,7 +139,6 @@ DERIVATIVES: dict[str, tuple[str, tuple[int, int], tuple[int, int]]] = {
     "y": ("derivative_y", (16, 64), (4, 64)),
     "y, 32 wide": ("derivative_y_lPencils", (2, 64), (32, 8)),
 }
-
 def sums_of(lines: str, exercise: int, n: int = 16384) -> CudaWorkload:
     blocks = n if exercise == 5 and lines == "row" else n // 256
     return made(f"cuda-training-series/exercises/hw{exercise}/matrix_sums_solution.cu", f"{lines}_sums", {"A": singles(n, n), "sums": np.zeros(n, np.float32), "ds": n}, blocks, 256)
@@ -222,13 +215,9 @@ COUNTED = {
     "how-to-optim-algorithm-in-cuda, many a thread": Counted(
         lambda: total(6, 1 << 14, 4), {("g_idata", "load"): 2048, ("g_odata", "store"): 16}, lambda g_idata, **_: ("g_odata", g_idata.reshape(16, 1024).sum(1))
     ),
-    "how-to-optim-algorithm-in-cuda, halves": Counted(
-        lambda: scalar_product("atomic_add_half", 1024), {("a", "load"): 64, ("b", "load"): 64}, lambda **_: ("c", [16, 0])
-    ),
+    "how-to-optim-algorithm-in-cuda, halves": Counted(lambda: scalar_product("atomic_add_half", 1024), {("a", "load"): 64, ("b", "load"): 64}, lambda **_: ("c", [16, 0])),
     # The two halves of a pair are loaded one after the other.
-    "how-to-optim-algorithm-in-cuda, pairs": Counted(
-        lambda: scalar_product("atomic_add_half_pack2", 1024), {("a", "load"): 128, ("b", "load"): 128}, lambda **_: ("c", [16, 16])
-    ),
+    "how-to-optim-algorithm-in-cuda, pairs": Counted(lambda: scalar_product("atomic_add_half_pack2", 1024), {("a", "load"): 128, ("b", "load"): 128}, lambda **_: ("c", [16, 16])),
     "SMFFT, 32 points": Counted(
         lambda: fft(32, "external", "", 1 << 14),
         {("d_input", "load"): 4096, ("d_output", "store"): 4096},
@@ -252,31 +241,13 @@ COUNTED = {
         1e-3,
     ),
     # Behind each barrier, a warp reads its own bodies again.
-    "mini-nbody, shared memory": Counted(
-        lambda: bodies("block", 512),
-        {("p", "load"): 16 * 2 * (16 + 16)},
-        lambda p, v, **_: ("v", v + 0.01 * np.pad(_forces(p), ((0, 0), (0, 1)))),
-        "a100",
-        1e-3,
-    ),
-    "code-samples, x": Counted(
-        lambda: derivative(*DERIVATIVES["x"]), {("f", "load"): 32768, ("df", "store"): 32768}, lambda f, **_: ("df", _slopes(f, 2)), "a100", 1e-3
-    ),
-    "code-samples, y": Counted(
-        lambda: derivative(*DERIVATIVES["y"]), {("f", "load"): 65536, ("df", "store"): 65536}, lambda f, **_: ("df", _slopes(f, 1)), "a100", 1e-3
-    ),
-    "code-samples, y, 32 wide": Counted(
-        lambda: derivative(*DERIVATIVES["y, 32 wide"]), {("f", "load"): 32768, ("df", "store"): 32768}, lambda f, **_: ("df", _slopes(f, 1)), "a100", 1e-3
-    ),
-    "cuda-training-series, a thread a row": Counted(
-        lambda: sums_of("row", 4, 256), {("A", "load"): 8 * 256 * 32, ("sums", "store"): 32}, lambda A, **_: ("sums", A.sum(1))
-    ),
-    "cuda-training-series, a thread a column": Counted(
-        lambda: sums_of("column", 4, 256), {("A", "load"): 8 * 256 * 4, ("sums", "store"): 32}, lambda A, **_: ("sums", A.sum(0))
-    ),
-    "cuda-training-series, a block a row": Counted(
-        lambda: sums_of("row", 5, 256), {("A", "load"): 8 * 256 * 4, ("sums", "store"): 256}, lambda A, **_: ("sums", A.sum(1))
-    ),
+    "mini-nbody, shared memory": Counted(lambda: bodies("block", 512), {("p", "load"): 16 * 2 * (16 + 16)}, lambda p, v, **_: ("v", v + 0.01 * np.pad(_forces(p), ((0, 0), (0, 1)))), "a100", 1e-3),
+    "code-samples, x": Counted(lambda: derivative(*DERIVATIVES["x"]), {("f", "load"): 32768, ("df", "store"): 32768}, lambda f, **_: ("df", _slopes(f, 2)), "a100", 1e-3),
+    "code-samples, y": Counted(lambda: derivative(*DERIVATIVES["y"]), {("f", "load"): 65536, ("df", "store"): 65536}, lambda f, **_: ("df", _slopes(f, 1)), "a100", 1e-3),
+    "code-samples, y, 32 wide": Counted(lambda: derivative(*DERIVATIVES["y, 32 wide"]), {("f", "load"): 32768, ("df", "store"): 32768}, lambda f, **_: ("df", _slopes(f, 1)), "a100", 1e-3),
+    "cuda-training-series, a thread a row": Counted(lambda: sums_of("row", 4, 256), {("A", "load"): 8 * 256 * 32, ("sums", "store"): 32}, lambda A, **_: ("sums", A.sum(1))),
+    "cuda-training-series, a thread a column": Counted(lambda: sums_of("column", 4, 256), {("A", "load"): 8 * 256 * 4, ("sums", "store"): 32}, lambda A, **_: ("sums", A.sum(0))),
+    "cuda-training-series, a block a row": Counted(lambda: sums_of("row", 5, 256), {("A", "load"): 8 * 256 * 4, ("sums", "store"): 256}, lambda A, **_: ("sums", A.sum(1))),
     "pagerank-cuda, a thread a vertex": Counted(
         lambda: ranks("Thread", 8, 1 << 13),
         {
@@ -286,9 +257,7 @@ COUNTED = {
         },
         lambda c, efrom, **_: ("a", 0.1 + c[efrom].reshape(-1, 8).sum(1)),
     ),
-    "pagerank-cuda, a block a vertex": Counted(
-        lambda: ranks("Block", 64, 1 << 13), {("efrom", "load"): 1024, ("a", "store"): 128}, lambda c, efrom, **_: ("a", 0.1 + c[efrom].reshape(-1, 64).sum(1))
-    ),
+    "pagerank-cuda, a block a vertex": Counted(lambda: ranks("Block", 64, 1 << 13), {("efrom", "load"): 1024, ("a", "store"): 128}, lambda c, efrom, **_: ("a", 0.1 + c[efrom].reshape(-1, 64).sum(1))),
     # 64 lanes write every fourth bin and the next one: half of each sector.
     "rocm-examples": Counted(
         lambda: histogram(1 << 13, 32),
@@ -297,7 +266,6 @@ COUNTED = {
         "mi250x",
     ),
 }
-
 @pytest.mark.parametrize("name", COUNTED)
 def test_bytes_and_results(name: str) -> None:
     case = COUNTED[name]
@@ -327,7 +295,6 @@ def _within(found: float, least: float, most: float) -> None:
     assert least <= found <= most, f"{found:.3g} is not within {least:g} to {most:g}"
 
 TFLOPS = {"00": 0.278, "01": 1.722, "02": 2.662, "02_vectorized": 1.905, "04": 13.02, "05_vectorized": 19.67}
-
 @pytest.mark.parametrize("version", TFLOPS)
 def test_a_step_of_the_ladder_of_matrix_products(version: str) -> None:
     """Within a quarter of what an RTX 3090 ran at; wide copies slow the small tile down."""
@@ -345,7 +312,6 @@ def test_a_naive_transpose_is_less_than_half_as_fast() -> None:
     _within(microseconds("v100", transpose, 1) / microseconds("v100", transpose, 0), 2.3 / 1.5, 2.3 * 1.5)
 
 SUMS_US = {0: 990.7, 1: 479.6, 2: 462.0, 3: 244.2, 4: 167.1, 6: 105.5, 8: 99.7}
-
 @pytest.mark.timeout(1800)
 def test_the_ladder_of_sums() -> None:
     """Nsight Compute measured them, which holds an A100 PCIe at its base clock of 765 MHz: within a quarter, in their order."""

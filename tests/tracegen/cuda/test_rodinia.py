@@ -22,11 +22,7 @@ from tracegen.cuda import read_program
 # fmt: off
 PROGRAMS = SUITES / "gpu-rodinia" / "cuda"
 
-pytestmark = [
-    pytest.mark.slow,
-    needs_clang,
-    pytest.mark.skipif(not PROGRAMS.is_dir(), reason="MEMSIM_SUITES has no gpu-rodinia"),
-]
+pytestmark = [pytest.mark.slow, needs_clang, pytest.mark.skipif(not PROGRAMS.is_dir(), reason="MEMSIM_SUITES has no gpu-rodinia")]
 
 CASES = Cases()
 case = CASES.add
@@ -41,11 +37,7 @@ def integers(most: int, *shape: int) -> Any:
 def empty(dtype: Any, *shape: int) -> Any:
     return np.zeros(shape, dtype)
 
-_WALL = {
-    "iteration": 5, "gpuWall": integers(10, 8, 1000), "gpuSrc": integers(10, 1000),
-    "gpuResults": empty(np.int32, 1000), "cols": 1000, "rows": 9, "startStep": 2, "border": 5,
-}
-
+_WALL = {"iteration": 5, "gpuWall": integers(10, 8, 1000), "gpuSrc": integers(10, 1000), "gpuResults": empty(np.int32, 1000), "cols": 1000, "rows": 9, "startStep": 2, "border": 5}
 @case("pathfinder/pathfinder", "dynproc_kernel", _WALL, 5, 256)
 def _shortest(gpuWall: Any, gpuSrc: Any, **_: Any) -> Arrays:
     paths = gpuSrc
@@ -74,12 +66,10 @@ for _kernel, _corners in (
         lambda referrence, matrix_cuda, corners=_corners, **_: {"matrix_cuda": _aligned(matrix_cuda, referrence, corners)})
 
 _PLACES = {"d_locations": singles(200, 2), "d_distances": empty(np.float32, 200), "numRecords": 200, "lat": 0.5, "lng": 1.25}
-
 case("nn/nn_cuda", "euclid", _PLACES, 1, 256)(lambda d_locations, **_: {"d_distances": np.hypot(*(d_locations - np.array([0.5, 1.25])).T)})
 
 _LU = {"m": singles(64, 64) + 16 * np.eye(64, dtype=np.float32), "matrix_dim": 64, "offset": 16}
 _HERE, _BEYOND = slice(16, 32), slice(32, 64)
-
 @case("lud/cuda/lud_kernel", "lud_diagonal", _LU, 1, 16)
 def _diagonal(m: Any, **_: Any) -> Arrays:
     m = m.astype(float)
@@ -107,7 +97,6 @@ case("kmeans/kmeans_cuda", "invert_mapping", {"input": singles(100, 7), "output"
     lambda input, **_: {"output": input.T})
 
 _GAUSS = {"m_cuda": singles(30, 30), "a_cuda": singles(30, 30), "b_cuda": singles(30), "Size": 30}
-
 @case("gaussian/gaussian", "Fan1", {**{k: _GAUSS[k] for k in ("m_cuda", "a_cuda", "Size")}, "t": 3}, 1, 32)
 def _fan1(m_cuda: Any, a_cuda: Any, **_: Any) -> Arrays:
     m_cuda = m_cuda.copy()
@@ -121,10 +110,7 @@ def _fan2(m_cuda: Any, a_cuda: Any, b_cuda: Any, **_: Any) -> Arrays:
     b_cuda[4:] -= m_cuda[4:, 3] * b_cuda[3]
     return {"a_cuda": a_cuda, "b_cuda": b_cuda}
 
-_KNODE = np.dtype(
-    [("location", np.int32), ("indices", np.int32, 257), ("keys", np.int32, 257), ("is_leaf", np.bool_), ("num_keys", np.int32)],
-    align=True,
-)
+_KNODE = np.dtype([("location", np.int32), ("indices", np.int32, 257), ("keys", np.int32, 257), ("is_leaf", np.bool_), ("num_keys", np.int32)], align=True)
 
 def _tree() -> Any:
     """A root and its 256 leaves of 256 keys, which are even: key 2 k is in record k."""
@@ -139,7 +125,6 @@ def _tree() -> Any:
 _VALUES, _FOUND = integers(1000, 256 * 256), 2 * integers(256 * 256 - 300, 5)
 _QUERY = {"height": 1, "knodesD": _tree(), "knodes_elem": 257}
 _FIND = {**_QUERY, "recordsD": _VALUES, "currKnodeD": empty(np.int64, 5), "offsetD": empty(np.int64, 5), "keysD": _FOUND, "ansD": empty(np.int32, 5)}
-
 case("b+tree/kernel/kernel_gpu_cuda_wrapper", "findK", _FIND, 5, 256)(
     lambda recordsD, keysD, **_: {"ansD": recordsD[keysD // 2], "currKnodeD": 1 + keysD // 512})
 
@@ -149,7 +134,6 @@ _RANGE = {
     "startD": _FOUND, "endD": _FOUND + 2 * np.arange(5, dtype=np.int32) ** 3,
     "RecstartD": empty(np.int32, 5), "ReclenD": empty(np.int32, 5),
 }
-
 case("b+tree/kernel/kernel_gpu_cuda_wrapper_2", "findRangeK", _RANGE, 5, 256)(
     lambda startD, endD, **_: {"RecstartD": startD // 2, "ReclenD": (endD - startD) // 2 + 1})
 
@@ -157,7 +141,6 @@ case("huffman/hist", "histo_kernel", {"buffer": rng.integers(0, 256, 5000, np.ui
     lambda buffer, **_: {"histo": np.bincount(buffer, minlength=256)})
 
 _SCAN = {"g_odata": empty(np.uint32, 3, 256), "g_idata": rng.integers(0, 99, (3, 256), np.uint32), "g_blockSums": empty(np.uint32, 3), "n": 256, "blockIndex": 0, "baseIndex": 0}
-
 @case("huffman/scan", "prescan<true, false>", _SCAN, 3, 128, shared_bytes=4 * (256 + 16))
 def _scanned(g_idata: Any, **_: Any) -> Arrays:
     sums = np.cumsum(g_idata, axis=1)
@@ -168,7 +151,6 @@ case("huffman/scan", "uniformAdd", {"g_data": _SCAN["g_idata"], "uniforms": np.a
 
 _FACTORS = {"ce": 0.1, "cw": 0.2, "cn": 0.15, "cs": 0.05, "ct": 0.07, "cb": 0.08, "cc": 0.3}
 _HEAT = {"p": singles(6, 16, 64), "tIn": singles(6, 16, 64), "tOut": empty(np.float32, 6, 16, 64), "sdc": 0.25, "nx": 64, "ny": 16, "nz": 6, **_FACTORS}
-
 @case("hotspot3D/3D", "hotspotOpt1", _HEAT, (1, 4), (64, 4))
 def _hot_3d(p: Any, tIn: Any, ce: Any, cw: Any, cn: Any, cs: Any, ct: Any, cb: Any, cc: Any, **_: Any) -> Arrays:
     at = np.pad(tIn.astype(float), 1, mode="edge")
@@ -183,7 +165,6 @@ _HOTSPOT = {
     "grid_cols": 40, "grid_rows": 50, "border_cols": 2, "border_rows": 2,
     "Cap": 0.5, "Rx": 4.0, "Ry": 5.0, "Rz": 6.0, "step": 0.1, "time_elapsed": 0.001,
 }
-
 @case("hotspot/hotspot", "calculate_temp", _HOTSPOT, (4, 5), (16, 16))
 def _hot(power: Any, temp_src: Any, **_: Any) -> Arrays:
     now = temp_src.astype(float)
@@ -207,7 +188,6 @@ _CLUSTERS = {
     "work_mem_d": empty(np.float32, 300, 5), "center_table_d": np.arange(300, dtype=np.int32) % 4,
     "switch_membership_d": empty(np.bool_, 300),
 }
-
 @case("streamcluster/streamcluster_cuda", "kernel_compute_cost", _CLUSTERS, 1, 512)
 def _costs(p: Any, coord_d: Any, work_mem_d: Any, center_table_d: Any, **_: Any) -> Arrays:
     cost = ((coord_d - coord_d[:, 17:18]) ** 2).sum(axis=0) * p["weight"]
@@ -299,7 +279,6 @@ _MD = {
     "d_dim_gpu": np.array((0, 0, 0, 3, 3, 0, 300, 0, 0), _DIM), "d_box_gpu": _boxes(),
     "d_rv_gpu": rng.random((300, 4)), "d_qv_gpu": rng.random(300), "d_fv_gpu": empty(np.float64, 300, 4),
 }
-
 @case("lavaMD/kernel/kernel_gpu_cuda_wrapper", "kernel_gpu_cuda", _MD, 3, 128)
 def _forces(d_rv_gpu: Any, d_qv_gpu: Any, **_: Any) -> Arrays:
     rv = d_rv_gpu
@@ -318,7 +297,6 @@ _PARTICLES = {
 }
 _FILTER = "particlefilter/ex_particle_CUDA_float_seq"
 _naive = {k: v for k, v in _PARTICLES.items() if k != "weights"}
-
 @case("particlefilter/ex_particle_CUDA_naive_seq", "kernel", _naive, 6, 128)
 @case(_FILTER, "find_index_kernel", _PARTICLES, 2, 512)
 def _resampled(arrayX: Any, arrayY: Any, CDF: Any, u: Any, **_: Any) -> Arrays:
@@ -332,7 +310,6 @@ def _random(seed: Any) -> tuple[Any, Any]:
     return following, np.abs(following / (2**31 - 1))
 
 _NORMAL = {"weights": rng.random(_N), "Nparticles": _N, "partial_sums": np.array([350.0]), "CDF": empty(np.float64, _N), "u": empty(np.float64, _N), "seed": integers(1 << 30, _N)}
-
 @case(_FILTER, "normalize_weights_kernel", {**_NORMAL, "weights": rng.random(_N)[:512], "Nparticles": 512}, 1, 512)
 def _normalised(weights: Any, seed: Any, **_: Any) -> Arrays:
     first = _random(seed)[1][0] / 512
@@ -348,7 +325,6 @@ _LIKELY = {
     "weights": empty(np.float64, _N), "Nparticles": _N, "countOnes": _ONES, "max_size": 64 * 64 * 4, "k": 2, "IszY": 64,
     "Nfr": 4, "seed": integers(1 << 30, _N), "partial_sums": empty(np.float64, 2),
 }
-
 @case(_FILTER, "likelihood_kernel", _LIKELY, 2, 512)
 def _likelihood(xj: Any, yj: Any, objxy: Any, I: Any, seed: Any, **_: Any) -> Arrays:  # noqa: E741
     numbers, now = [], seed
@@ -380,7 +356,6 @@ _INDEX = {
 }
 _SIDES = {name: _cells() for name in ("d_dN", "d_dS", "d_dE", "d_dW")}
 _SHAPE = {"d_lambda": 0.5, "d_Nr": _ROWS, "d_Nc": _COLUMNS, "d_Ne": _CELLS}
-
 case(_SRAD, "extract", {"d_Ne": _CELLS, "d_I": 255 * _cells()}, 3, 512)(lambda d_I, **_: {"d_I": np.exp(d_I / 255)})
 case(_SRAD, "compress", {"d_Ne": _CELLS, "d_I": _cells()}, 3, 512)(lambda d_I, **_: {"d_I": 255 * np.log(d_I)})
 
@@ -417,7 +392,6 @@ def _updated(d_c: Any, d_I: Any, d_dN: Any, d_dS: Any, d_dE: Any, d_dW: Any, **_
 _STEPS = {**{f"{side}_C": singles(48, 64) for side in "EWNS"}, "J_cuda": singles(48, 64)}
 # `srad_cuda_2` reads one row below the image.
 _STEP_2 = {**_STEPS, "C_cuda": singles(49, 64), "cols": 64, "rows": 48, "lambda": 0.5, "q0sqr": 0.1}
-
 @case("srad/srad_v2/srad", "srad_cuda_2", _STEP_2, (4, 3), (16, 16))
 def _updated_2(E_C: Any, W_C: Any, N_C: Any, S_C: Any, J_cuda: Any, C_cuda: Any, **_: Any) -> Arrays:
     c = C_cuda[:48]
@@ -425,7 +399,6 @@ def _updated_2(E_C: Any, W_C: Any, N_C: Any, S_C: Any, J_cuda: Any, C_cuda: Any,
     return {"J_cuda": J_cuda + 0.125 * (c * N_C + at[1:, :-1] * S_C + c * W_C + at[:-1, 1:] * E_C)}
 
 _DIVISIONS = 1024
-
 @case("hybridsort/bucketsort", "histogram1024Kernel", {"d_Result": empty(np.uint32, 1024), "d_Data": singles(900), "minimum": 0.5, "maximum": 1.5, "dataN": 900}, 4, 96)
 def _histogram_1024(d_Data: Any, **_: Any) -> Arrays:
     places = ((d_Data - np.float32(0.5)) / np.float32(1) * 1024).astype(int) & 1023
@@ -437,7 +410,6 @@ def _prefix(d_prefixoffsets: Any, **_: Any) -> Arrays:
     return {"d_prefixoffsets": sums - d_prefixoffsets, "d_offsets": sums[-1]}
 
 _ORDER = rng.permutation(_DIVISIONS).astype(np.int32)
-
 @case("hybridsort/bucketsort", "bucketsort", {"input": singles(_DIVISIONS), "indice": _ORDER, "output": empty(np.float32, _DIVISIONS), "size": _DIVISIONS, "d_prefixoffsets": empty(np.uint32, 2, _DIVISIONS), "l_offsets": np.arange(_DIVISIONS, dtype=np.uint32)}, 2, 32)
 def _in_buckets(input: Any, indice: Any, **_: Any) -> Arrays:
     output = np.zeros_like(input)
@@ -445,7 +417,6 @@ def _in_buckets(input: Any, indice: Any, **_: Any) -> Arrays:
     return {"output": output}
 
 _STARTS = np.minimum(np.arange(_DIVISIONS + 1, dtype=np.int32), 4) * 8
-
 case("hybridsort/mergesort", "mergepack", {"orig": singles(200), "result": empty(np.float32, 32)}, (1, 4), 32, constStartAddr=_STARTS // 4 * 2, finalStartAddr=_STARTS, nullElems=np.arange(_DIVISIONS, dtype=np.int32) % 3)(
     lambda orig, **_: {"result": np.concatenate([orig[16 * k + k % 3 :][:8] for k in range(4)])})
 
@@ -461,7 +432,6 @@ _GRAPH = {
     "g_updating_graph_mask": empty(np.bool_, 600), "g_graph_visited": _visited,
     "g_cost": np.where(_mask, 4, 0).astype(np.int32), "no_of_nodes": 600,
 }
-
 @case("bfs/bfs", "Kernel", _GRAPH, 2, 512)
 def _visits(g_graph_mask: Any, g_graph_visited: Any, g_cost: Any, **_: Any) -> Arrays:
     reached = _dense[g_graph_mask].any(axis=0) & ~g_graph_visited
@@ -469,21 +439,18 @@ def _visits(g_graph_mask: Any, g_graph_visited: Any, g_cost: Any, **_: Any) -> A
     return {"g_updating_graph_mask": reached, "g_cost": cost, "g_graph_mask": np.zeros(600, bool)}
 
 _NEXT = {"g_graph_mask": empty(np.bool_, 600), "g_updating_graph_mask": _mask, "g_graph_visited": _visited & ~_mask, "g_over": empty(np.bool_, 1), "no_of_nodes": 600}
-
 @case("bfs/bfs", "Kernel2", _NEXT, 2, 512)
 def _next_front(g_graph_visited: Any, g_updating_graph_mask: Any, **_: Any) -> Arrays:
     mask = g_updating_graph_mask
     return {"g_graph_mask": mask, "g_graph_visited": g_graph_visited | mask, "g_over": [True], "g_updating_graph_mask": np.zeros(600, bool)}
 
 _LAYER = {"input_cuda": singles(65), "output_hidden_cuda": singles(17), "input_hidden_cuda": singles(65, 17), "hidden_partial_sum": empty(np.float32, 4, 16), "in": 64, "hid": 16}
-
 @case("backprop/backprop_cuda", "bpnn_layerforward_CUDA", _LAYER, (1, 4), (16, 16))
 def _forward(input_cuda: Any, input_hidden_cuda: Any, **_: Any) -> Arrays:
     products = input_cuda[1:, None] * input_hidden_cuda[1:, 1:]
     return {"hidden_partial_sum": products.reshape(4, 16, 16).sum(axis=1)}
 
 _WEIGHTS = {"delta": singles(17), "hid": 16, "ly": singles(65), "in": 64, "w": singles(65, 17), "oldw": singles(65, 17)}
-
 @case("backprop/backprop_cuda", "bpnn_adjust_weights_cuda", _WEIGHTS, (1, 4), (16, 16))
 def _adjusted(delta: Any, ly: Any, w: Any, oldw: Any, **_: Any) -> Arrays:
     change = 0.3 * delta * ly[:, None] + 0.3 * oldw
@@ -493,12 +460,10 @@ def _adjusted(delta: Any, ly: Any, w: Any, oldw: Any, **_: Any) -> Arrays:
     return {"w": np.where(inside, w + change, w), "oldw": np.where(inside, change, oldw)}
 
 _BYTES = rng.integers(0, 256, 1500, np.uint8)
-
 case("dwt2d/components", "c_CopySrcToComponent<int>", {"d_c": empty(np.int32, 500), "d_src": _BYTES[:512], "pixels": 500}, 2, 256)(
     lambda d_src, **_: {"d_c": d_src[:500].astype(int) - 128})
 
 _COLOURS = {**{f"d_{c}": empty(np.float32, 500) for c in "rgb"}, "d_src": np.resize(_BYTES, 1536), "pixels": 500}
-
 @case("dwt2d/components", "c_CopySrcToComponents<float>", _COLOURS, 2, 256)
 def _components(d_src: Any, **_: Any) -> Arrays:
     colours = d_src[:1500].reshape(500, 3) / 255 - 0.5
@@ -556,13 +521,7 @@ def test_refused_by_line(program: str, kernel: str) -> None:
 
 def test_srad_reads_above_its_image() -> None:
     """`srad_cuda_1` loads the row above the first one before it decides that there is none."""
-    made = CudaWorkload(
-        path=PROGRAMS / "srad" / "srad_v2" / "srad.cu",
-        kernel="srad_cuda_1",
-        arguments=[*_STEPS.values(), singles(48, 64), 64, 48, 0.5],
-        grid=(4, 3),
-        block=(16, 16),
-    )
+    made = CudaWorkload(path=PROGRAMS / "srad" / "srad_v2" / "srad.cu", kernel="srad_cuda_1", arguments=[*_STEPS.values(), singles(48, 64), 64, 48, 0.5], grid=(4, 3), block=(16, 16))
     with pytest.raises(KernelError, match=r"out of bounds: index -64"):
         run(made)
 

@@ -22,11 +22,7 @@ from tracegen import CudaWorkload
 SUITES = Path(os.environ.get("MEMSIM_SUITES", "suites"))
 PROGRAMS = SUITES / "PolyBench-ACC" / "CUDA"
 
-pytestmark = [
-    pytest.mark.slow,
-    needs_clang,
-    pytest.mark.skipif(not PROGRAMS.is_dir(), reason="MEMSIM_SUITES has no PolyBench-ACC"),
-]
+pytestmark = [pytest.mark.slow, needs_clang, pytest.mark.skipif(not PROGRAMS.is_dir(), reason="MEMSIM_SUITES has no PolyBench-ACC")]
 
 SIZES = {"NI": 20, "NJ": 24, "NK": 17, "NL": 19, "NM": 21, "NX": 18, "NY": 25, "TMAX": 4, "NQ": 6, "NR": 5, "NP": 7, "M": 22, "N": 23, "TSTEPS": 2}
 NI, NJ, NK, NL, NM, NX, NY, TMAX, NQ, NR, NP, M, N, TSTEPS = SIZES.values()
@@ -89,7 +85,6 @@ def _gesummv(A: Any, B: Any, tmp: Any, x: Any, y: Any, **_: Any) -> Arrays:
     return {"tmp": after, "y": ALPHA * after + BETA * (y + B @ x)}
 
 _DOITGEN = {"sum": (NR, NQ, NP), "A": (NR, NQ, NP), "C4": (NP, NP), "nr": NR, "nq": NQ, "np": NP}
-
 @case(f"{LINEAR}/doitgen/doitgen", "doitgen_kernel1", "NR NQ NP", _DOITGEN | {"r": 3}, (NP, NQ))
 def _doitgen_1(sum: Any, A: Any, C4: Any, **_: Any) -> Arrays:
     sum[3] = A[3] @ C4
@@ -102,7 +97,6 @@ def _doitgen_2(sum: Any, A: Any, **_: Any) -> Arrays:
 
 _SCHMIDT = f"{LINEAR.replace('kernels', 'solvers')}/gramschmidt/gramschmidt"
 _QR = {"a": (NI, NJ), "r": (NJ, NJ), "q": (NI, NJ), "k": 5}
-
 @case(_SCHMIDT, "gramschmidt_kernel1", "NI NJ", _QR, (1, 1))
 def _schmidt_1(a: Any, r: Any, **_: Any) -> Arrays:
     r[5, 5] = np.sqrt((a[:, 5] ** 2).sum())
@@ -120,7 +114,6 @@ def _schmidt_3(a: Any, r: Any, q: Any, **_: Any) -> Arrays:
     return {"a": a, "r": r}
 
 _LU = f"{LINEAR.replace('kernels', 'solvers')}/lu/lu"
-
 @case(_LU, "lu_kernel1", "N", {"A": (N, N), "k": 4}, (N, 1))
 def _lu_1(A: Any, **_: Any) -> Arrays:
     A[4, 5:] /= A[4, 4]
@@ -135,7 +128,6 @@ _CORRELATION, _COVARIANCE = f"{DATA}/correlation/correlation", f"{DATA}/covarian
 _TABLE = {"mean": (M,), "data": (N, M)}
 for _program in (_CORRELATION, _COVARIANCE):
     _vector(_program, "mean_kernel", "M N", _TABLE, "mean", lambda data, **_: data.sum(0) / FLOAT_N)
-
 @case(_CORRELATION, "std_kernel", "M N", _TABLE | {"std": (M,)}, (M, 1))
 def _std(mean: Any, data: Any, **_: Any) -> Arrays:
     std = np.sqrt(((data - mean) ** 2).sum(0) / FLOAT_N)
@@ -156,7 +148,6 @@ case(_COVARIANCE, "covar_kernel", "M N", {"symmat": (M, M), "data": (N, M)}, (M,
 
 _ADI = f"{STENCILS}/adi/adi"
 _ABX = {"A": (N, N), "B": (N, N), "X": (N, N)}
-
 @case(_ADI, "adi_kernel1", "N TSTEPS", _ABX, (N, 1))
 def _adi_1(A: Any, B: Any, X: Any) -> Arrays:
     for i in range(1, N):
@@ -212,7 +203,6 @@ def _convolution_3d(A: Any, B: Any, **_: Any) -> Arrays:
 
 _FDTD = f"{STENCILS}/fdtd-2d/fdtd2d"
 _WAVES = {"ex": (NX, NY + 1), "ey": (NX + 1, NY), "hz": (NX, NY), "t": 2}
-
 @case(_FDTD, "fdtd_step1_kernel", "NX NY TMAX", _WAVES | {"_fict_": (TMAX,)}, (NY, NX))
 def _fdtd_1(_fict_: Any, ey: Any, hz: Any, **_: Any) -> Arrays:
     ey[1:NX] -= 0.5 * (hz[1:] - hz[:-1])
@@ -232,7 +222,6 @@ def _fdtd_3(ex: Any, ey: Any, hz: Any, **_: Any) -> Arrays:
 
 _1D, _2D = f"{STENCILS}/jacobi-1d-imper/jacobi1D", f"{STENCILS}/jacobi-2d-imper/jacobi2D"
 _ROW, _SQUARE = {"A": (N,), "B": (N,)}, {"A": (N, N), "B": (N, N)}
-
 @case(_1D, "runJacobiCUDA_kernel1", "N TSTEPS", _ROW, (N, 1))
 def _jacobi_1d(A: Any, B: Any) -> Arrays:
     B[2:-1] = 0.33333 * (A[1:-2] + A[2:-1] + A[3:])
@@ -257,11 +246,7 @@ def _copied_2d(A: Any, B: Any) -> Arrays:
 def test_every_kernel_has_a_case() -> None:
     from tracegen.cuda.program import kernels
 
-    found = {
-        (str(file.relative_to(PROGRAMS).with_suffix("")), kernel)
-        for file in PROGRAMS.rglob("*.cu")
-        for kernel in kernels(file.read_text(errors="replace"))
-    }
+    found = {(str(file.relative_to(PROGRAMS).with_suffix("")), kernel) for file in PROGRAMS.rglob("*.cu") for kernel in kernels(file.read_text(errors="replace"))}
     assert found == set(CASES)
     assert len(CASES) == 47
 
