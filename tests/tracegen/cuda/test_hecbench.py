@@ -121,11 +121,7 @@ def _distances(p: Any, **_: Any) -> Arrays:
     b = np.stack([np.cos(by) * np.cos(bx), np.cos(by) * np.sin(bx), np.sin(by)])
     return {"distance": 6371.0 * np.arccos(np.clip((a * b).sum(0), -1, 1))}
 
-_POOL = {
-    "i_img": singles(3, 16, 20), "o_img": np.zeros((3, 8, 10), np.float32), "Hstride": 2, "Vstride": 2,
-    "pool_width": 2, "pool_height": 2, "i_img_count": 3, "i_img_width": 20, "i_img_height": 16,
-    "o_img_width": 10, "o_img_height": 8,
-}
+_POOL = {"i_img": singles(3, 16, 20), "o_img": np.zeros((3, 8, 10), np.float32), "Hstride": 2, "Vstride": 2, "pool_width": 2, "pool_height": 2, "i_img_count": 3, "i_img_width": 20, "i_img_height": 16, "o_img_width": 10, "o_img_height": 8}
 case("maxpool3d/main", "maxpool3d", _POOL, (2, 2, 3), (8, 8))(lambda i_img, **_: {"o_img": i_img.reshape(3, 8, 2, 10, 2).max(axis=(2, 4))})
 
 _NEURONS = {

@@ -158,15 +158,7 @@ def test_a_kernel(case: Case) -> None:
     root = SUITES / case.repository
     if not (root / case.file).is_file():
         pytest.skip(f"MEMSIM_SUITES has no {case.repository}")
-    given = CudaWorkload(
-        path=root / case.file,
-        kernel=case.kernel,
-        arguments=case.arguments,
-        grid=case.grid,
-        block=case.block,
-        shared_bytes=case.shared_bytes,
-        build_options=[o.replace("-I", f"-I{root}/") for o in case.options],
-    )
+    given = CudaWorkload(path=root / case.file, kernel=case.kernel, arguments=case.arguments, grid=case.grid, block=case.block, shared_bytes=case.shared_bytes, build_options=[o.replace("-I", f"-I{root}/") for o in case.options])
     out = run(given, compiler="nvrtc")
     for name, values in case.result(**case.arguments).items():
         np.testing.assert_allclose(out[name], values, rtol=case.tolerance, atol=case.tolerance)

@@ -134,11 +134,7 @@ def derivative(kernel: str, grid: tuple[int, int], block: tuple[int, int]) -> Cu
     arguments = {"f": singles(64, 64, 64), "df": np.zeros((64, 64, 64), np.float32)}
     return made("code-samples/series/cuda-cpp/finite-difference/finite-difference.cu", kernel, arguments, grid, block, symbols=_COEFFICIENTS)
 
-DERIVATIVES: dict[str, tuple[str, tuple[int, int], tuple[int, int]]] = {
-    "x": ("derivative_x", (16, 64), (64, 4)),
-    "y": ("derivative_y", (16, 64), (4, 64)),
-    "y, 32 wide": ("derivative_y_lPencils", (2, 64), (32, 8)),
-}
+DERIVATIVES: dict[str, tuple[str, tuple[int, int], tuple[int, int]]] = {"x": ("derivative_x", (16, 64), (64, 4)), "y": ("derivative_y", (16, 64), (4, 64)), "y, 32 wide": ("derivative_y_lPencils", (2, 64), (32, 8))}
 def sums_of(lines: str, exercise: int, n: int = 16384) -> CudaWorkload:
     blocks = n if exercise == 5 and lines == "row" else n // 256
     return made(f"cuda-training-series/exercises/hw{exercise}/matrix_sums_solution.cu", f"{lines}_sums", {"A": singles(n, n), "sums": np.zeros(n, np.float32), "ds": n}, blocks, 256)
@@ -197,34 +193,16 @@ class Counted(NamedTuple):
 
 _n = 64  # of matrices: 128 warps
 COUNTED = {
-    "CUDA-GEMM-Optimization, not coalesced": Counted(
-        lambda: gemm("00", _n),
-        {("A", "load"): 128 * _n * 32, ("B", "load"): 128 * _n, ("C", "load"): 128 * 32, ("C", "store"): 128 * 32},
-        lambda A, B, C, **_: ("C", 1.5 * A @ B + 0.5 * C),
-    ),
-    "CUDA-GEMM-Optimization, coalesced": Counted(
-        lambda: gemm("01", _n),
-        {("A", "load"): 128 * _n, ("B", "load"): 128 * _n * 4, ("C", "load"): 128 * 4, ("C", "store"): 128 * 4},
-        lambda A, B, C, **_: ("C", 1.5 * A @ B + 0.5 * C),
-    ),
+    "CUDA-GEMM-Optimization, not coalesced": Counted(lambda: gemm("00", _n), {("A", "load"): 128 * _n * 32, ("B", "load"): 128 * _n, ("C", "load"): 128 * 32, ("C", "store"): 128 * 32}, lambda A, B, C, **_: ("C", 1.5 * A @ B + 0.5 * C)),
+    "CUDA-GEMM-Optimization, coalesced": Counted(lambda: gemm("01", _n), {("A", "load"): 128 * _n, ("B", "load"): 128 * _n * 4, ("C", "load"): 128 * 4, ("C", "store"): 128 * 4}, lambda A, B, C, **_: ("C", 1.5 * A @ B + 0.5 * C)),
     "gpu-programming, naive": Counted(lambda: transpose(1, _n), {("in", "load"): 512, ("out", "store"): 128 * 16}, lambda **a: ("out", a["in"].T)),
     "gpu-programming, padded": Counted(lambda: transpose(3, _n), {("in", "load"): 512, ("out", "store"): 512}, lambda **a: ("out", a["in"].T)),
-    "how-to-optim-algorithm-in-cuda, first": Counted(
-        lambda: total(0, 1 << 14), {("g_idata", "load"): 2048, ("g_odata", "store"): 64}, lambda g_idata, **_: ("g_odata", g_idata.reshape(64, 256).sum(1))
-    ),
-    "how-to-optim-algorithm-in-cuda, many a thread": Counted(
-        lambda: total(6, 1 << 14, 4), {("g_idata", "load"): 2048, ("g_odata", "store"): 16}, lambda g_idata, **_: ("g_odata", g_idata.reshape(16, 1024).sum(1))
-    ),
+    "how-to-optim-algorithm-in-cuda, first": Counted(lambda: total(0, 1 << 14), {("g_idata", "load"): 2048, ("g_odata", "store"): 64}, lambda g_idata, **_: ("g_odata", g_idata.reshape(64, 256).sum(1))),
+    "how-to-optim-algorithm-in-cuda, many a thread": Counted(lambda: total(6, 1 << 14, 4), {("g_idata", "load"): 2048, ("g_odata", "store"): 16}, lambda g_idata, **_: ("g_odata", g_idata.reshape(16, 1024).sum(1))),
     "how-to-optim-algorithm-in-cuda, halves": Counted(lambda: scalar_product("atomic_add_half", 1024), {("a", "load"): 64, ("b", "load"): 64}, lambda **_: ("c", [16, 0])),
     # The two halves of a pair are loaded one after the other.
     "how-to-optim-algorithm-in-cuda, pairs": Counted(lambda: scalar_product("atomic_add_half_pack2", 1024), {("a", "load"): 128, ("b", "load"): 128}, lambda **_: ("c", [16, 16])),
-    "SMFFT, 32 points": Counted(
-        lambda: fft(32, "external", "", 1 << 14),
-        {("d_input", "load"): 4096, ("d_output", "store"): 4096},
-        lambda d_input, **_: ("d_output", np.fft.fft(d_input.view(np.complex64).reshape(-1, 32))),
-        "v100",
-        2e-3,
-    ),
+    "SMFFT, 32 points": Counted(lambda: fft(32, "external", "", 1 << 14), {("d_input", "load"): 4096, ("d_output", "store"): 4096}, lambda d_input, **_: ("d_output", np.fft.fft(d_input.view(np.complex64).reshape(-1, 32))), "v100", 2e-3),
     "SMFFT, 1024 points": Counted(
         lambda: fft(1024, "external", "", 1 << 14),
         {("d_input", "load"): 4096, ("d_output", "store"): 4096},
@@ -233,13 +211,7 @@ COUNTED = {
         2e-3,
     ),
     # A warp reads each body's three numbers at once, its own 32 bodies' three and their velocities over 24 sectors each.
-    "mini-nbody, structures": Counted(
-        lambda: bodies("orig", 512),
-        {("p", "load"): 16 * (512 * 3 + 6 * 24), ("p", "store"): 16 * 3 * 24},
-        lambda p, **_: ("p", np.hstack([p[:, :3], p[:, 3:] + 0.01 * _forces(p)])),
-        "a100",
-        1e-3,
-    ),
+    "mini-nbody, structures": Counted(lambda: bodies("orig", 512), {("p", "load"): 16 * (512 * 3 + 6 * 24), ("p", "store"): 16 * 3 * 24}, lambda p, **_: ("p", np.hstack([p[:, :3], p[:, 3:] + 0.01 * _forces(p)])), "a100", 1e-3),
     # Behind each barrier, a warp reads its own bodies again.
     "mini-nbody, shared memory": Counted(lambda: bodies("block", 512), {("p", "load"): 16 * 2 * (16 + 16)}, lambda p, v, **_: ("v", v + 0.01 * np.pad(_forces(p), ((0, 0), (0, 1)))), "a100", 1e-3),
     "code-samples, x": Counted(lambda: derivative(*DERIVATIVES["x"]), {("f", "load"): 32768, ("df", "store"): 32768}, lambda f, **_: ("df", _slopes(f, 2)), "a100", 1e-3),
@@ -259,12 +231,7 @@ COUNTED = {
     ),
     "pagerank-cuda, a block a vertex": Counted(lambda: ranks("Block", 64, 1 << 13), {("efrom", "load"): 1024, ("a", "store"): 128}, lambda c, efrom, **_: ("a", 0.1 + c[efrom].reshape(-1, 64).sum(1))),
     # 64 lanes write every fourth bin and the next one: half of each sector.
-    "rocm-examples": Counted(
-        lambda: histogram(1 << 13, 32),
-        {("block_bins", "store"): 2 * 2 * 2 * 16},
-        lambda data, **_: ("block_bins", np.concatenate([np.bincount(part, minlength=256) for part in data.reshape(2, -1)])),
-        "mi250x",
-    ),
+    "rocm-examples": Counted(lambda: histogram(1 << 13, 32), {("block_bins", "store"): 2 * 2 * 2 * 16}, lambda data, **_: ("block_bins", np.concatenate([np.bincount(part, minlength=256) for part in data.reshape(2, -1)])), "mi250x"),
 }
 @pytest.mark.parametrize("name", COUNTED)
 def test_bytes_and_results(name: str) -> None:
@@ -325,10 +292,7 @@ def test_atomics_on_pairs_of_halves() -> None:
     _within(microseconds("a100@765MHz", scalar_product, "fast_atomic_add_half") / 137_010, 0.67, 1.5)
     assert predicted("a100@765MHz", scalar_product, "fast_atomic_add_half")[1] == "atomics on one line"
 
-@pytest.mark.xfail(
-    reason="422 ms were measured: an atomic addition to a half is a loop of compare-and-swap, whose failures because of other"
-    " sub-groups are not there where groups run one after another"
-)
+@pytest.mark.xfail(reason="422 ms were measured: an atomic addition to a half is a loop of compare-and-swap, whose failures because of other sub-groups are not there where groups run one after another")
 def test_atomics_on_halves_take_three_times_as_long() -> None:
     _within(microseconds("a100@765MHz", scalar_product, "atomic_add_half") / 422_360, 0.5, 2.0)
 
@@ -349,10 +313,7 @@ def test_bodies_in_shared_memory_are_faster_and_unrolled_ones_still() -> None:
     microseconds_of = [microseconds("k40c", bodies, version) for version in ("orig", "soa", "block", "unroll")]
     assert microseconds_of[3] < microseconds_of[2] < min(microseconds_of[:2])
 
-@pytest.mark.xfail(
-    reason="16 bytes that all lanes read are taken to occupy L1 for four cycles, as if each lane read its own; three loads of 4"
-    " bytes take three. The machine code of a K20c is not to be had, either"
-)
+@pytest.mark.xfail(reason="16 bytes that all lanes read are taken to occupy L1 for four cycles, as if each lane read its own; three loads of 4 bytes take three. The machine code of a K20c is not to be had, either")
 def test_bodies_of_four_numbers_are_faster_than_structures() -> None:
     assert microseconds("k40c", bodies, "soa") < microseconds("k40c", bodies, "orig")
 

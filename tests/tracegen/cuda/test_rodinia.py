@@ -214,12 +214,7 @@ _FAR = np.array([1.4, 1.2, 0.1, 0.2, 4.0])
 def _euler(nelr: int, dtype: Any) -> Arrays:
     variables = rng.uniform(0.5, 1.0, (5, nelr)).astype(dtype)
     variables[4] += 3
-    return {
-        "variables": variables,
-        "areas": rng.uniform(1, 2, nelr).astype(dtype),
-        "neighbours": rng.integers(-2, nelr, (4, nelr), np.int32),
-        "normals": rng.uniform(-1, 1, (3, 4, nelr)).astype(dtype),
-    }
+    return {"variables": variables, "areas": rng.uniform(1, 2, nelr).astype(dtype), "neighbours": rng.integers(-2, nelr, (4, nelr), np.int32), "normals": rng.uniform(-1, 1, (3, 4, nelr)).astype(dtype)}
 
 for _program, _kind in (("cfd/euler3d", np.float32), ("cfd/euler3d_double", np.float64)):
     _E = _euler(384, _kind)
@@ -261,11 +256,7 @@ for _program, _kind in (("cfd/euler3d", np.float32), ("cfd/euler3d_double", np.f
 
 _NEI = [(name, np.int32) for name in ("x", "y", "z", "number")] + [("offset", np.int64)]
 _BOX = np.dtype([*_NEI, ("nn", np.int32), ("nei", np.dtype(_NEI, align=True), 26)], align=True)
-_DIM = np.dtype(
-    [(name, np.int32) for name in ("cur_arg", "arch_arg", "cores_arg", "boxes1d_arg")]
-    + [(name, np.int64) for name in ("number_boxes", "box_mem", "space_elem", "space_mem", "space_mem2")],
-    align=True,
-)
+_DIM = np.dtype([(name, np.int32) for name in ("cur_arg", "arch_arg", "cores_arg", "boxes1d_arg")] + [(name, np.int64) for name in ("number_boxes", "box_mem", "space_elem", "space_mem", "space_mem2")], align=True)
 
 def _boxes() -> Any:
     """Three boxes in a row; those in the middle have two neighbours."""
@@ -291,10 +282,7 @@ def _forces(d_rv_gpu: Any, d_qv_gpu: Any, **_: Any) -> Arrays:
 
 _N = 700
 _cdf = np.cumsum(rng.random(_N))
-_PARTICLES = {
-    "arrayX": rng.random(_N), "arrayY": rng.random(_N), "CDF": _cdf / _cdf[-1], "u": rng.random(_N),
-    "xj": empty(np.float64, _N), "yj": empty(np.float64, _N), "weights": rng.random(_N), "Nparticles": _N,
-}
+_PARTICLES = {"arrayX": rng.random(_N), "arrayY": rng.random(_N), "CDF": _cdf / _cdf[-1], "u": rng.random(_N), "xj": empty(np.float64, _N), "yj": empty(np.float64, _N), "weights": rng.random(_N), "Nparticles": _N}
 _FILTER = "particlefilter/ex_particle_CUDA_float_seq"
 _naive = {k: v for k, v in _PARTICLES.items() if k != "weights"}
 @case("particlefilter/ex_particle_CUDA_naive_seq", "kernel", _naive, 6, 128)
@@ -479,14 +467,7 @@ def test_pointers_in_memory_of_leukocyte() -> None:
     path = PROGRAMS / "leukocyte" / "CUDA" / "track_ellipse_kernel.cu"
     fields, images = ([singles(12, 15), singles(41, 81)] for _ in range(2))
     sizes = np.array([[12, 41], [15, 81]], np.int32)
-    made = CudaWorkload(
-        path=path,
-        kernel="IMGVF_kernel",
-        arguments=[_pointers(fields), _pointers(images), *sizes, 1.0, 0.5, 2.0, 0, 0.0],
-        grid=2,
-        block=320,
-        build_options=[f"-I{path.parents[1] / 'meschach_lib'}"],
-    )
+    made = CudaWorkload(path=path, kernel="IMGVF_kernel", arguments=[_pointers(fields), _pointers(images), *sizes, 1.0, 0.5, 2.0, 0, 0.0], grid=2, block=320, build_options=[f"-I{path.parents[1] / 'meschach_lib'}"])
     out = run(made)
     for k, field in enumerate(fields):
         np.testing.assert_array_equal(out[f"IMGVF_array[{k}]"], field)
