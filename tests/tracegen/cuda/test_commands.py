@@ -125,7 +125,6 @@ def test_a_kernel_is_compiled_and_its_time_predicted(folder: Path, run_memsim: R
 @pytest.mark.parametrize(
     ("spec", "arguments", "message"),
     [
-        ("k.cu:n::missing", "args.py:scaled", "has no kernel n::missing"),
         (f"k.cu:{NAME}", None, "--args FILE.py:NAME names a callable that returns a tracegen.Cuda"),
         (f"k.cu:{NAME}", "args.py:opencl", "must return a tracegen.CudaWorkload, got a OpenCLWork"),
         (f"nowhere.cu:{NAME}", "args.py:scaled", "no such kernel file: nowhere.cu"),

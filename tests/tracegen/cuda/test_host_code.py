@@ -131,7 +131,8 @@ def test_a_function_of_the_host_may_be_called_as_a_kernel() -> None:
 int k(int n) { k<<<1, 32>>>(nullptr); return n; }
 int main() { return k(3); }
 """
-    assert set(run(workload(source, np.zeros(32, np.int32), kernel="k"))["y"]) == {1}
+    given = workload(source, np.zeros(32, np.int32), kernel="k")
+    assert set(run(given, compiler="clang")["y"]) == {1}
 
 
 @pytest.mark.weekly(2)
@@ -181,7 +182,6 @@ def test_what_a_kernel_reaches_through_functions_and_files_must_compile(tmp_path
     reason = "3: code of hipcub cannot be traced: its headers are not read"
     for machine in ("a100", "mi250x"):
         check(machine, f"^p.cu:{reason}", "auto")
-    check("a100", r"^p.cu has no kernel none \(.*\); it has all<class T>, copied<class T>", kernel="none")  # fmt: skip
     several = "^p.cu has several kernels copied: name one of copied<float>, copied<int>"
     check("a100", several, kernel="copied")
     check("a100", r"^p.cu:13: 'none.h' file not found", source=OTHERS + '#include "none.h"')
