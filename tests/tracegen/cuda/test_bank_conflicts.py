@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,22 +16,23 @@ from memsim.trace import Trace
 from tests.support.cuda_kernels import needs_clang, workload
 from tracegen.execution.banks import BANKS, added_passes
 
-TRANSPOSED = """
-__global__ void k(const float *x, float *y) {
-  __shared__ float t[32][32 + PAD];
-  int i = threadIdx.x, j = threadIdx.y;
-  t[i][j] = x[j * 32 + i];
-  __syncthreads();
-  y[j * 32 + i] = t[j][i];
-}
-"""
+# Tiles of 32 rows of 32 + pad words: a column's words lie in 32 / gcd(32 + pad, 32) banks. Rows have no conflicts.
+PADS = (0, 1, 2, 16)
+TRANSPOSED = (
+    "__global__ void k(const float *x, float *y) {\n  int i = threadIdx.x, j = threadIdx.y;\n"
+    + "".join(f"  __shared__ float t{pad}[32][32 + {pad}];\n" for pad in PADS)
+    + "".join(f"  t{pad}[i][j] = x[j * 32 + i];\n" for pad in PADS)
+    + "  __syncthreads();\n"
+    + "".join(f"  y[{1024 * k} + j * 32 + i] = t{pad}[j][i];\n" for k, pad in enumerate(PADS))
+    + "}\n"
+)
 STRIDED = """
 __global__ void k(const TYPE *x, TYPE *y) {
   extern __shared__ TYPE t[];
   int i = threadIdx.x;
   t[i] = x[i];
   __syncthreads();
-  y[i] = t[i * STRIDE % 64];
+LOADS
 }
 """
 
@@ -48,131 +50,107 @@ def totals(trace: Trace) -> dict[str, float]:
     return dict(zip(trace.work_kinds, sums.tolist(), strict=True))
 
 
-@pytest.mark.weekly(2)
 @needs_clang
-@pytest.mark.parametrize("pad", [0, 1, 2, 16])
 def test_a_column_has_as_many_conflicts_as_its_pitch_has_factors_of_the_banks(
-    pad: int, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    """32 rows of 32 + pad words: their words lie in 32 / gcd(32 + pad, 32) banks. Rows have no conflicts."""
-    machine, x = memsim.load_machine("a100"), np.ones(1024, np.float32)
-    made = workload(TRANSPOSED, x, x.copy(), build_options=[f"-DPAD={pad}"], block=(32, 32))
-    trace = tracegen.trace(made, machine)
-    added = math.gcd(32 + pad, 32) - 1
-    assert totals(trace)["conflict"] == 32 * added
-    said = "Bank conflicts of shared memory add passes to each access"
+    machine = memsim.load_machine("a100")
+    arrays = np.ones(1024, np.float32), np.zeros(4096, np.float32)
+    trace = tracegen.trace(workload(TRANSPOSED, *arrays, block=(32, 32)), machine)
+    added = {7 + k: math.gcd(32 + pad, 32) - 1 for k, pad in enumerate(PADS)}  # by lines
+    assert totals(trace)["conflict"] == 32 * sum(added.values())
     page = memsim.replay(trace, machine, trials=2).to_html(tmp_path / "page.html").read_text()
-    assert (f"{said}: {added} on line 5." in page) == (said in page) == (added > 0)
+    said = page.partition("Bank conflicts of shared memory add passes to each access: ")[2]
+    found = re.findall(r"(\d+) on line (\d+)", said.partition(".")[0])
+    assert {int(line): int(n) for n, line in found} == {line: n for line, n in added.items() if n}
 
 
-@pytest.mark.weekly(2)
 @needs_clang
 @pytest.mark.parametrize(
-    ("kind", "stride", "expected"),
+    ("kind", "strides", "expected"),
     [
-        ("float", 1, {"local_32": 1}),
-        ("float", 2, {"local_32": 1, "conflict": 1}),  # two words a bank
-        ("float", 0, {"local_32": 1}),  # one word for all lanes
-        ("double", 1, {"local_64": 1}),  # two portions of 16 lanes, each without conflicts
-        ("double", 2, {"local_64": 1, "conflict": 2}),  # in each portion two words a bank
-        ("double", 0, {"paired_64": 1}),  # all lanes load the same: half as long
-        ("float", 32, {"local_32": 1, "conflict": 1}),  # strides wrap around: words 0 and 32
-        ("unsigned char", 4, {"local_32": 1}),
+        # Two words a bank at stride 2, one word for all lanes at 0; strides wrap around: words 0 and 32.
+        ("float", (1, 2, 0, 32), {"local_32": 4, "conflict": 2, "wide": 1}),
+        # Two portions of 16 lanes, without conflicts and with two words a bank; all lanes load the same: half as long.
+        ("double", (1, 2, 0), {"local_64": 2, "conflict": 2, "paired_64": 1, "wide": 2}),
+        ("unsigned char", (4,), {"local_32": 1}),
     ],
 )
-def test_strides(kind: str, stride: int, expected: dict[str, float]) -> None:
-    options = [f"-DTYPE={kind}", f"-DSTRIDE={stride}"]
+def test_strides(kind: str, strides: tuple[int, ...], expected: dict[str, float]) -> None:
     x = np.ones(64, {"float": "f4", "double": "f8", "unsigned char": "u1"}[kind])
-    made = workload(STRIDED, x, x.copy(), build_options=options, shared_bytes=512)
+    loads = "\n".join(f"  y[{32 * k} + i] = t[i * {n} % 64];" for k, n in enumerate(strides))
+    source = STRIDED.replace("LOADS", loads).replace("TYPE", kind)
+    made = workload(source, x, np.zeros(128, x.dtype), shared_bytes=512)
     found = totals(tracegen.trace(made, "a100"))
     stored = "local_64" if kind == "double" else "local_32"
     found[stored] -= 1  # the store of one element a lane
     found["wide"] -= {"float": 1, "double": 2, "unsigned char": 0}[kind]
-    assert found["wide"] == {("float", 1): 1, ("double", 1): 2}.get((kind, stride), 0)
-    kinds = {"local_32", "local_64", "local_128", "paired_64", "paired_128", "conflict"}
+    kinds = {"local_32", "local_64", "local_128", "paired_64", "paired_128", "conflict", "wide"}
     assert {k: n for k, n in found.items() if n and k in kinds} == expected
 
 
-LANES = np.arange(32)
+LANES, IDLE = np.arange(32), -1
+
+
+def passes_of(
+    words: np.ndarray, size_bytes: int, lanes: int = 32, in_turn: bool = False
+) -> tuple[int, int]:
+    """(passes added, wide passes) of one access by as many threads as there are words. IDLE : a thread accesses nothing"""
+    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), in_turn
+    noted = np.where(words == IDLE, 0, 1 + 4 * words).astype(np.uint32)[None]
+    added, wide = added_passes(noted, words_a_lane(size_bytes), lanes, *buffers)
+    return int(added), int(wide)
 
 
 @pytest.mark.parametrize(
-    ("words", "size_bytes", "expected"),
+    ("words", "size_bytes", "added", "wide"),
     [
-        (0 * LANES, 4, 0),
-        (0 * LANES, 8, -1),
-        (0 * LANES, 16, -2),
-        (LANES // 2 * 4, 16, -2),  # lanes n and n ^ 1
-        ((LANES // 4 * 2 + LANES % 2) * 2, 8, -1),  # lanes n and n ^ 2
-        ((LANES // 4 * 2 + LANES % 2) * 4, 16, -2),
-        (LANES % 4 * 4, 16, 0),  # four lanes apart: the example of NVIDIA's engineer
-        (LANES // 4 * 32, 16, -2 + 2 * 3),  # paired, but in each half four words in one bank
-        (LANES * 4, 16, 0),
+        (0 * LANES, 4, 0, 0),
+        (LANES, 4, 0, 1),
+        (LANES // 2, 4, 0, 0),  # 16 words, which are not wide
+        (LANES * 16 // 31, 4, 0, 1),  # 17 words
+        (LANES * 2, 4, 1, 0),  # two passes of 16 words
+        (LANES * 4, 16, 0, 4),  # eight lanes a pass
+        # Lanes with the same words are served together, n and n ^ 1 or n and n ^ 2.
+        (0 * LANES, 8, -1, 0),
+        (0 * LANES, 16, -2, 0),
+        (LANES // 2 * 4, 16, -2, 2),  # 16 lanes a pass, of 32 words
+        ((LANES // 4 * 2 + LANES % 2) * 2, 8, -1, 1),
+        ((LANES // 4 * 2 + LANES % 2) * 4, 16, -2, 2),
+        (LANES % 4 * 4, 16, 0, 0),  # four lanes apart: the example of NVIDIA's engineer
+        (LANES // 4 * 32, 16, -2 + 2 * 3, 0),  # paired, but in each half four words in one bank
     ],
 )
-def test_lanes_with_the_same_words_are_served_together(
-    words: np.ndarray, size_bytes: int, expected: int
-) -> None:
-    """As many passes as a sub-group of 64 lanes has in 32, which are not paired, where none are."""
-    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), False
-    noted = (1 + 4 * words.astype(np.uint32))[None]
-    assert added_passes(noted, words_a_lane(size_bytes), 32, *buffers)[0] == expected
-    unpaired, _ = added_passes(noted, words_a_lane(size_bytes), 64, *buffers)
-    assert unpaired >= 0
-    # A lane that accesses nothing has no partner.
-    noted[0, 5] = 0
-    assert added_passes(noted, words_a_lane(size_bytes), 32, *buffers)[0] <= max(expected, 0)
+def test_passes_of_a_warp(words: np.ndarray, size_bytes: int, added: int, wide: int) -> None:
+    """A sub-group of 64 lanes, which are not paired, has as many as two of 32 where none are."""
+    assert passes_of(words, size_bytes) == (added, wide)
+    assert passes_of(words, size_bytes, 64)[0] >= 0
+    without_partner = np.where(LANES == 5, IDLE, words)
+    assert passes_of(without_partner, size_bytes)[0] <= max(added, 0)
 
 
 @pytest.mark.parametrize(
-    ("stride_bytes", "size_bytes", "expected"),
+    ("words", "size_bytes", "is_atomic", "expected"),
     [
-        (4, 4, 0),
-        (4, 8, 64 - 4),  # 64 lanes one after another, instead of 4 passes of 16
-        (4, 12, 64 - 8),  # takes as long as 16 bytes a lane: 8 passes of 8
-        (8, 8, 0),
-        (16, 16, 0),
-        (0, 8, 0),  # one word for all lanes
+        # Of 64 lanes, misaligned ones are served one after another.
+        (1 + np.arange(64), 4, False, 0),
+        (1 + np.arange(64), 8, False, 64 - 4),  # instead of 4 passes of 16
+        (1 + np.arange(64), 12, False, 64 - 8),  # takes as long as 16 bytes a lane: 8 passes of 8
+        (1 + np.arange(64) * 2, 8, False, 0),
+        (1 + np.arange(64) * 4, 16, False, 0),
+        (1 + np.arange(64) * 0, 8, False, 0),  # one word for all lanes
+        # Atomics on one word wait for one another: as many passes as lanes that one bank serves.
+        (0 * LANES, 4, True, 31),
+        (LANES % 4, 4, True, 7),
+        (LANES, 4, True, 0),
+        (LANES % 4 * 32, 4, True, 31),
+        (LANES // 2 * 32, 4, True, 31),
     ],
 )
-def test_misaligned_lanes_are_served_one_after_another(
-    stride_bytes: int, size_bytes: int, expected: int
+def test_lanes_that_are_served_one_after_another(
+    words: np.ndarray, size_bytes: int, is_atomic: bool, expected: int
 ) -> None:
-    noted = (1 + 4 + stride_bytes * np.arange(64, dtype=np.uint32))[None]
-    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), False
-    assert added_passes(noted, words_a_lane(size_bytes), 64, *buffers)[0] == expected
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [(0 * LANES, 31), (LANES % 4, 7), (LANES, 0), (LANES % 4 * 32, 31), (LANES // 2 * 32, 31)],
-)
-def test_atomics_on_one_word_wait_for_one_another(words: np.ndarray, expected: int) -> None:
-    """As many passes as lanes that one bank serves, whether their words differ or not."""
-    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), True
-    noted = (1 + 4 * words.astype(np.uint32))[None]
-    assert added_passes(noted, 1, 32, *buffers)[0] == expected
-
-
-@pytest.mark.parametrize(
-    ("words", "size_bytes", "expected"),
-    [
-        (LANES, 4, 1),
-        (0 * LANES, 4, 0),
-        (LANES // 2, 4, 0),  # 16 words
-        (LANES * 16 // 31, 4, 1),  # 17 words
-        (LANES * 2, 4, 0),  # two passes of 16 words
-        (LANES * 4, 16, 4),  # eight lanes a pass
-        (LANES // 2 * 4, 16, 2),  # pairs: 16 lanes a pass, of 32 words
-        (0 * LANES, 16, 0),
-    ],
-)
-def test_a_pass_of_more_than_16_words_is_wide(
-    words: np.ndarray, size_bytes: int, expected: int
-) -> None:
-    noted = (1 + 4 * words.astype(np.uint32))[None]
-    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64), False
-    assert added_passes(noted, words_a_lane(size_bytes), 32, *buffers)[1] == expected
+    assert passes_of(words, size_bytes, len(words), is_atomic)[0] == expected
 
 
 COUNTED = """
@@ -190,7 +168,7 @@ __global__ void k(int bins, const int *x, int *y) {
 @pytest.mark.parametrize(
     ("machine", "step", "bins", "added"),
     [
-        *[("a100", "x[i]", bins, 32 // bins - 1) for bins in (1, 8, 32)],
+        *[("a100", "x[i]", bins, 32 // bins - 1) for bins in (1, 8)],
         ("a100", "1", 1, 0),  # ATOMS.POPC.INC
         ("mi250x", "x[i]", 1, 31),
     ],
@@ -261,12 +239,9 @@ def by_hand(all_active: bool) -> tuple[int, int]:
 
 def counted(machine: str, active: str) -> dict[str, float]:
     """Kind -> what all warps issue."""
-    made = workload(
-        *(SCAN.replace("ACTIVE", active), np.ones(512, np.int32), np.zeros(512, np.int32), 512),
-        block=256,
-    )
-    trace = tracegen.trace(made, memsim.load_machine(machine))
-    return totals(trace)
+    arrays = np.ones(512, np.int32), np.zeros(512, np.int32)
+    made = workload(SCAN.replace("ACTIVE", active), *arrays, 512, block=256)
+    return totals(tracegen.trace(made, machine))
 
 
 @needs_clang

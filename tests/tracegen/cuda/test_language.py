@@ -11,6 +11,7 @@ import pytest
 import tracegen
 from memsim.errors import KernelError
 from tests.support.cuda_kernels import floats, needs_clang, run, workload
+from tests.tracegen.cuda.everywhere import everywhere
 from tracegen import CudaWorkload
 
 pytestmark = needs_clang
@@ -75,47 +76,36 @@ def test_a_symbol_gets_its_value_where_other_kernels_have_shared_memory_of_one_n
 
 
 def test_shared_memory_static_and_dynamic_with_barriers() -> None:
+    """Threads that return early are not waited for."""
     source = """
     extern __shared__ float dynamic[];
-    __global__ void reversed(const float *x, float *y, float *sums) {
+    __global__ void reversed(const float *x, float *y, float *sums, float *others, int n) {
       __shared__ float tile[64];
-      int i = threadIdx.x;
-      tile[i] = x[64 * blockIdx.x + i];
+      int i = threadIdx.x, block = 64 * blockIdx.x;
+      tile[i] = x[block + i];
       dynamic[i] = 2 * tile[i];
       __syncthreads();
-      y[64 * blockIdx.x + i] = tile[63 - i] + dynamic[i ^ 1];
+      y[block + i] = tile[63 - i] + dynamic[i ^ 1];
       for (int half = 32; half > 0; half /= 2) {
         __syncthreads();
         if (i < half) tile[i] += tile[i + half];
       }
       if (i == 0) sums[blockIdx.x] = tile[0];
+      if (i >= n) return;
+      dynamic[i] = x[block + i];
+      __syncthreads();
+      others[block + i] = dynamic[n - 1 - i];
     }
     """
-    x = floats(256)
-    out = run(
-        workload(
-            source, x, np.zeros_like(x), np.zeros(4, np.float32), grid=4, block=64, shared_bytes=256
-        )
-    )
-    tiles = x.reshape(4, 64)
+    x, empty = floats(256), np.zeros(256, np.float32)
+    given = workload(
+        source, x, empty, np.zeros(4, np.float32), empty.copy(), 40, grid=4, block=64, shared_bytes=256
+    )  # fmt: skip
+    out, tiles = run(given), x.reshape(4, 64)
     pairs = tiles.reshape(4, 32, 2)[:, :, ::-1].reshape(4, 64)
     np.testing.assert_allclose(out["y"], (tiles[:, ::-1] + 2 * pairs).ravel(), rtol=1e-6)
     np.testing.assert_allclose(out["sums"], tiles.sum(axis=1), rtol=1e-5)
-
-
-def test_threads_that_return_early_are_not_waited_for() -> None:
-    source = """
-    __global__ void early(int *y, int n) {
-      __shared__ int tile[64];
-      int i = threadIdx.x;
-      if (i >= n) return;
-      tile[i] = i;
-      __syncthreads();
-      y[i] = tile[n - 1 - i];
-    }
-    """
-    out = run(workload(source, np.zeros(64, np.int32), 40, block=64))
-    np.testing.assert_array_equal(out["y"][:40], np.arange(40)[::-1])
+    np.testing.assert_array_equal(out["others"].reshape(4, 64)[:, :40], tiles[:, 39::-1])
 
 
 WARPS = """
@@ -183,23 +173,6 @@ def test_lanes_of_a_mask_wait_for_each_other_in_different_branches() -> None:
     np.testing.assert_array_equal(y[:32], np.where(x % 2, 10 * (x - 1), x + 1))
     np.testing.assert_array_equal(y[32:35], np.bincount(x % 3))
     np.testing.assert_array_equal(y[35:], x // 3)
-
-
-def test_a_wavefront_of_64_lanes() -> None:
-    source = """
-    #include <hip/hip_runtime.h>
-    __global__ void total(const int *x, int *y, unsigned long long *votes) {
-      int i = threadIdx.x, sum = x[i];
-      for (int by = warpSize / 2; by > 0; by /= 2) sum += __shfl_down(sum, by);
-      if (i % 64 == 0) y[i / 64] = sum;
-      votes[i] = __ballot(x[i] % 2);
-    }
-    """
-    x = np.arange(128, dtype=np.int32)
-    given = workload(source, x, np.zeros(2, np.int32), np.zeros(128, np.uint64), block=128)
-    out = run(given, "mi250x")
-    np.testing.assert_array_equal(out["y"], x.reshape(2, 64).sum(axis=1))
-    assert set(out["votes"]) == {0xAAAAAAAAAAAAAAAA}
 
 
 def test_atomics_on_global_and_shared_memory() -> None:
@@ -294,51 +267,6 @@ def test_pointers_in_memory_and_in_structs() -> None:
         tracegen.trace(given, "a100")
 
 
-def test_variables_in_global_memory() -> None:
-    source = """
-    __device__ float table[32];
-    static __device__ int calls;
-    __global__ void looked_up(float *y) {
-      y[threadIdx.x] = table[31 - threadIdx.x];
-      atomicAdd(&calls, 1);
-    }
-    """
-    table = floats(32)
-    given = workload(
-        source, np.zeros(32, np.float32), symbols={"table": table, "calls": np.int32(5)}
-    )
-    out = run(given)
-    np.testing.assert_array_equal(out["y"], table[::-1])
-    assert out["calls"].view(np.int32)[0] == 37
-    trace = tracegen.trace(given, "a100")
-    assert {site.array for site in trace.sites} == {"table", "calls", "y"}
-    assert {extent.name for extent in trace.arrays} == {"y", "table", "calls"}
-
-
-def test_functions_of_included_files(tmp_path: Any) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "load.cuh").write_text(
-        "template <class T> __device__ T load(const T *x, int i) {\n  return x[i];\n}\n"
-    )
-    (tmp_path / "main.cu").write_text(
-        '#include "deep/load.cuh"\n'
-        "__global__ void copied(const int *x, int *y) {\n"
-        "  y[threadIdx.x] = load(x, 2 * threadIdx.x) + FURTHER;\n}\n"
-    )
-    x = np.arange(64, dtype=np.int32)
-    given = CudaWorkload(
-        path=tmp_path / "main.cu",
-        arguments={"x": x, "y": np.zeros(32, np.int32)},
-        grid=1,
-        block=32,
-        build_options="-DFURTHER=3 -std=c++14 -O3 --use_fast_math",
-    )
-    np.testing.assert_array_equal(run(given)["y"], x[::2] + 3)
-    load = next(site for site in tracegen.trace(given, "a100").sites if site.direction == "load")
-    assert (load.name, load.source.user_line) == ("x[i]", 2)
-    assert str(load.source.user_file).endswith("load.cuh")
-
-
 def test_a_file_may_include_one_of_any_name(tmp_path: Any) -> None:
     """The name that the compiled text has is none that a program uses."""
     (tmp_path / "kernel.cu").write_text("__global__ void k(int *y) { y[threadIdx.x] = N; }\n")
@@ -347,17 +275,6 @@ def test_a_file_may_include_one_of_any_name(tmp_path: Any) -> None:
         path=tmp_path / "main.cu", kernel="k", arguments=[np.zeros(32, np.int32)], grid=1, block=32
     )
     assert set(run(given)["y"]) == {3}
-
-
-def test_other_kernels_of_a_file_may_use_what_is_refused() -> None:
-    source = """
-    texture<float, 1, cudaReadModeElementType> table;
-    __global__ void looked_up(float *y) { y[threadIdx.x] = tex1Dfetch(table, threadIdx.x); }
-    __device__ int elsewhere(int);
-    __global__ void calling(int *y) { y[threadIdx.x] = elsewhere(threadIdx.x); }
-    __global__ void kernel(float *y) { y[threadIdx.x] = 2; }
-    """
-    assert set(run(workload(source, np.zeros(32, np.float32), kernel="kernel"))["y"]) == {2}
 
 
 @pytest.mark.weekly(2)
@@ -397,70 +314,46 @@ def test_standards_and_host_code(standard: str) -> None:
     assert set(out["z"]) == {2}
 
 
-def test_hip_s_vectors_have_arithmetic_and_its_launches_compile() -> None:
+@pytest.mark.parametrize("machine", ["v100", "mi250x"])
+def test_hip_s_vectors_have_constructors_and_all_operators(machine: str) -> None:
+    """Its launches compile, and a pitched pointer is an argument."""
     source = """
     #include <hip/hip_runtime.h>
-    __global__ void scaled(const float4 *x, float4 *y, float by) {
+    __global__ void k(const uchar4 *x, uchar4 *y, int2 *z, float4 *f, const float4 *a, float by, hipPitchedPtr rows, float *second) {
       HIP_DYNAMIC_SHARED(float, unused)
       int i = hipThreadIdx_x + hipBlockIdx_x * hipBlockDim_x;
-      float4 v = x[i] * by + x[i];
-      v -= 1.0f;
-      y[i] = 2.0f * v;
+      uchar b = x[i].y;
+      y[i] = ~(x[i] ^ uchar4(b)) & (unsigned char)63;
+      y[i] <<= uchar4(1, 0, 1, 0);
+      int2 v(b, 3.9);
+      v = -v;
+      z[i] = v == int2(-b, -3) ? v % int2(5) : int2(0);
+      float4 w = a[i] * by + a[i];
+      w -= 1.0f;
+      f[i] = 2.0f * w + (2 * float4(i) - float4(0, 1, 2.0, 3.f));
+      second[i] = ((float *)((char *)rows.ptr + rows.pitch))[i];
     }
     int main() {
       float4 *x;
       if (hipMalloc(&x, 512) != hipSuccess) return 1;
-      hipLaunchKernelGGL(scaled, dim3(1), dim3(32), 0, 0, x, x, 2.0f);
-      hipLaunchKernelGGL(HIP_KERNEL_NAME(scaled), 1, 32, 0, 0, x, x, 2.0f);
+      hipLaunchKernelGGL(k, dim3(1), dim3(32), 0, 0, nullptr, nullptr, nullptr, x, x, 2.0f, hipPitchedPtr(), nullptr);
+      hipLaunchKernelGGL(HIP_KERNEL_NAME(k), 1, 32, 0, 0, nullptr, nullptr, nullptr, x, x, 2.0f, hipPitchedPtr(), nullptr);
       return hipDeviceSynchronize();
     }
     """
-    x = floats(128)
-    out = run(workload(source, x, np.zeros(128, np.float32), 3.0, path="k.hip"))
-    np.testing.assert_allclose(out["y"], 2 * (4 * x - 1), rtol=1e-5)
-
-
-@pytest.mark.parametrize("machine", ["v100", "mi250x"])
-def test_hip_s_vectors_have_constructors_and_all_operators(machine: str) -> None:
-    source = """
-    #include <hip/hip_runtime.h>
-    __global__ void k(const uchar4 *x, uchar4 *y, int2 *z, float4 *f) {
-      int i = threadIdx.x;
-      uchar a = x[i].y;
-      y[i] = ~(x[i] ^ uchar4(a)) & (unsigned char)63;
-      y[i] <<= uchar4(1, 0, 1, 0);
-      int2 v(a, 3.9);
-      v = -v;
-      z[i] = v == int2(-a, -3) ? v % int2(5) : int2(0);
-      f[i] = 2 * float4(i) - float4(0, 1, 2.0, 3.f);
-    }
-    """
-    x = np.arange(64, dtype=np.uint8).reshape(16, 4)
-    given = workload(
-        source, x.ravel(), *(np.zeros(n, t) for n, t in ((64, np.uint8), (32, np.int32), (64, np.float32))), block=16, path="k.hip",
-    )  # fmt: skip
+    x, a = np.arange(64, dtype=np.uint8).reshape(16, 4), floats(64)
+    rows = {"ptr": a, "pitch": np.uint64(64), "xsize": np.uint64(64), "ysize": np.uint64(4)}
+    out_of = [np.zeros(n, t) for n, t in ((64, np.uint8), (32, np.int32), (64, np.float32))]
+    given = workload(source, x.ravel(), *out_of, a, 3.0, rows, np.zeros(16, np.float32), block=16, path="k.hip")  # fmt: skip
     out = run(given, machine)
     np.testing.assert_array_equal(
         out["y"].reshape(16, 4), (~(x ^ x[:, 1:2]) & 63) << np.array([1, 0, 1, 0], np.uint8)
     )
-    a = -x[:, 1].astype(np.int32)
-    np.testing.assert_array_equal(out["z"].reshape(16, 2), np.stack([np.fmod(a, 5), 0 * a - 3], 1))
-    np.testing.assert_array_equal(
-        out["f"].reshape(16, 4), 2.0 * np.arange(16)[:, None] - np.arange(4)
-    )
-
-
-def test_a_pitched_pointer_of_hip_is_an_argument() -> None:
-    source = """
-    #include <hip/hip_runtime.h>
-    __global__ void k(hipPitchedPtr rows, float *y) {
-      y[threadIdx.x] = ((float *)((char *)rows.ptr + rows.pitch))[threadIdx.x];
-    }
-    """
-    x = floats(64)
-    rows = {"ptr": x, "pitch": np.uint64(128), "xsize": np.uint64(128), "ysize": np.uint64(2)}
-    given = workload(source, rows, np.zeros(32, np.float32), path="k.hip")
-    np.testing.assert_array_equal(run(given, "mi250x")["y"], x[32:])
+    b = -x[:, 1].astype(np.int32)
+    np.testing.assert_array_equal(out["z"].reshape(16, 2), np.stack([np.fmod(b, 5), 0 * b - 3], 1))
+    expected = 2 * (4 * a - 1) + (2.0 * np.arange(16)[:, None] - np.arange(4)).ravel()
+    np.testing.assert_allclose(out["f"], expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(out["second"], a[16:32])
 
 
 def test_pointers_to_several_arrays_of_every_kind() -> None:
@@ -512,17 +405,14 @@ def test_lanes_may_shuffle_what_has_no_value() -> None:
     }
     """
     x = np.random.default_rng(0).integers(0, 100, 256).astype(np.int32)
-    out = run(
-        workload(source, np.zeros(256, np.int32), np.zeros(1, np.int32), x, grid=2, block=128)
-    )
+    arrays = np.zeros(256, np.int32), np.zeros(1, np.int32), x
+    out = run(workload(source, *arrays, grid=2, block=128), compiler="clang")
     expected = np.sort(x[x > 50])
     assert out["n"][0] == len(expected)
     np.testing.assert_array_equal(np.sort(out["kept"][: len(expected)]), expected)
 
 
-@pytest.mark.parametrize(
-    ("machine", "compiler"), [("a100", "nvrtc"), ("a100", "clang"), ("mi250x", "auto")]
-)
+@everywhere
 def test_what_is_only_printed_is_computed(machine: str, compiler: Any) -> None:
     """A kernel of which nothing is left but what it prints reads as much as one that stores it."""
     text = """#include <cstdio>

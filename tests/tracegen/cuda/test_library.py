@@ -11,16 +11,9 @@ from scipy import special
 
 import tracegen
 from tests.support.cuda_kernels import floats, needs_clang, run, workload
+from tests.tracegen.cuda.everywhere import everywhere
 
 pytestmark = needs_clang
-TARGETS = [("a100", "auto"), ("a100", "clang"), ("mi250x", "auto")]
-
-
-def everywhere(test: Any) -> Any:
-    """With each compiler, one of them each week."""
-    each = pytest.mark.parametrize(("machine", "compiler"), TARGETS)
-    return pytest.mark.weekly(len(TARGETS))(each(test))
-
 
 MATHEMATICS = {
     "rhypot(v, 1.0)": lambda v: 1 / np.hypot(v, 1),
@@ -44,19 +37,95 @@ MATHEMATICS = {
 }
 
 
+OF_NUMBERS = """
+#include <assert.h>
+#include <cmath>
+#include <cuComplex.h>
+#include <math_constants.h>
+__global__ void k(const double *doubles, double *of_doubles, const float *singles, float *of_singles, int *converted,
+                  const cuFloatComplex *c, cuFloatComplex *quotients, cuDoubleComplex *sizes) {
+  int i = threadIdx.x;
+  { double v = doubles[i], *y = of_doubles;
+MATHEMATICS
+  }
+  {
+    float a = singles[i], b = singles[i + 32];
+    of_singles[i] = acosh(a + 1) + asinh(a) + atanh(a / 2) + cbrt(a) + erf(a) + erfc(a) + exp2(a) + expm1(a) + lgamma(a + 1)
+       + log1p(a) + log2(a + 1) + logb(a + 1) + nearbyint(a) + rint(a) + round(a) + tgamma(a + 1) + trunc(a)
+       + ilogb(a + 1) + lrint(a) + lround(a) + llrint(a) + llround(a) + copysign(a, b) + fdim(a, b) + fmax(a, b)
+       + fmin(a, b) + hypot(a, b) + nextafter(a, b) + remainder(a, b + 1) + fma(a, b, a) + scalbn(a, 2) + scalbln(a, 2l) + std::round(a)
+       + std::fmax(a, b) + std::hypot(a, b);
+  }
+  float parts[3];
+  memcpy(parts, singles + i, sizeof parts);
+  assert(parts[0] == singles[i] && "the same");
+  converted[i] = __float2int_rd(10 * parts[1]) + 100 * __float2int_ru(10 * parts[2]) + (int)__int2float_rn(i);
+  quotients[i] = cuCdivf(cuCmulf(c[i], make_cuFloatComplex(1, 2)), cuConjf(c[i]));
+  sizes[i] = make_cuDoubleComplex(cuCabsf(c[i]), CUDART_PI);
+}
+"""
+
+
+def of_singles(a: Any, b: Any) -> Any:
+    near, away = np.rint(a), np.floor(a + 0.5)  # 1 <= a + 1 < 2 has the exponent 0
+    of_one = [
+        *(
+            f(a)
+            for f in (np.arcsinh, np.cbrt, special.erf, special.erfc, np.exp2, np.expm1, np.log1p)
+        ),
+        *(f(a + 1) for f in (np.arccosh, special.gammaln, np.log2, special.gamma)),
+        np.arctanh(a / 2),
+    ]
+    least, most, length = np.minimum(a, b), np.maximum(a, b), np.hypot(a, b)
+    of_two = [a, np.maximum(a - b, 0), most, least, length, a]
+    of_two += [a - np.rint(a / (b + 1)) * (b + 1), a * b + a, 4 * a, 4 * a, most, length]
+    return sum(of_one + of_two) + 4 * near + 4 * away
+
+
 @everywhere
-def test_mathematics(machine: str, compiler: Any) -> None:
+def test_functions_of_real_and_complex_numbers(machine: str, compiler: Any) -> None:
     lines = "\n".join(f"  y[32 * {k} + i] = {text};" for k, text in enumerate(MATHEMATICS))
-    source = f"__global__ void k(const double *x, double *y) {{\n  int i = threadIdx.x; double v = x[i];\n{lines}\n}}"
-    v = 0.01 + 0.97 * floats(32).astype(np.float64)
-    found = run(workload(source, v, np.zeros(32 * len(MATHEMATICS))), machine, compiler=compiler)[
-        "y"
-    ].reshape(-1, 32)
+    v, x = 0.01 + 0.97 * floats(32).astype(np.float64), floats(64)
+    c = (1 + np.arange(64, dtype=np.float32)).view(np.complex64)
+    given = workload(
+        OF_NUMBERS.replace("MATHEMATICS", lines), v, np.zeros(32 * len(MATHEMATICS)), x,
+        np.zeros(32, np.float32), np.zeros(32, np.int32), c, np.zeros_like(c), np.zeros(64),
+    )  # fmt: skip
+    out = run(given, machine, compiler=compiler)
+    found = out["of_doubles"].reshape(-1, 32)
     for (text, expected), values in zip(MATHEMATICS.items(), found, strict=True):
-        is_single = "f(" in text
-        np.testing.assert_allclose(
-            values, expected(v), rtol=1e-5 if is_single else 1e-9, err_msg=text
-        )
+        rtol = 1e-5 if "f(" in text else 1e-9
+        np.testing.assert_allclose(values, expected(v), rtol=rtol, err_msg=text)
+    a, b = x.reshape(2, 32).astype(float)
+    np.testing.assert_allclose(out["of_singles"], of_singles(a, b), rtol=1e-5)
+    tens = 10 * x
+    whole = np.floor(tens[1:33]) + 100 * np.ceil(tens[2:34]) + np.arange(32)
+    np.testing.assert_array_equal(out["converted"], whole)
+    np.testing.assert_allclose(out["quotients"], c * (1 + 2j) / c.conj(), rtol=1e-5)
+    np.testing.assert_allclose(out["sizes"].view(complex), np.abs(c) + np.pi * 1j, rtol=1e-6)
+
+
+@pytest.mark.weekly(2)
+@pytest.mark.parametrize("machine", ["a100", "mi250x"])
+def test_complex_numbers_of_cupy_and_thrust(machine: str) -> None:
+    source = """
+    #include <cupy/complex.cuh>
+    __global__ void k(const complex<float> *x, complex<float> *y, float *z) {
+      int i = threadIdx.x;
+      complex<float> c = x[i];
+      c *= complex<float>(1, 2);
+      y[i] = exp(c / complex<float>(3, 0)) + conj(c) * 2.0f;
+      z[i] = abs(c) + norm(c) + c.real() + arg(c);
+    }
+    """
+    x = (floats(32) + 1j * floats(32, seed=1)).astype(np.complex64)
+    out, c = (
+        run(workload(source, x, np.zeros_like(x), np.zeros(32, np.float32)), machine),
+        x * (1 + 2j),
+    )
+    np.testing.assert_allclose(out["y"], np.exp(c / 3) + 2 * np.conj(c), rtol=1e-5)
+    expected = abs(c) + abs(c) ** 2 + c.real + np.angle(c)
+    np.testing.assert_allclose(out["z"], expected, rtol=1e-5)
 
 
 def bytes_of(words: Any, dtype: Any) -> Any:
@@ -109,9 +178,8 @@ def test_integers_and_several_in_a_word(machine: str, compiler: Any) -> None:
     source = f"__global__ void k(const unsigned *x, unsigned *y) {{\n  int i = threadIdx.x; unsigned a = x[2 * i], b = x[2 * i + 1];\n{lines}\n}}"
     x = np.random.default_rng(0).integers(0, 1 << 32, 64, dtype=np.uint32)
     x[:8:2] = x[1:8:2]
-    found = run(
-        workload(source, x, np.zeros(32 * len(names), np.uint32)), machine, compiler=compiler
-    )["y"].reshape(-1, 32)
+    given = workload(source, x, np.zeros(32 * len(names), np.uint32))
+    found = run(given, machine, compiler=compiler)["y"].reshape(-1, 32)
     a, b = x[::2].copy(), x[1::2].copy()
     for name, values in zip(names, found, strict=True):
         if name in WORDS:
@@ -128,7 +196,8 @@ def test_integers_and_several_in_a_word(machine: str, compiler: Any) -> None:
 HALVES = """
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
-__global__ void k(const half *x, half *y, unsigned short *bits, half *sum, const __nv_bfloat16 *b, __nv_bfloat16 *c) {
+__global__ void k(const half *x, half *y, unsigned short *bits, half *sum, const __nv_bfloat16 *b, __nv_bfloat16 *c,
+                  const __half2 *pairs, __half2 *roots, __nv_bfloat162 *cubes, __half2 *sums) {
   int i = threadIdx.x;
   half v = __hadd(__habs(x[i]), __ushort_as_half(0x3c00));
   bits[i] = __half_as_ushort(v);
@@ -136,36 +205,52 @@ __global__ void k(const half *x, half *y, unsigned short *bits, half *sum, const
   y[i] = __hisnan(v) ? half(0) : __hadd(__hadd(p.x, p.y), hfloor(v));
   atomicAdd(sum, half(1));
   c[i] = __hmax(hrcp(b[i]), __float2bfloat16(0.25f));
+  __half2 w = h2sqrt(__habs2(pairs[i]));
+  w += __hfma2(pairs[i], pairs[i], h2exp(-pairs[i]));
+  roots[i] = w;
+  cubes[i] = __hfma2(cubes[i], cubes[i], __float2bfloat162_rn(1.0f)) * cubes[i];
+  atomicAdd(sums, __floats2half2_rn(1.0f, __low2float(cubes[i]) > 0 ? 2.0f : 0.0f));
 }
 """
 
 
-def halves() -> list[Any]:
-    h = (np.arange(32, dtype=np.float16) - 16) / 4
-    powers = (2.0 ** np.arange(-16, 16)).astype(
-        np.float32
-    )  # bfloat16 holds these and their reciprocals
-    b = (powers.view(np.uint32) >> 16).astype(np.uint16)
-    return [h, np.zeros_like(h), np.zeros(32, np.uint16), np.zeros(1, np.float16), b, np.zeros_like(b)]  # fmt: skip
+def _single(bits: Any) -> Any:
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def _bfloat16(x: Any) -> Any:
+    """The bits of numbers, whose lower halves are cut off."""
+    return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
 @everywhere
-def test_half_and_bfloat16(machine: str, compiler: Any) -> None:
-    arguments = halves()
-    out = run(workload(HALVES, *arguments), machine, compiler=compiler)
-    h, v = arguments[0], np.abs(arguments[0]) + np.float16(1)
+def test_half_and_bfloat16_and_pairs_of_them(machine: str, compiler: Any) -> None:
+    h = (np.arange(32, dtype=np.float16) - 16) / 4
+    powers = 2.0 ** np.arange(-16, 16)  # bfloat16 holds these and their reciprocals
+    pairs, b = (floats(64) - 0.5).astype(np.float16), _bfloat16(floats(64))
+    given = workload(
+        HALVES, h, np.zeros_like(h), np.zeros(32, np.uint16), np.zeros(1, np.float16), _bfloat16(powers),
+        np.zeros(32, np.uint16), pairs, np.zeros(64, np.float16), b, np.zeros(2, np.float16),
+    )  # fmt: skip
+    before = _single(b)
+    out = run(given, machine, compiler=compiler)
+    v, x = np.abs(h) + np.float16(1), pairs.astype(np.float32)
     np.testing.assert_array_equal(out["bits"].view(np.float16), v)
     expected = np.maximum(v, 0.5) + np.maximum(h, 0.5) + np.floor(v)
     np.testing.assert_array_equal(out["y"], expected.astype(np.float16))
     assert out["sum"] == 32
-    widened = (out["c"].astype(np.uint32) << 16).view(np.float32)
-    np.testing.assert_array_equal(widened, np.maximum(2.0 ** -np.arange(-16.0, 16), 0.25))
+    np.testing.assert_array_equal(_single(out["c"]), np.maximum(1 / powers, 0.25))
+    np.testing.assert_allclose(out["roots"], np.sqrt(abs(x)) + x * x + np.exp(-x), rtol=4e-3)
+    np.testing.assert_allclose(_single(out["cubes"]), (before**2 + 1) * before, rtol=2e-2)
+    np.testing.assert_array_equal(out["sums"], [32, 64])
 
 
 GROUPS = """
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
 using namespace cooperative_groups;
+namespace cg = cooperative_groups;
 __device__ int sum(thread_group group, int *held, int v) {
   int rank = group.thread_rank();
   for (int k = group.size() / 2; k > 0; k /= 2) {
@@ -182,7 +267,7 @@ __device__ int next(int *counter) {
   if (group.thread_rank() == 0) first = atomicAdd(counter, group.size());
   return group.shfl(first, 0) + group.thread_rank();
 }
-__global__ void k(const int *x, int *y, int *kept, int *n) {
+__global__ void k(const int *x, int *y, int *kept, int *n, int *scans) {
   __shared__ int held[64];
   auto block = this_thread_block();
   thread_block_tile<16, thread_block> tile = tiled_partition<16>(block);
@@ -197,13 +282,57 @@ __global__ void k(const int *x, int *y, int *kept, int *n) {
   int total = sum(block, held, x[i]), part = sum(tiled_partition(block, 8), held + i / 8 * 8, x[i]);
   if (i == 0) y[64] = total;
   if (i % 8 == 0) y[65 + i / 8] = part;
+
+  auto warp = cg::tiled_partition<32>(block);
+  auto eight = cg::tiled_partition<8>(warp);
+  scans[i] = cg::inclusive_scan(warp, x[i]);
+  scans[i + 64] = cg::exclusive_scan(eight, x[i], cg::plus<int>());
+  scans[i + 128] = cg::reduce(eight, x[i], cg::bit_xor<int>());
+  auto same = cg::labeled_partition(warp, i % 3);
+  scans[i + 192] = cg::reduce(same, x[i], cg::plus<int>());
+  auto odd = cg::binary_partition(eight, i % 2);
+  scans[i + 256] = odd.size() * 10 + odd.thread_rank();
+  cg::invoke_one(block, [&] { scans[320] = block.size(); });
 }
 """
 
 
-def grouped() -> list[Any]:
+@everywhere
+def test_groups_of_threads_reduce_and_scan(machine: str, compiler: Any) -> None:
     x = np.random.default_rng(0).integers(0, 100, 64).astype(np.int32)
-    return [x, np.zeros(73, np.int32), np.zeros(64, np.int32), np.zeros(1, np.int32)]
+    results = [np.zeros(n, np.int32) for n in (73, 64, 1, 321)]
+    out = run(workload(GROUPS, x, *results, block=64), machine, compiler=compiler)
+    i, chosen, tiles = np.arange(64), x % 3 == 0, x.reshape(8, 8)
+    expected = x.reshape(4, 16).sum(1).repeat(16) + 1000 * (i // 4 * 4)
+    np.testing.assert_array_equal(out["y"][:64], expected + chosen * (200000 + 1000000))
+    assert out["y"][64] == x.sum()
+    np.testing.assert_array_equal(out["y"][65:], tiles.sum(1))
+    assert out["n"] == chosen.sum()
+    np.testing.assert_array_equal(np.sort(out["kept"][: chosen.sum()]), np.sort(x[chosen]))
+    warps, eights, xors, same, odd = out["scans"][:320].reshape(5, 64)
+    np.testing.assert_array_equal(warps, np.cumsum(x.reshape(2, 32), axis=1).ravel())
+    np.testing.assert_array_equal(eights, (np.cumsum(tiles, axis=1) - tiles).ravel())
+    np.testing.assert_array_equal(xors, np.repeat(np.bitwise_xor.reduce(tiles, axis=1), 8))
+    together = (i[:, None] // 32 == i // 32) & (i[:, None] % 3 == i % 3)
+    np.testing.assert_array_equal(same, together @ x)
+    np.testing.assert_array_equal(odd, 40 + i % 8 // 2)
+    assert out["scans"][320] == 64
+
+
+CHOSEN = """
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace cg = cooperative_groups;
+__global__ void k(const int *x, int *y) {
+  int i = threadIdx.x, v = x[i];
+  auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+  y[i] = cg::reduce(cg::tiled_partition<16>(warp), v, cg::less<int>());
+  y[i + 64] = cg::reduce(cg::labeled_partition(warp, i % 3), v, cg::plus<int>());
+  auto part = cg::binary_partition(warp, v > 0);
+  if (v > 0) y[i + 128] = cg::reduce(part, v, cg::bit_and<int>());
+  else y[i + 128] = cg::reduce(part, v, cg::greater<int>());
+}
+"""
 
 
 @pytest.mark.weekly(2)
@@ -221,94 +350,6 @@ def test_nvrtc_reduces_over_chosen_lanes(machine: str) -> None:
         assert parts[i] == (np.bitwise_and.reduce(alike) if x[i] > 0 else alike.max())
 
 
-@everywhere
-def test_tiles_and_coalesced_threads(machine: str, compiler: Any) -> None:
-    x = grouped()[0]
-    out = run(workload(GROUPS, *grouped(), block=64), machine, compiler=compiler)
-    i, chosen = np.arange(64), x % 3 == 0
-    expected = x.reshape(4, 16).sum(1).repeat(16) + 1000 * (i // 4 * 4)
-    np.testing.assert_array_equal(out["y"][:64], expected + chosen * (200000 + 1000000))
-    assert out["y"][64] == x.sum()
-    np.testing.assert_array_equal(out["y"][65:], x.reshape(8, 8).sum(1))
-    assert out["n"] == chosen.sum()
-    np.testing.assert_array_equal(np.sort(out["kept"][: chosen.sum()]), np.sort(x[chosen]))
-
-
-@everywhere
-def test_complex_numbers(machine: str, compiler: Any) -> None:
-    source = """
-    #include <cuComplex.h>
-    #include <math_constants.h>
-    __global__ void k(const cuFloatComplex *x, cuFloatComplex *y, cuDoubleComplex *z) {
-      int i = threadIdx.x;
-      y[i] = cuCdivf(cuCmulf(x[i], make_cuFloatComplex(1, 2)), cuConjf(x[i]));
-      z[i] = make_cuDoubleComplex(cuCabsf(x[i]), CUDART_PI);
-    }
-    """
-    x = 1 + np.arange(64, dtype=np.float32)
-    out = run(workload(source, x, np.zeros_like(x), np.zeros(64)), machine, compiler=compiler)
-    c = x.view(np.complex64)
-    np.testing.assert_allclose(out["y"].view(np.complex64), c * (1 + 2j) / c.conj(), rtol=1e-5)
-    np.testing.assert_allclose(out["z"].view(np.complex128), np.abs(c) + np.pi * 1j, rtol=1e-6)
-
-
-HIP = """
-#include <hip/hip_runtime.h>
-#include <hip/hip_bfloat16.h>
-#include <hip/hip_complex.h>
-__global__ __launch_bounds__(64) void k(const int *x, int *y, hipFloatComplex *z) {
-  int i = hipThreadIdx_x, lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
-  int first = __builtin_amdgcn_readfirstlane(x[i]), next = __builtin_amdgcn_ds_bpermute((i + 1) % 64 * 4, x[i]);
-  __builtin_amdgcn_s_barrier();
-  y[i] = first + 1000 * next + 1000000 * lane;
-  z[i] = hipCmulf(make_hipFloatComplex(i, 1), make_hipFloatComplex(0, 1));
-}
-"""
-
-
-def test_names_of_amd() -> None:
-    x = np.random.default_rng(0).integers(0, 100, 64).astype(np.int32)
-    given = workload(HIP, x, np.zeros_like(x), np.zeros(128, np.float32), block=64, path="k.hip")
-    out = run(given, "mi250x")
-    i = np.arange(64)
-    np.testing.assert_array_equal(out["y"], x[0] + 1000 * np.roll(x, -1) + 1000000 * i)
-    np.testing.assert_array_equal(out["z"].view(np.complex64), (i + 1j) * 1j)
-
-
-SCANS = """
-#include <cooperative_groups.h>
-#include <cooperative_groups/reduce.h>
-#include <cooperative_groups/scan.h>
-namespace cg = cooperative_groups;
-__global__ void k(const int *x, int *y) {
-  auto block = cg::this_thread_block();
-  auto warp = cg::tiled_partition<32>(block);
-  auto tile = cg::tiled_partition<8>(warp);
-  int i = block.thread_rank();
-  y[i] = cg::inclusive_scan(warp, x[i]);
-  y[i + 64] = cg::exclusive_scan(tile, x[i], cg::plus<int>());
-  y[i + 128] = cg::reduce(tile, x[i], cg::bit_xor<int>());
-  auto same = cg::labeled_partition(warp, i % 3);
-  y[i + 192] = cg::reduce(same, x[i], cg::plus<int>());
-  auto odd = cg::binary_partition(tile, i % 2);
-  y[i + 256] = odd.size() * 10 + odd.thread_rank();
-  cg::invoke_one(block, [&] { y[320] = block.size(); });
-}
-"""
-CHOSEN = """
-#include <cooperative_groups.h>
-#include <cooperative_groups/reduce.h>
-namespace cg = cooperative_groups;
-__global__ void k(const int *x, int *y) {
-  int i = threadIdx.x, v = x[i];
-  auto warp = cg::tiled_partition<32>(cg::this_thread_block());
-  y[i] = cg::reduce(cg::tiled_partition<16>(warp), v, cg::less<int>());
-  y[i + 64] = cg::reduce(cg::labeled_partition(warp, i % 3), v, cg::plus<int>());
-  auto part = cg::binary_partition(warp, v > 0);
-  if (v > 0) y[i + 128] = cg::reduce(part, v, cg::bit_and<int>());
-  else y[i + 128] = cg::reduce(part, v, cg::greater<int>());
-}
-"""
 ATOMICS = """
 #include <cuda/atomic>
 #include <cuda/std/array>
@@ -328,133 +369,6 @@ __global__ void k(int *y, unsigned *h, float *f) {
   y[1] = cuda::std::numeric_limits<short>::max();
 }
 """
-PAIRS = """
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-__global__ void k(const __half2 *x, __half2 *y, __nv_bfloat162 *b, __half2 *sum) {
-  int i = threadIdx.x;
-  __half2 v = h2sqrt(__habs2(x[i]));
-  v += __hfma2(x[i], x[i], h2exp(-x[i]));
-  y[i] = v;
-  b[i] = __hfma2(b[i], b[i], __float2bfloat162_rn(1.0f)) * b[i];
-  atomicAdd(sum, __floats2half2_rn(1.0f, __low2float(b[i]) > 0 ? 2.0f : 0.0f));
-}
-"""
-CONVERSIONS = """
-__global__ void k(const float *x, int *y) {
-  int i = threadIdx.x;
-  float parts[3];
-  memcpy(parts, x + i, sizeof parts);
-  assert(parts[0] == x[i] && "the same");
-  y[i] = __float2int_rd(parts[1]) + 100 * __float2int_ru(parts[2]) + (int)__int2float_rn(i);
-}
-"""
-
-
-SINGLES = """
-#include <cmath>
-__global__ void k(const float *x, float *y) {
-  int i = threadIdx.x;
-  float a = x[i], b = x[i + 32];
-  y[i] = acosh(a + 1) + asinh(a) + atanh(a / 2) + cbrt(a) + erf(a) + erfc(a) + exp2(a) + expm1(a) + lgamma(a + 1)
-       + log1p(a) + log2(a + 1) + logb(a + 1) + nearbyint(a) + rint(a) + round(a) + tgamma(a + 1) + trunc(a)
-       + ilogb(a + 1) + lrint(a) + lround(a) + llrint(a) + llround(a) + copysign(a, b) + fdim(a, b) + fmax(a, b)
-       + fmin(a, b) + hypot(a, b) + nextafter(a, b) + remainder(a, b + 1) + fma(a, b, a) + scalbn(a, 2) + scalbln(a, 2l) + std::round(a)
-       + std::fmax(a, b) + std::hypot(a, b);
-}
-"""
-
-
-@everywhere
-def test_functions_overloaded_for_single_precision(machine: str, compiler: Any) -> None:
-    x = floats(64)
-    found = run(workload(SINGLES, x, np.zeros(32, np.float32)), machine, compiler=compiler)["y"]
-    a, b = x[:32].astype(float), x[32:].astype(float)
-    near, away = np.rint(a), np.floor(a + 0.5)  # 1 <= a + 1 < 2 has the exponent 0
-    of_one = [
-        np.arccosh(a + 1),
-        np.arcsinh(a),
-        np.arctanh(a / 2),
-        np.cbrt(a),
-        special.erf(a),
-        special.erfc(a),
-    ]
-    of_one += [
-        np.exp2(a),
-        np.expm1(a),
-        special.gammaln(a + 1),
-        np.log1p(a),
-        np.log2(a + 1),
-        special.gamma(a + 1),
-    ]
-    of_two = [a, np.maximum(a - b, 0), np.maximum(a, b), np.minimum(a, b), np.hypot(a, b), a]
-    of_two += [
-        a - np.rint(a / (b + 1)) * (b + 1),
-        a * b + a,
-        4 * a,
-        4 * a,
-        np.maximum(a, b),
-        np.hypot(a, b),
-    ]
-    np.testing.assert_allclose(found, sum(of_one + of_two) + 4 * near + 4 * away, rtol=1e-5)
-
-
-COMPLEX = """
-#include <cupy/complex.cuh>
-__global__ void k(const complex<float> *x, complex<float> *y, float *z) {
-  int i = threadIdx.x;
-  complex<float> c = x[i];
-  c *= complex<float>(1, 2);
-  y[i] = exp(c / complex<float>(3, 0)) + conj(c) * 2.0f;
-  z[i] = abs(c) + norm(c) + c.real() + arg(c);
-}
-"""
-
-
-@everywhere
-def test_complex_numbers_of_cupy_and_thrust(machine: str, compiler: Any) -> None:
-    x = (floats(32) + 1j * floats(32, seed=1)).astype(np.complex64)
-    out = run(
-        workload(COMPLEX, x, np.zeros_like(x), np.zeros(32, np.float32)), machine, compiler=compiler
-    )
-    c = x * (1 + 2j)
-    np.testing.assert_allclose(out["y"], np.exp(c / 3) + 2 * np.conj(c), rtol=1e-5)
-    expected = abs(c) + abs(c) ** 2 + c.real + np.angle(c)
-    np.testing.assert_allclose(out["z"], expected, rtol=1e-5)
-
-
-def test_pointers_and_numbers_as_values_of_variables() -> None:
-    source = """
-    __device__ float *values;
-    __constant__ const float *factors;
-    __device__ float bias;
-    __constant__ unsigned shift;
-    __global__ void k(float *y) {
-      y[threadIdx.x] = values[threadIdx.x + shift] * factors[1] + bias;
-      values[threadIdx.x] = 5;
-    }"""
-    values = floats(33)
-    symbols = {"values": values, "factors": np.array([1, 2], np.float32), "bias": 0.5, "shift": 1}
-    out = run(workload(source, np.zeros(32, np.float32), symbols=symbols))
-    np.testing.assert_allclose(out["y"], 2 * values[1:] + 0.5)
-    np.testing.assert_array_equal(out["*values"], [5] * 32 + [values[32]])
-
-
-@everywhere
-def test_scans_and_partitions(machine: str, compiler: Any) -> None:
-    x = np.random.default_rng(0).integers(0, 99, 64).astype(np.int32)
-    i = np.arange(64)
-    out = run(workload(SCANS, x, np.zeros(321, np.int32), block=64), machine, compiler=compiler)[
-        "y"
-    ]
-    np.testing.assert_array_equal(out[:64], np.cumsum(x.reshape(2, 32), axis=1).ravel())
-    tiles = x.reshape(8, 8)
-    np.testing.assert_array_equal(out[64:128], (np.cumsum(tiles, axis=1) - tiles).ravel())
-    np.testing.assert_array_equal(out[128:192], np.repeat(np.bitwise_xor.reduce(tiles, axis=1), 8))
-    together = (i[:, None] // 32 == i // 32) & (i[:, None] % 3 == i % 3)
-    np.testing.assert_array_equal(out[192:256], together @ x)
-    np.testing.assert_array_equal(out[256:320], 40 + i % 8 // 2)
-    assert out[320] == 64
 
 
 @everywhere
@@ -470,49 +384,47 @@ def test_atomic_operations(machine: str, compiler: Any) -> None:
     assert directions["h"] == directions["f"] == directions["total"] == "atomic"
 
 
-def _pairs() -> list[Any]:
-    x = (floats(64) - 0.5).astype(np.float16)
-    b = (floats(64).view(np.uint32) >> 16).astype(np.uint16)
-    return [x, np.zeros(64, np.float16), b, np.zeros(2, np.float16)]
-
-
-@everywhere
-def test_two_short_floats_at_a_time(machine: str, compiler: Any) -> None:
-    given = _pairs()
-    x, before = given[0].astype(np.float32), _single(given[2])
-    out = run(workload(PAIRS, *given), machine, compiler=compiler)
-    np.testing.assert_allclose(out["y"], np.sqrt(abs(x)) + x * x + np.exp(-x), rtol=4e-3)
-    np.testing.assert_allclose(_single(out["b"]), (before**2 + 1) * before, rtol=2e-2)
-    np.testing.assert_array_equal(out["sum"], [32, 64])
-
-
-def _single(bits: Any) -> Any:
-    return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
-@everywhere
-def test_conversions(machine: str, compiler: Any) -> None:
-    x = 10 * floats(34)
-    out = run(
-        workload("#include <assert.h>\n" + CONVERSIONS, x, np.zeros(32, np.int32)),
-        machine,
-        compiler=compiler,
-    )["y"]
-    np.testing.assert_array_equal(out, np.floor(x[1:33]) + 100 * np.ceil(x[2:]) + np.arange(32))
-
-
-def test_a_function_as_an_argument_of_a_template() -> None:
+def test_variables_and_functions_as_arguments_of_templates() -> None:
+    """Arrays, pointers and numbers as values of variables in global and constant memory."""
     source = """
+    __device__ float table[32];
+    static __device__ int calls;
+    __device__ float *values;
+    __constant__ const float *factors;
+    __device__ float bias;
+    __constant__ unsigned shift;
     typedef float (*Function)(float);
     __device__ float squared(float a) { return a * a; }
-    template <Function f> __global__ void k(float *y) { y[threadIdx.x] = f(threadIdx.x); }"""
-    out = run(workload(source, np.zeros(32, np.float32), kernel="k<squared>"))["y"]
-    np.testing.assert_array_equal(out, np.arange(32) ** 2)
+    template <Function f> __global__ void k(float *y) {
+      int i = threadIdx.x;
+      y[i] = f(i) * table[31 - i] + values[i + shift] * factors[1] + bias;
+      values[i] = 5;
+      atomicAdd(&calls, 1);
+    }"""
+    values, table = floats(33), floats(32, seed=1)
+    symbols = {
+        "table": table, "calls": np.int32(5), "values": values, "factors": np.array([1, 2], np.float32),
+        "bias": 0.5, "shift": 1,
+    }  # fmt: skip
+    given = workload(source, np.zeros(32, np.float32), symbols=symbols, kernel="k<squared>")
+    out = run(given)
+    expected = np.arange(32) ** 2 * table[::-1] + 2 * values[1:] + 0.5
+    np.testing.assert_allclose(out["y"], expected, rtol=1e-6)
+    np.testing.assert_array_equal(out["*values"], [5] * 32 + [values[32]])
+    assert out["calls"].view(np.int32)[0] == 37
+    trace = tracegen.trace(given, "a100")
+    assert {"table", "calls", "y"} < {site.array for site in trace.sites}
+    assert {"table", "calls", "y"} < {extent.name for extent in trace.arrays}
 
 
-PRIMITIVES = """
+COPIES = """
 #include <cuda_pipeline.h>
-__global__ void k(const float *x, float *y) {
+#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
+#include <cuda/barrier>
+#include <cuda/pipeline>
+namespace cg = cooperative_groups;
+__device__ void primitives(const float *x, float *y) {
   __shared__ float s[2][64];
   int i = threadIdx.x;
   __pipeline_memcpy_async(&s[0][i], &x[i], sizeof(float));
@@ -526,12 +438,7 @@ __global__ void k(const float *x, float *y) {
     __syncthreads();
   }
 }
-"""
-COPIES = """
-#include <cooperative_groups.h>
-#include <cooperative_groups/memcpy_async.h>
-namespace cg = cooperative_groups;
-__global__ void k(const float *x, float *y) {
+__device__ void copies(const float *x, float *y) {
   __shared__ float s[64];
   auto block = cg::this_thread_block();
   for (int b = 0; b < 4; ++b) {
@@ -541,11 +448,7 @@ __global__ void k(const float *x, float *y) {
     block.sync();
   }
 }
-"""
-BARRIER = """
-#include <cooperative_groups.h>
-#include <cuda/barrier>
-__global__ void k(const float *x, float *y) {
+__device__ void barriers(const float *x, float *y) {
   __shared__ cuda::barrier<cuda::thread_scope_block> bar;
   __shared__ alignas(16) float s[64];
   auto block = cooperative_groups::this_thread_block();
@@ -558,12 +461,8 @@ __global__ void k(const float *x, float *y) {
     bar.arrive_and_wait();
   }
 }
-"""
-PIPELINE = """
-#include <cooperative_groups.h>
-#include <cuda/pipeline>
 constexpr int stages = 2;
-__global__ void k(const float *x, float *y) {
+__device__ void pipelines(const float *x, float *y) {
   __shared__ float s[stages * 64];
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, stages> state;
   auto block = cooperative_groups::this_thread_block();
@@ -582,42 +481,31 @@ __global__ void k(const float *x, float *y) {
 """
 
 
-def _made(source: str) -> Any:
-    return workload(source, floats(256), np.zeros(256, np.float32), block=64)
-
-
 @pytest.mark.weekly(2)
-@pytest.mark.parametrize("source", [PRIMITIVES, COPIES, BARRIER, PIPELINE])
-def test_copies_are_loads(source: str) -> None:
+@pytest.mark.parametrize("parts", [("primitives", "copies", "barriers"), ("pipelines",)])
+def test_copies_are_loads(parts: tuple[str, ...]) -> None:
     """Each element is loaded once: by 4 bytes for each thread, or by 16 for a quarter of them where the program says that they are aligned."""
-    made = _made(source)
-    turned = floats(256).reshape(4, 64)[:, ::-1]
-    np.testing.assert_array_equal(run(made)["y"].reshape(4, 64), turned)
+    parameters = "".join(f"const float *of_{part}, " for part in parts)
+    calls = "".join(f"  {part}(of_{part}, y + {256 * k});\n" for k, part in enumerate(parts))
+    source = f"{COPIES}__global__ void k({parameters}float *y) {{\n{calls}}}\n"
+    given = [floats(256, seed) for seed in range(len(parts))]
+    made = workload(source, *given, np.zeros(256 * len(parts), np.float32), block=64)
+    turned = np.array(given).reshape(-1, 64)[:, ::-1]
+    np.testing.assert_array_equal(run(made)["y"].reshape(-1, 64), turned)
     trace = tracegen.trace(made, "a100")
     assert "nvrtc" in trace.provenance["compiler"]
-    loads = [k for k, site in enumerate(trace.sites) if site.direction == "load"]
-    assert {trace.sites[k].array for k in loads} == {"x"}
-    lanes: Counter[int] = Counter()
-    for k in loads:
-        lanes[trace.sites[k].itemsize_bytes] += int(trace.lanes[trace.site == k].sum(dtype=int))
-    assert +lanes == ({16: 64} if source == BARRIER else {4: 256})
+    lanes: Counter[tuple[str, int]] = Counter()
+    for k, site in enumerate(trace.sites):
+        if site.direction == "load":
+            lanes[site.array, site.itemsize_bytes] += int(
+                trace.lanes[trace.site == k].sum(dtype=int)
+            )
+    sizes = {part: 16 if part == "barriers" else 4 for part in parts}
+    assert +lanes == {(f"of_{part}", size): 1024 // size for part, size in sizes.items()}
 
 
-def test_bytes_beyond_the_copied_ones_are_zero() -> None:
-    source = """
-    __global__ void k(const char *x, char *y) {
-      __shared__ __align__(16) char s[16];
-      if (threadIdx.x == 0) __pipeline_memcpy_async(s, x, 16, 5);
-      __syncthreads();
-      y[threadIdx.x] = s[threadIdx.x];
-    }"""
-    x = np.arange(1, 17, dtype=np.int8)
-    out = run(workload(source, x, np.full(16, 9, np.int8), block=16))["y"]
-    np.testing.assert_array_equal(out, [*x[:11], 0, 0, 0, 0, 0])
-
-
-def test_what_lies_behind_an_array_is_not_copied() -> None:
-    """44 bytes in chunks of 16: of the last one 4 bytes are zero, and a fourth chunk has none to copy."""
+def test_bytes_beyond_the_copied_ones_are_zero_and_not_read() -> None:
+    """43 bytes in chunks of 16, of an array of 45: of the third one 11 are copied, and a fourth has none to copy."""
     source = """
     #include <cuda_pipeline.h>
     __global__ void k(const char *x, char *y, int n) {
@@ -629,93 +517,115 @@ def test_what_lies_behind_an_array_is_not_copied() -> None:
       __syncthreads();
       y[i] = s[i];
     }"""
-    x = np.arange(1, 45, dtype=np.int8)
+    x = np.arange(1, 46, dtype=np.int8)
     for machine in ("a100", "h200"):
-        out = run(
-            workload(source, x, np.full(64, 9, np.int8), 44, block=64), machine, compiler="nvrtc"
-        )["y"]
-        np.testing.assert_array_equal(out, [*x, *[0] * 20])
+        given = workload(source, x, np.full(64, 9, np.int8), 43, block=64)
+        out = run(given, machine, compiler="nvrtc")["y"]
+        np.testing.assert_array_equal(out, [*x[:43], *[0] * 21])
 
 
-def test_pairs_by_the_names_of_amd() -> None:
+def test_names_of_amd() -> None:
+    """Also matches, which HIP declares since ROCm 6.2, and reductions, since 7, of which AMD's targets make code."""
     source = """
+    #include <cooperative_groups.h>
     #include <hip/hip_runtime.h>
-    #include <hip/hip_fp16.h>
     #include <hip/hip_bf16.h>
-    __global__ void k(__half2 *h, __hip_bfloat162 *b, float *y) {
-      float v = threadIdx.x % 4;
+    #include <hip/hip_bfloat16.h>
+    #include <hip/hip_complex.h>
+    #include <hip/hip_fp16.h>
+    __global__ __launch_bounds__(64) void k(const int *x, int *y, hipFloatComplex *z, unsigned long long *votes,
+                                            unsigned long long *matches, __half2 *h, __hip_bfloat162 *b, float *f) {
+      int i = hipThreadIdx_x, lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
+      int first = __builtin_amdgcn_readfirstlane(x[i]), next = __builtin_amdgcn_ds_bpermute((i + 1) % 64 * 4, x[i]);
+      __builtin_amdgcn_s_barrier();
+      y[i] = first + 1000 * next + 1000000 * lane;
+      z[i] = hipCmulf(make_hipFloatComplex(i, 1), make_hipFloatComplex(0, 1));
+      int sum = x[i], all;
+      for (int by = warpSize / 2; by > 0; by /= 2) sum += __shfl_down(sum, by);
+      if (i == 0) y[64] = sum;
+      votes[i] = __ballot(x[i] % 2);
+      auto tile = cooperative_groups::tiled_partition<32>(cooperative_groups::this_thread_block());
+      matches[i] = __match_any_sync(~0ull, x[i]) + __match_all_sync(~0ull, (double)x[i], &all) + all
+                 + __reduce_add_sync(~0ull, x[i]) + __reduce_min_sync(~0ull, (unsigned)x[i])
+                 + __reduce_xor_sync(0xffull << (i & ~7), (unsigned)x[i]) + tile.match_any(x[i]);
+      float v = i % 4;
       unsafeAtomicAdd(h, __half2(v, 1.0f));
       unsafeAtomicAdd(b, __hip_bfloat162(v, __float2bfloat16(1.0f)));
       __half one = 1.0f;
-      y[threadIdx.x] = (float)(+one * one) * __bfloat1622float2(__hip_bfloat162(v, v + 1)).y;
+      f[i] = (float)(+one * one) * __bfloat1622float2(__hip_bfloat162(v, v + 1)).y;
     }
     """
-    given = np.zeros(2, np.float16), np.zeros(2, np.uint16), np.zeros(64, np.float32)
-    out = run(workload(source, *given, block=64, path="k.hip"), "mi250x")
+    x, i = np.random.default_rng(0).integers(0, 9, 64, np.int32), np.arange(64)
+    results = [np.zeros(65, np.int32), np.zeros(128, np.float32), *np.zeros((2, 64), np.uint64)]
+    results += [np.zeros(2, np.float16), np.zeros(2, np.uint16), np.zeros(64, np.float32)]
+    out = run(workload(source, x, *results, block=64, path="k.hip"), "mi250x")
+    np.testing.assert_array_equal(out["y"][:64], x[0] + 1000 * np.roll(x, -1) + 1000000 * i)
+    np.testing.assert_array_equal(out["z"].view(np.complex64), (i + 1j) * 1j)
+    assert out["y"][64] == x.sum()
+    bits = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint64))
+    assert set(out["votes"]) == {bits[x % 2 == 1].sum()}
+    whole = ((x[:, None] == x).astype(np.uint64) * bits).sum(axis=1, dtype=np.uint64)
+    half = np.where(i < 32, whole & np.uint64(0xFFFFFFFF), whole >> np.uint64(32))
+    parts = np.repeat(np.bitwise_xor.reduce(x.reshape(8, 8), axis=1), 8).astype(np.uint64)
+    np.testing.assert_array_equal(
+        out["matches"], whole + half + np.uint64(x.sum() + x.min()) + parts
+    )
     np.testing.assert_array_equal(out["h"], [96, 64])
     np.testing.assert_array_equal(_single(out["b"]), [96, 64])
-    np.testing.assert_array_equal(out["y"], np.arange(64) % 4 + 1)
+    np.testing.assert_array_equal(out["f"], i % 4 + 1)
 
 
-@pytest.mark.parametrize(
-    ("kind", "bits", "bias", "largest", "nan"),
-    [("e4m3", 3, 7, 448, 0x7F), ("e5m2", 2, 15, 57344, 0x7F), ("e4m3_fnuz", 3, 8, 240, 0x80), ("e5m2_fnuz", 2, 16, 57344, 0x80)],
-)  # fmt: skip
-def test_numbers_of_8_bits_by_the_names_of_amd(
-    kind: str, bits: int, bias: int, largest: float, nan: int
-) -> None:
+FP8 = """
+#include <hip/hip_runtime.h>
+#include <hip/hip_fp8.h>
+template <class One, class Four>
+__device__ void converted(const unsigned char *codes, float *values, const float *x, unsigned *made, int interpretation) {
+  int i = threadIdx.x;
+  One v;
+  v.__x = codes[i];
+  values[i] = v.__default_interpret == interpretation ? (float)v : -1.0f;
+  float4 four = Four(float4(x[i], -x[i], 1, 0));
+  made[i] = Four(four).__x;
+}
+__global__ void k(const unsigned char *codes, float *values, const float *x, unsigned *made) {
+CALLS
+}
+"""
+# bits of the fraction, bias of the exponent, largest number, code of what is not a number
+KINDS = {"e4m3": (3, 7, 448, 0x7F), "e5m2": (2, 15, 57344, 0x7F), "e4m3_fnuz": (3, 8, 240, 0x80), "e5m2_fnuz": (2, 16, 57344, 0x80)}  # fmt: skip
+
+
+def test_numbers_of_8_bits_by_the_names_of_amd() -> None:
     """Each code, and single-precision numbers that lie between two: the nearer one, or that with an even code."""
-    source = f"""
-    #include <hip/hip_runtime.h>
-    #include <hip/hip_fp8.h>
-    __global__ void k(const unsigned char *codes, float *values, const float *x, unsigned *made) {{
-      int i = threadIdx.x;
-      __hip_fp8_{kind} v;
-      v.__x = codes[i];
-      values[i] = v.__default_interpret == __HIP_{kind.upper()} ? (float)v : -1.0f;
-      float4 four = __hip_fp8x4_{kind}(float4(x[i], -x[i], 1, 0));
-      made[i] = __hip_fp8x4_{kind}(four).__x;
-    }}
-    """
-    codes = np.arange(256, dtype=np.uint8)
-    exponent, units = (codes & 127) >> bits, (codes & (1 << bits) - 1).astype(np.float64)
-    sizes = np.where(exponent, units + (1 << bits), units) * 2.0 ** (np.maximum(exponent, 1.0) - bias - bits)  # fmt: skip
-    n = int(np.searchsorted(sizes[:128], largest)) + 1
-    finite, rng = sizes[:n], np.random.default_rng(0)
-    lower = rng.integers(0, n - 1, 253)
-    share = rng.choice([0.0, 0.25, 0.5, 0.75], 253)
-    x = np.concatenate([finite[lower] * (1 - share) + finite[lower + 1] * share, [1e30, np.inf, np.nan]])  # fmt: skip
-    nearest = np.where(share == 0.5, lower + lower % 2, lower + (share > 0.5))
-    given = codes, np.zeros(256, np.float32), x.astype(np.float32), np.zeros(256, np.uint32)
-    out = run(workload(source, *given, block=256, path="k.hip"), "mi250x")
-    np.testing.assert_array_equal(out["values"][:n], finite)
-    positive = out["made"] & 0xFF
-    np.testing.assert_array_equal(positive, [*nearest, n - 1, n - 1, nan])
-    is_zero = (positive[:253] == 0) & ("fnuz" in kind)
-    np.testing.assert_array_equal((out["made"] >> 8)[:253] & 0xFF, positive[:253] | ~is_zero * 0x80)
-    assert set(out["made"] >> 16) == {bias << bits}
-    start = 129 if "fnuz" in kind else 128
-    np.testing.assert_array_equal(out["values"][start : 128 + n], -finite[start - 128 :])
-    assert np.isnan(out["values"][nan])
-
-
-def test_a_wave_matches_and_reduces_on_amd() -> None:
-    """What HIP declares since ROCm 6.2 (matches) and 7 (reductions), of which AMD's targets make code."""
-    source = """
-    #include <cooperative_groups.h>
-    __global__ void k(const int *x, unsigned long long *y) {
-      int i = threadIdx.x, all;
-      auto tile = cooperative_groups::tiled_partition<32>(cooperative_groups::this_thread_block());
-      y[i] = __match_any_sync(~0ull, x[i]) + __match_all_sync(~0ull, (double)x[i], &all) + all
-           + __reduce_add_sync(~0ull, x[i]) + __reduce_min_sync(~0ull, (unsigned)x[i])
-           + __reduce_xor_sync(0xffull << (i & ~7), (unsigned)x[i]) + tile.match_any(x[i]);
-    }"""
-    x = np.random.default_rng(0).integers(0, 9, 64, np.int32)
-    made = workload(source, x, np.zeros(64, np.uint64), block=64)
-    equal = (x[:, None] == x).astype(np.uint64)
-    bits = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint64))
-    whole = (equal * bits).sum(axis=1, dtype=np.uint64)
-    half = np.where(np.arange(64) < 32, whole & np.uint64(0xFFFFFFFF), whole >> np.uint64(32))
-    parts = np.repeat(np.bitwise_xor.reduce(x.reshape(8, 8), axis=1), 8)
-    expected = whole + half + np.uint64(x.sum() + x.min()) + parts.astype(np.uint64)
-    np.testing.assert_array_equal(run(made, "mi250x")["y"], expected)
+    codes, given, expected = np.arange(256, dtype=np.uint8), [], {}
+    for kind, (bits, bias, largest, nan) in KINDS.items():
+        exponent, units = (codes & 127) >> bits, (codes & (1 << bits) - 1).astype(np.float64)
+        sizes = np.where(exponent, units + (1 << bits), units) * 2.0 ** (np.maximum(exponent, 1.0) - bias - bits)  # fmt: skip
+        n = int(np.searchsorted(sizes[:128], largest)) + 1
+        finite, rng = sizes[:n], np.random.default_rng(0)
+        lower = rng.integers(0, n - 1, 253)
+        share = rng.choice([0.0, 0.25, 0.5, 0.75], 253)
+        x = finite[lower] * (1 - share) + finite[lower + 1] * share
+        nearest = np.where(share == 0.5, lower + lower % 2, lower + (share > 0.5))
+        given.append([*x, 1e30, np.inf, np.nan])
+        expected[kind] = finite, [*nearest, n - 1, n - 1, nan]
+    calls = "\n".join(
+        f"  converted<__hip_fp8_{kind}, __hip_fp8x4_{kind}>(codes, values + {256 * k}, x + {256 * k}, made + {256 * k}, __HIP_{kind.upper()});"
+        for k, kind in enumerate(KINDS)
+    )
+    arrays = codes, np.zeros(1024, np.float32), np.float32(given).ravel(), np.zeros(1024, np.uint32)
+    made = workload(FP8.replace("CALLS", calls), *arrays, block=256, path="k.hip")
+    out = run(made, "mi250x")
+    results = zip(out["values"].reshape(4, 256), out["made"].reshape(4, 256), strict=True)
+    for (kind, (bits, bias, _, nan)), (values, fours) in zip(KINDS.items(), results, strict=True):
+        finite, positive = expected[kind]
+        n = len(finite)
+        np.testing.assert_array_equal(values[:n], finite, err_msg=kind)
+        np.testing.assert_array_equal(fours & 0xFF, positive, err_msg=kind)
+        codes_of = fours[:253] & 0xFF
+        is_zero = (codes_of == 0) & ("fnuz" in kind)
+        np.testing.assert_array_equal((fours >> 8)[:253] & 0xFF, codes_of | ~is_zero * 0x80)
+        assert set(fours >> 16) == {bias << bits}
+        start = 129 if "fnuz" in kind else 128
+        np.testing.assert_array_equal(values[start : 128 + n], -finite[start - 128 :])
+        assert np.isnan(values[nan])

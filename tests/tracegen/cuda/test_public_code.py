@@ -29,12 +29,11 @@ from tracegen.executed.launches import checked
 from tracegen.options import TraceOptions
 
 pytestmark = [pytest.mark.slow, *needs_both]
+# fmt: off
 rng = np.random.default_rng(0)
-
 
 def singles(*shape: int) -> Any:
     return rng.uniform(0.5, 1.5, shape).astype(np.float32)
-
 
 class Case(NamedTuple):
     """commit : that it was tried with;  sectors : array, direction -> requested sectors of 32 bytes, None where they depend
@@ -53,26 +52,21 @@ class Case(NamedTuple):
     shared_bytes: int = 0
     tolerance: float = 1e-5
 
-
 _N = 64
-_SQUARE = {"M": _N, "N": _N, "K": _N, "alpha": 1.5, "A": singles(_N, _N), "B": singles(_N, _N), "beta": 0.5, "C": singles(_N, _N)}  # fmt: skip
-_IMAGE = {"n": 512, "data_im": singles(2, 16, 16), "height": 16, "width": 16, "ksize": 3, "pad": 1, "stride": 1, "height_col": 16, "width_col": 16, "data_col": singles(18, 16, 16)}  # fmt: skip
-_HEADS = {"Q": singles(2, 64, 32) - 1, "K": singles(2, 64, 32) - 1, "V": singles(2, 64, 32), "N": 64, "d": 32, "Tc": 2, "Tr": 2, "Bc": 32, "Br": 32, "softmax_scale": 1 / math.sqrt(32), "l": np.zeros((2, 64), np.float32), "m": np.full((2, 64), -np.inf, np.float32), "O": np.zeros((2, 64, 32), np.float32)}  # fmt: skip
-_HALVES = {"A": (singles(32, 64) / 8).astype(np.float16), "B": (singles(48, 64) / 8).astype(np.float16), "C": np.zeros((32, 48), np.float16), "M": 32, "N": 48, "K": 64}  # fmt: skip
-_LINES = {"maxbits": 64, "scalars": np.cumsum(singles(1024)), "stream": np.zeros(256, np.uint64), "dim": 1024, "sx": 1, "padded_dim": 1024, "tot_blocks": 256}  # fmt: skip
-_BYTES = {"code": singles(256), "A": rng.integers(0, 256, 2048).astype(np.uint8), "absmax": singles(8), "out": np.zeros(2048, np.float16), "blocksize": 256, "n": 2048}  # fmt: skip
-
-
+_SQUARE = {"M": _N, "N": _N, "K": _N, "alpha": 1.5, "A": singles(_N, _N), "B": singles(_N, _N), "beta": 0.5, "C": singles(_N, _N)}
+_IMAGE = {"n": 512, "data_im": singles(2, 16, 16), "height": 16, "width": 16, "ksize": 3, "pad": 1, "stride": 1, "height_col": 16, "width_col": 16, "data_col": singles(18, 16, 16)}
+_HEADS = {"Q": singles(2, 64, 32) - 1, "K": singles(2, 64, 32) - 1, "V": singles(2, 64, 32), "N": 64, "d": 32, "Tc": 2, "Tr": 2, "Bc": 32, "Br": 32, "softmax_scale": 1 / math.sqrt(32), "l": np.zeros((2, 64), np.float32), "m": np.full((2, 64), -np.inf, np.float32), "O": np.zeros((2, 64, 32), np.float32)}
+_HALVES = {"A": (singles(32, 64) / 8).astype(np.float16), "B": (singles(48, 64) / 8).astype(np.float16), "C": np.zeros((32, 48), np.float16), "M": 32, "N": 48, "K": 64}
+_LINES = {"maxbits": 64, "scalars": np.cumsum(singles(1024)), "stream": np.zeros(256, np.uint64), "dim": 1024, "sx": 1, "padded_dim": 1024, "tot_blocks": 256}
+_BYTES = {"code": singles(256), "A": rng.integers(0, 256, 2048).astype(np.uint8), "absmax": singles(8), "out": np.zeros(2048, np.float16), "blocksize": 256, "n": 2048}
 def _attention(Q: Any, K: Any, V: Any, softmax_scale: float, **_: Any) -> Any:
     scores = np.exp(np.einsum("hid,hjd->hij", Q, K) * softmax_scale)
     return {"O": scores / scores.sum(-1, keepdims=True) @ V}
-
 
 def _patches(data_im: Any, **_: Any) -> Any:
     padded = np.pad(data_im, ((0, 0), (1, 1), (1, 1)))
     rows = [padded[c, i : i + 16, j : j + 16] for c in range(2) for i in range(3) for j in range(3)]
     return {"data_col": np.stack(rows)}
-
 
 def _patch_sectors() -> int:
     """A warp reads two rows of 16 elements: of each place of a patch those that the image has."""
@@ -85,28 +79,20 @@ def _patch_sectors() -> int:
                 total += len(set(((c * 16 + y + i) * 16 + x + j)[has] // 8))
     return total
 
-
 def _faults(C: Any, iters: int, **_: Any) -> Any:
     return {"faultyElems": np.array([(abs(C[1:iters] - C[0]) > 0.001).sum()], np.int32)}
 
-
-_ROUNDED = {"a": rng.integers(-2, 3, 512).astype(np.float16), "b": rng.integers(-2, 3, 512).astype(np.float16)}  # fmt: skip
-
-
+_ROUNDED = {"a": rng.integers(-2, 3, 512).astype(np.float16), "b": rng.integers(-2, 3, 512).astype(np.float16)}
 def _scalar_products(a: Any, b: Any, **_: Any) -> Any:
     """Thread t of block k begins at pair t + 64 + k; the last of its 2 blocks of 64 ends at pair 256."""
     products = (a.astype(float) * b.astype(float)).reshape(-1, 2).sum(1)
-    return {"results": [sum(products[t + 64 + k : 256 : 128].sum() for t in range(64)) for k in (0, 1)]}  # fmt: skip
+    return {"results": [sum(products[t + 64 + k : 256 : 128].sum() for t in range(64)) for k in (0, 1)]}
 
-
-_ROWS = {"input": singles(64, 768) - 1, "gamma": singles(768), "beta": singles(768), "normed_output": np.zeros((64, 768), np.float32), "layernorm_eps": 1e-6, "m": 64, "n": 768, "scale": None, "dynamic_scale": None, "int8_mode": 0}  # fmt: skip
-_LOGITS = {"log_probs": singles(2, 3000), "tmp_log_probs": np.zeros((2, 3000), np.float32), "topk_tmp_id_buf": np.zeros((2, 8, 4), np.int32), "topk_tmp_val_buf": np.zeros((2, 8, 4), np.float32), "finished": None, "max_top_k": 4, "top_ks": None, "vocab_size": 3000, "end_ids": None, "skip_decode": None}  # fmt: skip
-
-
+_ROWS = {"input": singles(64, 768) - 1, "gamma": singles(768), "beta": singles(768), "normed_output": np.zeros((64, 768), np.float32), "layernorm_eps": 1e-6, "m": 64, "n": 768, "scale": None, "dynamic_scale": None, "int8_mode": 0}
+_LOGITS = {"log_probs": singles(2, 3000), "tmp_log_probs": np.zeros((2, 3000), np.float32), "topk_tmp_id_buf": np.zeros((2, 8, 4), np.int32), "topk_tmp_val_buf": np.zeros((2, 8, 4), np.float32), "finished": None, "max_top_k": 4, "top_ks": None, "vocab_size": 3000, "end_ids": None, "skip_decode": None}
 def _normed(input: Any, gamma: Any, beta: Any, **_: Any) -> Any:
     mean, spread = input.mean(1, keepdims=True), np.sqrt(input.var(1, keepdims=True) + 1e-6)
     return {"normed_output": (input - mean) / spread * gamma + beta}
-
 
 def _largest(log_probs: Any, **_: Any) -> Any:
     """Of each row, block k of 8 has every eighth 128 elements."""
@@ -116,7 +102,6 @@ def _largest(log_probs: Any, **_: Any) -> Any:
             mine = np.flatnonzero(np.arange(3000) // 128 % 8 == k)
             found[row, k] = 3000 * row + mine[np.argsort(-log_probs[row, mine])[:4]]
     return {"topk_tmp_id_buf": found}
-
 
 CASES = [
     Case("SGEMM_CUDA", "60cba6f9b20a198116c76f18de8047f44df8c8b8", "src/runner.cu", "sgemm_shared_mem_block<32>", _SQUARE,
@@ -158,9 +143,7 @@ CASES = [
          _normed, 0, 1e-4),
     Case("FasterTransformer", "df4a7534860137e060e18d2ebf019906120ea204", "src/fastertransformer/kernels/sampling_topk_kernels.cu",
          "fastertransformer::topk_stage1<float, 128, 8>", _LOGITS, 16, 128, ["-I"], {("log_probs", "load"): 750}, _largest),
-]  # fmt: skip
-
-
+]
 def requested(trace: Any) -> dict[tuple[str, str], int]:
     """Array and direction -> sectors that its accesses request."""
     sectors = np.diff(trace.granule_offset)
@@ -170,21 +153,12 @@ def requested(trace: Any) -> dict[tuple[str, str], int]:
         found[key] = found.get(key, 0) + int(sectors[trace.site == number].sum())
     return found
 
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.repository} {case.kernel}")
 def test_a_kernel(case: Case) -> None:
     root = SUITES / case.repository
     if not (root / case.file).is_file():
         pytest.skip(f"MEMSIM_SUITES has no {case.repository}")
-    given = CudaWorkload(
-        path=root / case.file,
-        kernel=case.kernel,
-        arguments=case.arguments,
-        grid=case.grid,
-        block=case.block,
-        shared_bytes=case.shared_bytes,
-        build_options=[o.replace("-I", f"-I{root}/") for o in case.options],
-    )
+    given = CudaWorkload(path=root / case.file, kernel=case.kernel, arguments=case.arguments, grid=case.grid, block=case.block, shared_bytes=case.shared_bytes, build_options=[o.replace("-I", f"-I{root}/") for o in case.options])
     out = run(given, compiler="nvrtc")
     for name, values in case.result(**case.arguments).items():
         np.testing.assert_allclose(out[name], values, rtol=case.tolerance, atol=case.tolerance)
@@ -193,13 +167,11 @@ def test_a_kernel(case: Case) -> None:
     if case.repository == "zfp":
         _check_zfp(given, out["stream"])
 
-
 def _check_zfp(encoded: CudaWorkload, stream: Any) -> None:
     """What the decoder makes of 16 bits a number are the numbers, to 1 in 1,000. It reads a word behind them."""
-    given = {"blocks": np.append(stream.view(np.uint64), np.zeros(2, np.uint64)), "out": np.zeros(1024, np.float32), "dim": 1024, "stride": 1, "padded_dim": 1024, "total_blocks": 256, "maxbits": 64}  # fmt: skip
+    given = {"blocks": np.append(stream.view(np.uint64), np.zeros(2, np.uint64)), "out": np.zeros(1024, np.float32), "dim": 1024, "stride": 1, "padded_dim": 1024, "total_blocks": 256, "maxbits": 64}
     decoded = dataclasses.replace(encoded, kernel="cuZFP::cudaDecode1<float>", arguments=given)
-    np.testing.assert_allclose(run(decoded, compiler="nvrtc")["out"], _LINES["scalars"], rtol=1e-3, atol=0.1)  # fmt: skip
-
+    np.testing.assert_allclose(run(decoded, compiler="nvrtc")["out"], _LINES["scalars"], rtol=1e-3, atol=0.1)
 
 @pytest.mark.parametrize("machine", ["mi250x", "a100"])
 def test_hip_in_a_cpp_file(machine: str) -> None:
@@ -214,8 +186,8 @@ def test_hip_in_a_cpp_file(machine: str) -> None:
         inside = ((near >= 0) & (near < 16)).all(0)
         columns[k] = np.where(inside, near[0] * 256 + near[1] * 16 + near[2], -1).ravel()
     values, vector = rng.random((27, 16**3)), rng.random(16**3)
-    arguments = {"m": 16**3, "rows_per_block": 16**3, "ell_col_ind": columns.ravel(), "ell_val": values.ravel(), "x": vector, "y": np.zeros(16**3)}  # fmt: skip
-    given = CudaWorkload(path=file, kernel="kernel_spmv_ell<1024, 27>", arguments=arguments, grid=(1, 4), block=1024)  # fmt: skip
+    arguments = {"m": 16**3, "rows_per_block": 16**3, "ell_col_ind": columns.ravel(), "ell_val": values.ravel(), "x": vector, "y": np.zeros(16**3)}
+    given = CudaWorkload(path=file, kernel="kernel_spmv_ell<1024, 27>", arguments=arguments, grid=(1, 4), block=1024)
     expected = (values * np.where(columns >= 0, vector[columns], 0)).sum(0)
     np.testing.assert_allclose(run(given, machine)["y"], expected, rtol=1e-12)
     counted = requested(tracegen.trace(given, machine, groups=10**6))
@@ -223,7 +195,6 @@ def test_hip_in_a_cpp_file(machine: str) -> None:
     needed = (columns >= 0).reshape(-1, 4).any(1).sum()
     found = [counted[key] for key in (("ell_col_ind", "load"), ("ell_val", "load"), ("y", "store"))]
     assert found == [27 * 16**3 // 8, needed, 16**3 // 4]
-
 
 @pytest.mark.parametrize("machine", ["mi250x", "a100"])
 def test_opencl_with_its_own_headers(machine: str) -> None:
@@ -233,7 +204,7 @@ def test_opencl_with_its_own_headers(machine: str) -> None:
         pytest.skip("MEMSIM_SUITES has no john")
     words = [b"password%04d" % k for k in range(512)]
     given = np.zeros(512, [("v", np.uint32, 10), ("length", np.uint32)])
-    given["v"] = np.frombuffer(b"".join(word.ljust(40, b"\0") for word in words), np.uint32).reshape(512, 10)  # fmt: skip
+    given["v"] = np.frombuffer(b"".join(word.ljust(40, b"\0") for word in words), np.uint32).reshape(512, 10)
     given["length"] = 12
     out: dict[str, Any] = {}
     made = OpenCLWorkload(
@@ -244,7 +215,7 @@ def test_opencl_with_its_own_headers(machine: str) -> None:
         local_size=64,
         build_options=f"-I{folder} -DV_WIDTH=1 -DPLAINTEXT_LENGTH=39 -DDEVICE_INFO=20 -DSIZEOF_SIZE_T=8 -DDEV_VER_MAJOR=0 -DDEV_VER_MINOR=0",
         check=out.update,
-    )  # fmt: skip
+    )
     checked(made, load_machine(machine), TraceOptions())
     for word, found in zip(words, out["data_out"].reshape(512, 4), strict=True):
         digest = hashlib.md5(b"saltsalt" + word).digest()

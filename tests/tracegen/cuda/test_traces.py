@@ -38,17 +38,17 @@ def lanes_by_array(trace: Trace) -> Counter[tuple[str, str]]:
     return found
 
 
-@pytest.mark.weekly(3)
+@pytest.mark.weekly(6)
 @pytest.mark.parametrize("name", TWINS)
 def test_a_twin_computes_the_same(name: str) -> None:
     original = TWINS[name].original()
-    launch = tracegen.trace(original, "a100", groups=1).launch
-    given = TWINS[name].in_cuda(original, launch)
-    if given.check is None:
+    if original.check is None:
         pytest.skip("nothing is known of its results")
-    given.check(run(given))
+    launch = tracegen.trace(original, "a100", groups=1).launch
+    original.check(run(TWINS[name].in_cuda(original, launch)))
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("name", ["stream_triad", "spmv", "transpose_tiled"])
 def test_machine_code_of_twins_performs_the_same_accesses(name: str) -> None:
     original = TWINS[name].original()
@@ -159,20 +159,6 @@ def test_a_queue_is_claimed_in_the_order_of_groups() -> None:
     assert len(np.unique(trace.granule)) == 1 + 8 + 8
 
 
-def test_machine_code_decides_what_is_loaded() -> None:
-    source = """
-    __global__ void k(const float *__restrict__ x, float *__restrict__ y, int n) {
-      int i = threadIdx.x;
-      float sum = 0, unused = x[2 * i];
-      for (int j = 0; j < n; ++j) sum += x[i];
-      y[i] = sum + 0 * (unused > 3);
-    }
-    """
-    given = workload(source, floats(64), np.zeros(32, np.float32), 7)
-    trace = tracegen.trace(given, "v100")
-    assert lanes_by_array(trace) == {("load", "x"): 32, ("store", "y"): 32}
-
-
 def test_cuda_is_traced_without_loopy_and_opencl() -> None:
     """What a process imports before it forks for each kernel must not contain an OpenCL driver's loader."""
     script = (
@@ -215,8 +201,7 @@ def test_a_group_that_waits_for_an_earlier_one(machine: str) -> None:
     assert "waits for values that other groups store" in trace.provenance["one_of_many"]
 
 
-@pytest.mark.parametrize("machine", ["a100", "mi250x"])
-@pytest.mark.parametrize("n_groups", [1, 2])
+@pytest.mark.parametrize(("machine", "n_groups"), [("a100", 1), ("a100", 2), ("mi250x", 2)])
 def test_a_flag_in_shared_memory_waits_for_no_group(machine: str, n_groups: int) -> None:
     """AMD's code reads it through generic pointers, past the first level; and a group that is alone has no other."""
     source = """__global__ void k(volatile int *x, int *y) {
@@ -236,7 +221,7 @@ def test_a_flag_in_shared_memory_waits_for_no_group(machine: str, n_groups: int)
     assert "one_of_many" not in trace.provenance
 
 
-@pytest.mark.parametrize("machine", ["t4", "a100", "h100", "rtx5090"])
+@pytest.mark.parametrize("machine", ["a100", "h100", "rtx5090"])
 def test_every_parameter_has_its_value(machine: str) -> None:
     """None is at a place in the constant bank that the driver fills."""
     names = [f"a{k}" for k in range(90)]

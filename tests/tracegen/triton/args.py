@@ -13,37 +13,29 @@ def _close(**expected):
             parts = {2: 4e-3, 4: 3e-6}
             rtol = parts[outputs[name].itemsize] if outputs[name].dtype.kind == "f" else 0
             largest = np.abs(wanted).max()
-            np.testing.assert_allclose(
-                outputs[name].astype(np.float64),
-                wanted,
-                rtol=rtol,
-                atol=rtol * largest,
-                err_msg=name,
-            )
+            found = outputs[name].astype(np.float64)
+            np.testing.assert_allclose(found, wanted, rtol=rtol, atol=rtol * largest, err_msg=name)
 
     return check
+
+
+def _launch(arguments, grid, settings, **expected):
+    """expected : the outputs"""
+    return tracegen.TritonWorkload(
+        arguments=arguments, grid=grid, settings=settings, check=_close(**expected)
+    )
 
 
 def add(n: int = 1000, block: int = 256) -> tracegen.TritonWorkload:
     rng = np.random.default_rng(0)
     x, y = rng.random(n, np.float32), rng.random(n, np.float32)
-    return tracegen.TritonWorkload(
-        arguments=[x, y, np.zeros_like(x), n],
-        settings={"BLOCK": block},
-        grid=lambda meta: (-(-n // meta["BLOCK"]),),
-        check=_close(out_ptr=x + y),
-    )
+    return _launch([x, y, np.zeros_like(x), n], lambda meta: (-(-n // meta["BLOCK"]),), {"BLOCK": block}, out_ptr=x + y)  # fmt: skip
 
 
 def softmax(rows: int = 20, columns: int = 781) -> tracegen.TritonWorkload:
     x = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
     e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
-    return tracegen.TritonWorkload(
-        arguments=[np.zeros_like(x), x, columns, columns, rows, columns],
-        settings={"BLOCK": 1024, "STAGES": 4, "num_warps": 8},
-        grid=8,
-        check=_close(out_ptr=e / e.sum(1, keepdims=True)),
-    )
+    return _launch([np.zeros_like(x), x, columns, columns, rows, columns], 8, {"BLOCK": 1024, "STAGES": 4, "num_warps": 8}, out_ptr=e / e.sum(1, keepdims=True))  # fmt: skip
 
 
 def matmul(
@@ -52,22 +44,13 @@ def matmul(
     rng = np.random.default_rng(0)
     a, b = (rng.normal(size=shape).astype(dtype) for shape in ((m, k), (k, n)))
     exact = a.astype(np.float64) @ b.astype(np.float64)
-    return tracegen.TritonWorkload(
-        arguments=[a, b, np.zeros((m, n), dtype), m, n, k, k, 1, n, 1, n, 1],
-        grid=lambda meta: (-(-m // meta["BM"]) * -(-n // meta["BN"]),),
-        check=_close(c_ptr=exact),
-    )
+    return _launch([a, b, np.zeros((m, n), dtype), m, n, k, k, 1, n, 1, n, 1], lambda meta: (-(-m // meta["BM"]) * -(-n // meta["BN"]),), {}, c_ptr=exact)  # fmt: skip
 
 
 def described(m: int = 128, n: int = 192, k: int = 256) -> tracegen.TritonWorkload:
     rng = np.random.default_rng(4)
     a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (n, k)))
-    return tracegen.TritonWorkload(
-        arguments=[a, b, np.zeros((m, n), np.float16), m, n, k],
-        settings={"P": 4, "BM": 64, "BN": 64, "BK": 64},
-        grid=(4,),
-        check=_close(c_ptr=a.astype(np.float64) @ b.astype(np.float64).T),
-    )
+    return _launch([a, b, np.zeros((m, n), np.float16), m, n, k], (4,), {"P": 4, "BM": 64, "BN": 64, "BK": 64}, c_ptr=a.astype(np.float64) @ b.astype(np.float64).T)  # fmt: skip
 
 
 def philox(seed: int, counters: np.ndarray, rounds: int = 10) -> np.ndarray:
@@ -90,12 +73,7 @@ def dropout(n: int = 1024, p: float = 0.25, seed: int = 123) -> tracegen.TritonW
     x = np.random.default_rng(0).normal(size=n).astype(np.float32)
     word = philox(seed, np.arange(n)).view(np.int32)
     uniform = np.where(word < 0, -1 - word, word) * np.float32(4.6566127342e-10)
-    return tracegen.TritonWorkload(
-        arguments={"x_ptr": x, "out_ptr": np.zeros_like(x), "n": n, "p": p, "seed": seed},
-        settings={"BLOCK": 256},
-        grid=(-(-n // 256),),
-        check=_close(out_ptr=np.where(uniform > p, x / np.float32(1 - p), 0)),
-    )
+    return _launch({"x_ptr": x, "out_ptr": np.zeros_like(x), "n": n, "p": p, "seed": seed}, (-(-n // 256),), {"BLOCK": 256}, out_ptr=np.where(uniform > p, x / np.float32(1 - p), 0))  # fmt: skip
 
 
 def layer_norm(rows: int = 6, columns: int = 1500) -> tracegen.TritonWorkload:
@@ -105,12 +83,7 @@ def layer_norm(rows: int = 6, columns: int = 1500) -> tracegen.TritonWorkload:
     mean, std = x.mean(1, np.float64), np.sqrt(x.var(1, np.float64) + 1e-5)
     y = (x - mean[:, None]) / std[:, None] * w + b
     out, means, rstds = np.zeros_like(x), np.zeros(rows, np.float32), np.zeros(rows, np.float32)
-    return tracegen.TritonWorkload(
-        arguments=[x, out, w, b, means, rstds, columns, columns, 1e-5],
-        settings={"BLOCK": 1024},
-        grid=(rows,),
-        check=_close(y_ptr=y, mean_ptr=mean, rstd_ptr=1 / std),
-    )
+    return _launch([x, out, w, b, means, rstds, columns, columns, 1e-5], (rows,), {"BLOCK": 1024}, y_ptr=y, mean_ptr=mean, rstd_ptr=1 / std)  # fmt: skip
 
 
 def attention(n: int = 128, heads: int = 2, d: int = 64) -> tracegen.TritonWorkload:
@@ -119,53 +92,28 @@ def attention(n: int = 128, heads: int = 2, d: int = 64) -> tracegen.TritonWorkl
     scores = np.einsum("hmd,hnd->hmn", q.astype(np.float64), k.astype(np.float64)) / 8
     p = np.exp(scores - scores.max(2, keepdims=True))
     p /= p.sum(2, keepdims=True)
-    return tracegen.TritonWorkload(
-        arguments=[q, k, v, np.zeros_like(q), n * d, d, n, 0.125],
-        settings={"BM": 64, "BN": 32, "D": d, "num_stages": 3},
-        grid=(n // 64, heads),
-        check=_close(out_ptr=np.einsum("hmn,hnd->hmd", p, v.astype(np.float64))),
-    )
+    return _launch([q, k, v, np.zeros_like(q), n * d, d, n, 0.125], (n // 64, heads), {"BM": 64, "BN": 32, "D": d, "num_stages": 3}, out_ptr=np.einsum("hmn,hnd->hmd", p, v.astype(np.float64)))  # fmt: skip
 
 
 def gather(n: int = 100, d: int = 64) -> tracegen.TritonWorkload:
     rng = np.random.default_rng(0)
     index, table = rng.integers(0, 500, n, dtype=np.int32), rng.random((500, d), np.float32)
-    return tracegen.TritonWorkload(
-        arguments=[index, table, np.zeros((n, d), np.float32), n],
-        settings={"D": d, "BLOCK": 32},
-        grid=(-(-n // 32),),
-        check=_close(out_ptr=table[index]),
-    )
+    return _launch([index, table, np.zeros((n, d), np.float32), n], (-(-n // 32),), {"D": d, "BLOCK": 32}, out_ptr=table[index])  # fmt: skip
 
 
 def histogram(n: int = 4096) -> tracegen.TritonWorkload:
     x = np.random.default_rng(0).integers(0, 256, n, dtype=np.int32)
-    return tracegen.TritonWorkload(
-        arguments=[x, np.zeros(256, np.int32)],
-        settings={"BINS": 256, "BLOCK": 1024},
-        grid=(n // 1024,),
-        check=_close(bins_ptr=np.bincount(x, minlength=256)),
-    )
+    return _launch([x, np.zeros(256, np.int32)], (n // 1024,), {"BINS": 256, "BLOCK": 1024}, bins_ptr=np.bincount(x, minlength=256))  # fmt: skip
 
 
 def transpose(m: int = 128, n: int = 64) -> tracegen.TritonWorkload:
     x = np.random.default_rng(0).random((m, n), np.float32)
-    return tracegen.TritonWorkload(
-        arguments=[x, np.zeros((n, m), np.float32), m, n],
-        settings={"BM": 64, "BN": 64},
-        grid=(m // 64, n // 64),
-        check=_close(y_ptr=x.T),
-    )
+    return _launch([x, np.zeros((n, m), np.float32), m, n], (m // 64, n // 64), {"BM": 64, "BN": 64}, y_ptr=x.T)  # fmt: skip
 
 
 def running_sum(n: int = 2048) -> tracegen.TritonWorkload:
     x = np.random.default_rng(0).integers(0, 9, n).astype(np.float32)
-    return tracegen.TritonWorkload(
-        arguments=[x, np.zeros_like(x)],
-        settings={"BLOCK": 1024},
-        grid=(n // 1024,),
-        check=_close(y_ptr=x.reshape(-1, 1024).cumsum(1).reshape(-1)),
-    )
+    return _launch([x, np.zeros_like(x)], (n // 1024,), {"BLOCK": 1024}, y_ptr=x.reshape(-1, 1024).cumsum(1).reshape(-1))  # fmt: skip
 
 
 def _numbers(form: str, codes: np.ndarray) -> np.ndarray:
@@ -193,12 +141,7 @@ def _codes(
 def eight(form: str = "e4m3", m: int = 128, n: int = 64, k: int = 128) -> tracegen.TritonWorkload:
     rng = np.random.default_rng(5)
     (a, x), (b, y) = (_codes(rng, form, (rows, k)) for rows in (m, n))
-    return tracegen.TritonWorkload(
-        arguments=[a, b, np.zeros((m, n), np.float32), n, k],
-        settings={"FORM": form, "BM": 64, "BN": 64, "BK": 64},
-        grid=(m // 64, n // 64),
-        check=_close(c_ptr=x @ y.T),
-    )
+    return _launch([a, b, np.zeros((m, n), np.float32), n, k], (m // 64, n // 64), {"FORM": form, "BM": 64, "BN": 64, "BK": 64}, c_ptr=x @ y.T)  # fmt: skip
 
 
 def scaled(form: str = "e4m3", m: int = 128, n: int = 64, k: int = 256) -> tracegen.TritonWorkload:
@@ -211,12 +154,7 @@ def scaled(form: str = "e4m3", m: int = 128, n: int = 64, k: int = 256) -> trace
         numbers * np.repeat(np.exp2(scales - 127.0), 32, axis=1)
         for numbers, scales in ((x, a_scale), (y, b_scale))
     )
-    return tracegen.TritonWorkload(
-        arguments=[a, a_scale, b, b_scale, np.zeros((m, n), np.float32), n, k],
-        settings={"FORM": form, "PACK": pack, "BM": 128, "BN": 64, "BK": 128},
-        grid=(m // 128, n // 64),
-        check=_close(c_ptr=x @ y.T),
-    )
+    return _launch([a, a_scale, b, b_scale, np.zeros((m, n), np.float32), n, k], (m // 128, n // 64), {"FORM": form, "PACK": pack, "BM": 128, "BN": 64, "BK": 128}, c_ptr=x @ y.T)  # fmt: skip
 
 
 def grouped(programs: int = 4) -> tracegen.TritonWorkload:
@@ -231,9 +169,4 @@ def grouped(programs: int = 4) -> tracegen.TritonWorkload:
     lengths = np.array([[each.size for each in one] for one in lists], np.int64)
     begins = np.ascontiguousarray((lengths.cumsum(1) - lengths).T)
     a, b, c = (np.concatenate([each.reshape(-1) for each in one]) for one in lists)
-    return tracegen.TritonWorkload(
-        arguments=[a, b, np.zeros_like(c, np.float16), begins, sizes, len(sizes)],
-        settings={"BM": 64, "BN": 32, "BK": 32},
-        grid=(programs,),
-        check=_close(c_ptr=c),
-    )
+    return _launch([a, b, np.zeros_like(c, np.float16), begins, sizes, len(sizes)], (programs,), {"BM": 64, "BN": 32, "BK": 32}, c_ptr=c)  # fmt: skip

@@ -15,15 +15,8 @@ def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def softmax(
-    out_ptr,
-    in_ptr,
-    in_stride,
-    out_stride,
-    n_rows,
-    n_columns,
-    BLOCK: tl.constexpr,
-    STAGES: tl.constexpr,
-):
+    out_ptr, in_ptr, in_stride, out_stride, n_rows, n_columns, BLOCK: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
     for row in tl.range(tl.program_id(0), n_rows, tl.num_programs(0), num_stages=STAGES):
         offsets = tl.arange(0, BLOCK)
         mask = offsets < n_columns

@@ -24,9 +24,20 @@ pytest.importorskip("triton")
 HERE = Path(__file__).parent
 KERNELS = [
     "add", "softmax", "matmul", "dropout", "layer_norm", "attention", "gather", "histogram",
-    "transpose", "running_sum", "described", "eight", "grouped",
+    "transpose", "running_sum", "described", "grouped",
 ]  # fmt: skip
-SETTINGS = {("eight", "a100"): {"form": "e5m2"}}  # of which Triton has no e4m3
+# Machine -> the forms of floats of 8 bits that its tensor cores multiply, and those of blocks with scales: the tensor cores of
+# Blackwell multiply by these; for others Triton makes halves of the scaled numbers.
+FORMS = {
+    "a100": (["e5m2"], []), "h100": (["e4m3"], ["e4m3", "e2m1"]), "b200": (["e4m3"], ["e4m3", "e5m2", "e2m1"]),
+    "rtx5090": ([], ["e4m3", "e5m2", "e2m1"]), "mi250x": (["e4m3"], []), "mi300x": (["e4m3", "e4m3fnuz"], ["e4m3", "e2m1"]),
+    "mi355x": (["e4m3", "e5m2"], ["e4m3", "e2m1"]),
+}  # fmt: skip
+VALUES = [
+    *((machine, name, {}) for machine in ("a100", "h100", "b200", "mi250x", "mi300x") for name in KERNELS),
+    *((machine, "eight", {"form": form}) for machine, (forms, _) in FORMS.items() for form in forms),
+    *((machine, "scaled", {"form": form}) for machine, (_, forms) in FORMS.items() for form in forms),
+]  # fmt: skip
 
 
 def _load(name: str, **settings) -> tracegen.TritonWorkload:
@@ -34,34 +45,10 @@ def _load(name: str, **settings) -> tracegen.TritonWorkload:
     return tracegen.load_kernel(f"{HERE}/kernels.py:{name}", given, args=f"{HERE}/args.py:{name}")
 
 
-@pytest.mark.parametrize("machine", ["a100", "h100", "b200", "mi250x", "mi300x"])
-@pytest.mark.parametrize("name", KERNELS)
-def test_values_are_those_of_numpy(name, machine):
-    workload = _load(name, **SETTINGS.get((name, machine), {}))
-    assert "own check" in checked(workload, memsim.load_machine(machine), TraceOptions())
-
-
-@pytest.mark.parametrize(
-    ("machine", "form"),
-    [
-        *((machine, form) for machine in ("b200", "rtx5090") for form in ("e4m3", "e5m2", "e2m1")),
-        ("h100", "e4m3"),
-        ("h100", "e2m1"),
-        *(("mi300x", form) for form in ("e4m3", "e2m1")),
-        *(("mi355x", form) for form in ("e4m3", "e2m1")),
-    ],
-)
-def test_products_whose_blocks_have_scales_are_those_of_numpy(machine, form):
-    """The tensor cores of Blackwell multiply by the scales; for others Triton makes halves of the scaled numbers."""
-    workload = _load("scaled", form=form)
-    assert "own check" in checked(workload, memsim.load_machine(machine), TraceOptions())
-
-
-@pytest.mark.parametrize(
-    ("machine", "form"), [("mi300x", "e4m3fnuz"), ("mi355x", "e4m3"), ("mi355x", "e5m2")]
-)
-def test_products_of_floats_of_8_bits_on_amd_are_those_of_numpy(machine, form):
-    workload = _load("eight", form=form)
+@pytest.mark.weekly(3)
+@pytest.mark.parametrize(("machine", "name", "settings"), VALUES)
+def test_values_are_those_of_numpy(machine, name, settings):
+    workload = _load(name, **settings)
     assert "own check" in checked(workload, memsim.load_machine(machine), TraceOptions())
 
 
@@ -86,35 +73,31 @@ def test_accesses_have_the_users_lines_and_the_bytes_of_the_arrays():
     assert trace.n_granule == 3 * 4096 * 4 // 32
 
 
-def test_asynchronous_copies_have_their_lines_and_bytes():
-    """matmul's tiles come by cp.async: A is read once for each column of tiles, B once for each row of tiles."""
-    m, n, k = 128, 192, 256
-    trace = tracegen.trace(_load("matmul", m=m, n=n, k=k), "a100")
-    granules = Counter()
-    for access, site in enumerate(trace.site.tolist()):
+def _bytes(trace):
+    """(array, direction) -> bytes of the sectors that its accesses request."""
+    found = Counter()
+    for site, count in zip(trace.site.tolist(), np.diff(trace.granule_offset), strict=True):
         if site >= 0:
-            begin, end = trace.granule_offset[access : access + 2]
-            granules[trace.sites[site].array] += int(end - begin)
-    assert granules["a_ptr"] * 32 == m * k * 2 * (n // 64)
-    assert granules["b_ptr"] * 32 == k * n * 2 * (m // 64)
-    lines = (HERE / "kernels.py").read_text().splitlines()
-    loads = [site for site in trace.sites if site.direction == "load"]
-    assert all("tl.load(" in lines[site.source.user_line - 1] for site in loads)
-    assert [site.name for site in loads] == ["tl.load(a_ptrs)", "tl.load(b_ptrs)"]
+            found[trace.sites[site].array, trace.sites[site].direction] += 32 * int(count)
+    return found
 
 
-def test_tiles_that_descriptors_describe_are_read_once_for_each_product():
+@pytest.mark.parametrize(("name", "machine"), [("matmul", "a100"), ("described", "h100")])
+def test_tiles_are_read_once_for_each_product(name, machine):
+    """By cp.async, or as tensor descriptors describe them: A once for each column of tiles, B once for each row of tiles."""
     m, n, k = 128, 192, 256
-    trace = tracegen.trace(_load("described", m=m, n=n, k=k), "h100")
-    granules = Counter()
-    for site, count in zip(
-        trace.site.tolist(), np.diff(trace.granule_offset).tolist(), strict=True
-    ):
-        granules[trace.sites[site].array, trace.sites[site].direction] += count
-    assert granules["a_ptr", "load"] * 32 == m * k * 2 * (n // 64)
-    assert granules["b_ptr", "load"] * 32 == n * k * 2 * (m // 64)
-    assert granules["c_ptr", "store"] * 32 == m * n * 2
-    assert all(site.bypasses_l1 for site in trace.sites if site.direction == "load")
+    trace = tracegen.trace(_load(name, m=m, n=n, k=k), machine)
+    found = _bytes(trace)
+    assert found["a_ptr", "load"] == m * k * 2 * (n // 64)
+    assert found["b_ptr", "load"] == k * n * 2 * (m // 64)
+    assert found["c_ptr", "store"] == m * n * 2
+    loads = [site for site in trace.sites if site.direction == "load"]
+    if name == "matmul":
+        lines = (HERE / "kernels.py").read_text().splitlines()
+        assert all("tl.load(" in lines[site.source.user_line - 1] for site in loads)
+        assert [site.name for site in loads] == ["tl.load(a_ptrs)", "tl.load(b_ptrs)"]
+    else:
+        assert all(site.bypasses_l1 for site in loads)
 
 
 def test_tensor_cores_do_the_products_and_copies_are_counted():
@@ -122,13 +105,8 @@ def test_tensor_cores_do_the_products_and_copies_are_counted():
     with no lane on. Loads are waited for later."""
     m, n, k = 128, 192, 256
     trace = tracegen.trace(_load("matmul", m=m, n=n, k=k), "a100")
-    counts = dict(
-        zip(
-            trace.work_kinds,
-            np.bincount(trace.work, minlength=len(trace.work_table)) @ trace.work_table,
-            strict=True,
-        )
-    )
+    times = np.bincount(trace.work, minlength=len(trace.work_table))
+    counts = dict(zip(trace.work_kinds, times @ trace.work_table, strict=True))
     assert counts["tensor_f16_f32"] * 32 == m * n * k
     copied = 2 * (m * k * (n // 64) + k * n * (m // 64))
     assert counts["copies"] * 32 * 16 == copied * 10 / 8
@@ -172,49 +150,37 @@ def test_specialisation_and_configurations_are_those_of_the_launcher():
     assert "LDG.E.128" in code("add", n=4096, block=1024)  # n is divisible by 16
     assert "LDG.E.128" not in code("add", n=4095, block=1024)
     assert "HMMA.16816" in code("matmul")
-    threads = {
-        config: tracegen.trace(_load("matmul", config=config), "a100").launch.group_items
-        for config in (0, 1)
-    }
-    assert threads == {0: 128, 1: 64}
-    assert tracegen.trace(_load("add", num_warps=8), "a100").launch.group_items == 256
+    for name, settings, threads in (
+        ("matmul", {"config": 0}, 128), ("matmul", {"config": 1}, 64), ("add", {"num_warps": 8}, 256),
+    ):  # fmt: skip
+        assert tracegen.trace(_load(name, **settings), "a100").launch.group_items == threads
     even = code("dropout", n=1024), code("dropout", n=1000)
     assert even[0] != even[1]  # by @triton.heuristics
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "message"),
+    ("settings", "changes", "message"),
     [
-        ("matmul", {"config": 7}, "config must be from 0 to 1, got 7"),
-        ("add", {"config": 1}, "no autotuner"),
-        ("add", {"num_wraps": 4}, "num_wraps"),
-        ("add", {"BLOCK": 1000}, "power of 2"),
-        ("add", {"num_ctas": 2}, "clusters"),
+        ({"config": 1}, {}, "no autotuner"),
+        ({"num_wraps": 4}, {}, "num_wraps"),
+        ({"BLOCK": 1000}, {}, "power of 2"),
+        ({"num_ctas": 2}, {}, "clusters"),
+        ({}, {"grid": lambda meta: "many"}, "a grid is one to three whole numbers"),
+        ({}, {"grid": lambda meta: (0,)}, "of at least 1"),
+        ({}, {"grid": lambda meta: meta["NONE"]}, "NONE"),
+        ({}, {"arguments": [1.5]}, "needs a value for y_ptr"),
+        ({}, {"arguments": [None] * 9}, "takes 5 arguments, got 9"),
+        ({}, {"arguments": ["x", "y", "z", 1]}, "add"),
+        ({}, {"arguments": [np.zeros(9, "c8")] * 3 + [9]}, "complex64"),
+        ({}, {"kernel": len}, "needs a @triton.jit function"),
     ],
 )
-def test_wrong_settings_are_one_line(name, settings, message):
+def test_what_does_not_fit_is_one_line(settings, changes, message):
+    workload = tracegen.TritonWorkload(
+        **{**vars(_load("add", **settings)), "check": None, **changes}
+    )
     with pytest.raises(KernelError, match=message) as error:
-        tracegen.trace(_load(name, **settings), "h100")
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"grid": lambda meta: "many"}, "a grid is one to three whole numbers"),
-        ({"grid": lambda meta: (0,)}, "of at least 1"),
-        ({"grid": lambda meta: meta["NONE"]}, "NONE"),
-        ({"arguments": [1.5]}, "needs a value for y_ptr"),
-        ({"arguments": [None] * 9}, "takes 5 arguments, got 9"),
-        ({"arguments": ["x", "y", "z", 1]}, "add"),
-        ({"arguments": [np.zeros(9, "c8")] * 3 + [9]}, "complex64"),
-        ({"kernel": len}, "needs a @triton.jit function"),
-    ],
-)
-def test_what_does_not_fit_is_one_line(changes, message):
-    workload = tracegen.TritonWorkload(**{**vars(_load("add")), "check": None, **changes})
-    with pytest.raises(KernelError, match=message) as error:
-        tracegen.trace(workload, "a100")
+        tracegen.trace(workload, "h100")
     assert "\n" not in str(error.value)
 
 
