@@ -8,6 +8,7 @@ import json
 import lzma
 import re
 import shutil
+import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -210,26 +211,27 @@ def use_machine(path: Path, replays: bool) -> None:
 
 
 @cache
-def _saved(folder: Path, carried: bool) -> Path:
+def _saved(carried: bool) -> bytes:
     """A good saved replay.
 
     carried : of a second launch after a first (`--carry-l2`), on a machine that has everything that a
         machine may have, with a predicted time; otherwise invented
     """
-    if not carried:
+    if carried:
+        machine = load_machine("a100").replace(translation=load_machine("v100").translation)
+        groups = [[[(0, range(8 * g, 8 * g + 8)), (1, [4 * g])]] for g in range(64)]
+        trace = make_trace(groups, ("load", "store"))
+        launches = Launches(launches=(trace, trace), between=((),))
+        _, after = memsim.replay_launches(launches, machine, trials=3)
+        assert {"far_hits", "missed_translations"} <= set(after.dataset)
+        data = keep_time(after.dataset, TIME)
+    else:
         over = [{"groups_per_core": 4, "load_hit_ratio": {"L1": 0.5, "L2": None}}]
         occupancy = {"groups_per_core": 16, "limited_by": "items", "over_groups": over}
         orders = json.dumps({"gty": {"L1": 0.1, "L2": None}, "lrr": {"L1": 0.5}})
         data = fake_dataset(n_trials=3, occupancy_json=json.dumps(occupancy), orders_json=orders)
-        return Replay(data).save(folder / "good.nc")
-    translation = load_machine("v100").translation
-    machine = load_machine("a100").replace(translation=translation)
-    groups = [[[(0, range(8 * g, 8 * g + 8)), (1, [4 * g])]] for g in range(64)]
-    trace = make_trace(groups, ("load", "store"))
-    launches = Launches(launches=(trace, trace), between=((),))
-    _, after = memsim.replay_launches(launches, machine, trials=3)
-    assert {"far_hits", "missed_translations"} <= set(after.dataset)
-    return Replay(keep_time(after.dataset, TIME)).save(folder / "carried.nc")
+    with tempfile.TemporaryDirectory() as folder:
+        return Replay(data).save(Path(folder) / "good.nc").read_bytes()
 
 
 TIME = {
@@ -251,15 +253,12 @@ TIME = {
 """A predicted time in the form of memsim.report.launch_time."""
 
 
-def _good_replay(rng: Random, folder: Path) -> Path:
-    return _saved(folder, rng.random() < 0.5)
-
-
 def make_saved(rng: Random, path: Path) -> None:
-    shutil.copy(_good_replay(rng, path.parent), path)
+    good = _saved(rng.random() < 0.5)
     if rng.random() < 0.2:
-        path.write_bytes(hurt(rng, path.read_bytes()))
+        path.write_bytes(hurt(rng, good))
         return
+    path.write_bytes(good)
     with h5py.File(path, "r+") as file:
         for _ in range(rng.choice((1, 1, 2, 4))):
             _change_saved(rng, file)
@@ -324,7 +323,9 @@ def use_saved(path: Path, replays: bool) -> None:
     replay.table()
     if replays:
         replay_page(replay.dataset)
-        other = Replay.load(_saved(path.parent, carried=False))
+        good = path.with_name("good.nc")
+        good.write_bytes(_saved(False))
+        other = Replay.load(good)
         comparison = compare(other.dataset, replay.dataset)
         comparison_table(comparison)
         comparison_page(comparison)
@@ -337,7 +338,7 @@ def make_damaged_trace(rng: Random, path: Path) -> None:
 
 
 def make_damaged_replay(rng: Random, path: Path) -> None:
-    path.write_bytes(hurt(rng, _good_replay(rng, path.parent).read_bytes()))
+    path.write_bytes(hurt(rng, _saved(rng.random() < 0.5)))
 
 
 LIST = "MemcpyHtoD,0x7000,256\nkernel-1.traceg\nMemcpyDtoH,0x7000,8\nkernel-1.traceg\n"

@@ -77,7 +77,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*PROFILE, "--set", "n=1,1"), "'n' is set to '1' twice"),
     ((*PROFILE, "--backend", "dask"), "--scheduler"),
     ((*PROFILE, "--scheduler", "tcp://h:1"), "--backend dask"),
-    ((*PROFILE, "--html", "out", "--json", "out"), "--html and --json"),
+    ((*PROFILE, "--html", "out", "--json", "out"), "that is what --html writes"),
     ((*PROFILE, "--html", "-"), "--html must be a file"),
     ((*PROFILE, "--carry-l2", "--snapshots", "2"), "--snapshots"),
     (("trace", "k.py:k", "-m", "v100"), "--out"),

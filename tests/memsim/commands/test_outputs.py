@@ -18,7 +18,7 @@ from tests.support.traces import make_trace
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    data = fake_dataset()
+    data = fake_dataset(n_trials=4)
     unknown = data.assign_coords(user_line=("site", [-1] * data.sizes["site"]))
     return Replay(unknown).save(tmp_path / "scaled.nc")
 

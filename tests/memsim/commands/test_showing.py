@@ -92,7 +92,8 @@ def test_a_terminal_shows_progress_and_the_provisional_table_in_place(
     assert "3 of at most 70" in text
     assert "provisional, 2 orderings" in " ".join(text.split())
     assert ("\x1b[33" in text or "\x1b[1;33" in text) is not no_color
-    assert max(map(len, _without_codes(text).splitlines())) <= width
+    drawn = [line for part in text.split("\x1b[2K") for line in _without_codes(part).splitlines()]
+    assert max(map(len, drawn)) <= width
     assert "\x1b[?25h" in written(console)  # the cursor is there again
 
 
@@ -100,11 +101,11 @@ def _without_codes(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r", "")
 
 
-def test_three_hundred_accesses_do_not_fill_the_screen() -> None:
+def test_many_accesses_do_not_fill_the_screen() -> None:
     replay = Replay(fake_dataset(n_trials=2))
     many = Replay(
-        replay.dataset.isel(site=[0] * 300).assign_coords(
-            site=[f"x[{k}] " + "name" * 120 for k in range(300)]
+        replay.dataset.isel(site=[0] * 60).assign_coords(
+            site=[f"x[{k}] " + "name" * 120 for k in range(60)]
         )
     )
     console = screen(80, 24, force_terminal=True)

@@ -59,7 +59,9 @@ def test_letters() -> None:
 
 
 def test_three_saved_replays(run_memsim: RunMemsim, tmp_path: Path) -> None:
-    paths = [str(Replay(fake_dataset(seed=k)).save(tmp_path / f"{k}.nc")) for k in range(3)]
+    paths = [
+        str(Replay(fake_dataset(n_trials=8, seed=k)).save(tmp_path / f"{k}.nc")) for k in range(3)
+    ]
     out = tmp_path / "c.json"
     ended = run_memsim("compare", *paths, "--json", str(out))
     shown = "".join(ended.out.split())  # long names are folded
@@ -85,7 +87,7 @@ def test_several_saved_replays_have_a_page(run_memsim: RunMemsim, tmp_path: Path
     paths = []
     for k, (name, seconds) in enumerate(times.items()):
         time = {"time_s": {"mean": seconds}, "binds": "L2", "floors_s": {"L2": 5e-5}}
-        dataset = keep_time(fake_dataset(seed=k, sites=SITES[k:]), time)
+        dataset = keep_time(fake_dataset(n_trials=8, seed=k, sites=SITES[k:]), time)
         paths.append(str(Replay(dataset).save(tmp_path / f"{name}.nc")))
     out = tmp_path / "c.html"
     run_memsim("compare", *paths, "--html", str(out))

@@ -15,7 +15,14 @@ import xarray as xr
 from memsim.report import launch_advice, replay_page
 from memsim.report.finding import headline
 from memsim.report.launch_advice import LAUNCH_RULES, advise_launch
-from memsim.report.launch_time import HOT_LINE, STARTS, TENSOR, keep_time
+from memsim.report.launch_time import (
+    ATTRIBUTE,
+    HOT_LINE,
+    STARTS,
+    TENSOR,
+    keep_time,
+    launch_time,
+)
 from memsim.report.numbers import Summary
 from memsim.report.residency import groups_text, limiter_text, waves_text
 from memsim.report.summary import summarise
@@ -27,11 +34,22 @@ from tests.support.outline import Outline
 OCCUPANCY = {"groups_per_core": 16, "limited_by": "items", "occupancy": 1.0}
 
 
-def launched(groups: int, **time: Any) -> xr.Dataset:
+def replayed(groups: int, sites: Any = SITES) -> xr.Dataset:
     """A launch of so many groups on a V100, whose 80 cores hold 16 each."""
-    dataset = fake_dataset(n_trials=4, occupancy_json=json.dumps(OCCUPANCY))
-    dataset = dataset.assign_attrs(of_groups=groups, traced_groups=groups)
-    return keep_time(dataset, {**PREDICTED, **time})
+    dataset = fake_dataset(n_trials=4, sites=sites, occupancy_json=json.dumps(OCCUPANCY))
+    return dataset.assign_attrs(of_groups=groups, traced_groups=groups)
+
+
+@functools.cache
+def untimed(groups: int, sites: Any) -> Summary:
+    return summarise(replayed(groups, sites))
+
+
+def launched(groups: int, sites: Any = SITES, **time: Any) -> Summary:
+    """What is known of such a launch, with a predicted time."""
+    summary = untimed(groups, sites)
+    attributes = {ATTRIBUTE: json.dumps({**PREDICTED, **time})}
+    return replace(summary, time=launch_time(attributes, summary.launch, summary.machine))
 
 
 def doubled(**saved: float) -> list[dict[str, Any]]:
@@ -61,29 +79,29 @@ LAUNCH, FULL = "occupancy, limited by the launch: it has", "100 % occupancy, lim
 def test_occupancy_is_that_of_the_launch(
     groups: int, resident: str, limiter: str, waves: str
 ) -> None:
-    one = summarise(launched(groups))
+    one = launched(groups)
     assert (groups_text(one), limiter_text(one), waves_text(one)) == (resident, limiter, waves)
 
 
 def test_cores_without_a_group_are_the_finding_where_what_binds_is_a_cores_own() -> None:
-    idle = summarise(launched(32, binds="L1"))
+    idle = launched(32, binds="L1")
     assert headline(idle).endswith("; 48 of 80 cores have no group")
     assert first_advice(idle).startswith("Try first: Give every core work: 48 of 80 cores")
-    for other in (launched(32), launched(32, binds="L2"), launched(73, binds="L1")):
-        summary = summarise(other)
+    for summary in (launched(32), launched(32, binds="L2"), launched(73, binds="L1")):
         assert "no group" not in headline(summary), summary.time.binds
         assert not any(advice.name == "Give every core work" for advice in advise_launch(summary))
-    assert "48 of 80 cores" in "".join(Outline(replay_page(launched(32, binds="latency"))).text)
+    page = replay_page(keep_time(replayed(32), {**PREDICTED, "binds": "latency"}))
+    assert "48 of 80 cores" in "".join(Outline(page).text)
 
 
 def test_cores_with_more_groups_than_others_are_the_finding_too() -> None:
     """With 100 groups, 20 cores run two: one and a quarter would be even."""
-    uneven = summarise(launched(100, binds="issue"))
+    uneven = launched(100, binds="issue")
     assert headline(uneven).endswith("; 20 of 80 cores run 2 groups, the others 1")
     advice = next(advise_launch(uneven))
     assert advice.gain == "Spread evenly, the work of the busiest is 38 % less."
     for other in (launched(100), launched(160, binds="issue"), launched(715, binds="issue")):
-        assert "the others" not in headline(summarise(other))
+        assert "the others" not in headline(other)
 
 
 BESIDE = {"DRAM": 640e-6, "L2": 600e-6}
@@ -103,7 +121,7 @@ SEVERAL: list[tuple[dict[str, Any], str]] = [
 def test_a_resource_that_does_not_bind_alone_says_what_takes_over(
     time: dict[str, Any], words: str
 ) -> None:
-    said = headline(summarise(launched(8192, **time)))
+    said = headline(launched(8192, **time))
     assert said.startswith(
         "Bound by several resources: 718 ± 18 us, at least" if words else "DRAM-bound"
     )
@@ -116,20 +134,20 @@ def without(name: str, part: float) -> dict[str, Any]:
 
 def test_atomics_on_one_line_are_named() -> None:
     name, array, _, *others = SITES[-1]
-    dataset = fake_dataset(n_trials=4, sites=(SITES[0], (name, array, "atomic", *others)))
+    sites = (SITES[0], (name, array, "atomic", *others))
+    dataset = fake_dataset(n_trials=4, sites=sites)
     summary = summarise(keep_time(dataset, {**PREDICTED, "binds": HOT_LINE}))
     n = summary.sites[1].accesses
     assert headline(summary).endswith(f"; y[i] is executed {n:,} times in this snapshot")
-    stored = summarise(keep_time(fake_dataset(n_trials=4), {**PREDICTED, "binds": HOT_LINE}))
-    assert "is executed" not in headline(stored)
+    assert "is executed" not in headline(launched(8192, binds=HOT_LINE))
     # Where something else binds, but nothing needs as long as the line, the advice is given, too.
-    beside = {**PREDICTED, "binds": "latency", "floors_s": {HOT_LINE: 359e-6}}
-    *_, advice = advise_launch(summarise(keep_time(dataset, beside)))
+    beside = {"binds": "latency", "floors_s": {HOT_LINE: 359e-6}}
+    *_, advice = advise_launch(launched(8192, sites, **beside))
     assert advice.gain == "The busiest line needs 50 % of the time, whatever else is faster."
 
 
 def test_a_full_core_is_not_to_have_more_work_items() -> None:
-    summary = summarise(launched(8192, **without("latency", 0.3)))
+    summary = launched(8192, **without("latency", 0.3))
     for occupancy in (1.0, 0.5):
         one = replace(summary, occupancy={**summary.occupancy, "occupancy": occupancy})
         (advice,) = advise_launch(one)
@@ -139,7 +157,7 @@ def test_a_full_core_is_not_to_have_more_work_items() -> None:
 @pytest.mark.parametrize(("subgroups", "names_loops"), [(0, True), (-1, True), (1, False)])
 def test_only_a_kernel_with_a_loop_is_to_unroll_it(subgroups: int, names_loops: bool) -> None:
     """No sub-group executes an access twice where there are as many sub-groups as executions of any."""
-    dataset = launched(8192, **without("latency", 0.3))
+    dataset = keep_time(replayed(8192), {**PREDICTED, **without("latency", 0.3)})
     most = int(dataset["site_accesses"].values.max())
     known = {-1: {"traced_subgroups": most - 1}, 0: {}, 1: {"traced_subgroups": most}}
     (advice,) = advise_launch(summarise(dataset.assign_attrs(known[subgroups])))
@@ -149,49 +167,46 @@ def test_only_a_kernel_with_a_loop_is_to_unroll_it(subgroups: int, names_loops: 
 
 def test_the_busiest_unit_decides_how_to_execute_fewer_instructions() -> None:
     for unit, way in (("special", "Compute once"), ("scalar loads", "Unroll"), ("scalar", "Take")):
-        summary = summarise(faster("issue", "arithmetic", 0.4, busiest_unit=unit))
+        summary = faster("issue", "arithmetic", 0.4, busiest_unit=unit)
         (advice,) = advise_launch(summary)
         assert f"is busiest. {way} " in advice.how
-    unknown = summarise(faster("issue", "arithmetic", 0.4))
+    unknown = faster("issue", "arithmetic", 0.4)
     assert not any("busiest" in words for words in (headline(unknown), first_advice(unknown)))
 
 
 def test_what_would_save_little_is_not_tried_first() -> None:
     """An issue-bound kernel whose loads L1 serves: nothing that is advised about loads changes its time."""
     nothing = {"binds": "issue", "what_if": [], "saved_without_s": {"latency": 0.01 * 718e-6}}
-    assert first_advice(summarise(launched(8192, **nothing))) == ""
+    assert first_advice(launched(8192, **nothing)) == ""
     for part, words in ((0.09, ""), (0.11, "Try first: Coalesce: ")):
-        first = first_advice(summarise(launched(8192, what_if=doubled(DRAM=part))))
+        first = first_advice(launched(8192, what_if=doubled(DRAM=part)))
         assert first.startswith(words)
         assert bool(first) == bool(words)
 
 
-def faster(binds: str, what: str, part: float, **time: Any) -> xr.Dataset:
+def faster(binds: str, what: str, part: float, **time: Any) -> Summary:
     """A launch of which a resource twice as fast would save a part."""
     return launched(8192, binds=binds, what_if=doubled(**{what: part}), **time)
 
 
-def of_sites(sites: Any, resource: str, part: float) -> xr.Dataset:
+def of_sites(sites: Any, resource: str, part: float) -> Summary:
     """Of these accesses, limited by a resource that would save a part if it were twice as fast."""
-    dataset = fake_dataset(n_trials=4, sites=sites, occupancy_json=json.dumps(OCCUPANCY))
-    dataset = dataset.assign_attrs(of_groups=8192, traced_groups=8192)
-    time = {"binds": resource, "what_if": doubled(**{resource: part})}
-    return keep_time(dataset, {**PREDICTED, **time})
+    return launched(8192, sites, binds=resource, what_if=doubled(**{resource: part}))
 
 
-def unrolled(part: float, site: int = 2) -> xr.Dataset:
+def unrolled(part: float, site: int = 2) -> Summary:
     """Loads alike, none with a twentieth of the latency; L1 twice as fast would save a part of the time."""
     return of_sites(tuple((f"x[{k}]", "x", *SITES[site][2:]) for k in range(24)), "L1", part)
 
 
-def scattered(part: float, ideal: float = 4.0) -> xr.Dataset:
+def scattered(part: float, ideal: float = 4.0) -> Summary:
     """A store of 32 sectors an access, where its bytes are in as many; half as many requests to L2 save a part."""
     name, array, direction, *others = SITES[-1]
     return of_sites(((name, array, direction, *others[:-2], 32.0, ideal),), "L2 requests", part)
 
 
 LOCAL: dict[str, Any] = {"floors_s": {"L1": 7e-4}, "local_share": 0.9}
-CASES: list[tuple[str, Callable[[float], xr.Dataset], str, str, str]] = [
+CASES: list[tuple[str, Callable[[float], Summary], str, str, str]] = [
     ("Give every core work", lambda part: launched(32 if part > 0.05 else 73, binds="L1"),
      "48 of 80 cores", "", "; 48 of 80 cores have no group"),
     ("Access local memory less", lambda part: faster("L1", "L1", part, **LOCAL),
@@ -219,19 +234,14 @@ CASES: list[tuple[str, Callable[[float], xr.Dataset], str, str, str]] = [
 """An advice, a launch of which it would save a part, and words of how, of its gain and of the headline for 30 %."""
 
 
-@functools.cache
-def barely_worth(launch: Callable[[float], xr.Dataset]) -> Summary:
-    return summarise(launch(0.06))
-
-
 @pytest.mark.parametrize(("name", "launch", "how", "gain", "said"), CASES)
 def test_advice_speaks_where_it_must_and_is_silent_where_it_must(
-    name: str, launch: Callable[[float], xr.Dataset], how: str, gain: str, said: str
+    name: str, launch: Callable[[float], Summary], how: str, gain: str, said: str
 ) -> None:
     """It speaks where it would save 6 %, and not where 4 %."""
-    assert [advice.name for advice in advise_launch(barely_worth(launch))] == [name]
-    assert not list(advise_launch(summarise(launch(0.04))))
-    summary = summarise(launch(0.3))
+    assert [advice.name for advice in advise_launch(launch(0.06))] == [name]
+    assert not list(advise_launch(launch(0.04)))
+    summary = launch(0.3)
     (advice,) = advise_launch(summary)
     assert how in advice.how
     assert gain in advice.gain
@@ -246,13 +256,13 @@ def test_advice_is_silent_where_something_else_binds_or_nothing_is_wrong() -> No
         scattered(0.4, ideal=32.0),
         unrolled(0.06, site=0),  # coalesced
     ):
-        assert not list(advise_launch(summarise(silent)))
-    assert headline(summarise(scattered(0.4))).startswith("L2 request-bound: ")
-    assert headline(summarise(faster(STARTS, STARTS, 0.3))).startswith("Group-start-bound: ")
+        assert not list(advise_launch(silent))
+    assert headline(scattered(0.4)).startswith("L2 request-bound: ")
+    assert headline(faster(STARTS, STARTS, 0.3)).startswith("Group-start-bound: ")
 
 
 def test_every_rule_and_every_advice_has_such_launches(monkeypatch: pytest.MonkeyPatch) -> None:
-    summaries = [barely_worth(launch) for _, launch, *_ in CASES]
+    summaries = [launch(0.06) for _, launch, *_ in CASES]
     given = {
         rule: {advice.name for one in summaries if (advice := rule(one)) is not None}
         for rule in LAUNCH_RULES
@@ -261,4 +271,4 @@ def test_every_rule_and_every_advice_has_such_launches(monkeypatch: pytest.Monke
     assert set().union(*given.values()) == {name for name, *_ in CASES}
     # A rule that is added without launches of its own is found, and a rule that is taken away is missed.
     monkeypatch.setattr(launch_advice, "LAUNCH_RULES", LAUNCH_RULES[1:])
-    assert not list(advise_launch(summarise(launched(32, binds="L1"))))
+    assert not list(advise_launch(launched(32, binds="L1")))
