@@ -90,16 +90,6 @@ def test_nsight_by_hand() -> None:
     assert np.array_equal(loads[0], loads[1], equal_nan=True)
 
 
-def test_pending_sectors_are_hits() -> None:
-    replay = Replay(fake_dataset())
-    counted = replay.recount("nsight")
-    assert int(replay.dataset["pending"].sum()) > 0
-    assert int(counted.dataset["pending"].sum()) == 0
-    for name in ("val[jj]", "x[ind[jj]]"):
-        for at in ("L1", "L2"):
-            assert (counted.hit_ratio(name, at) == replay.hit_ratio(name, at)).all()
-
-
 def test_rocprof_by_hand() -> None:
     replay = replayed(amd_like(), ACCESSES)
     result = ratios(replay.recount("rocprof"))

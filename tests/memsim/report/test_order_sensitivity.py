@@ -68,9 +68,3 @@ def test_nothing_is_said_of_what_is_no_hit_ratio(orders: object) -> None:
     assert order_ranges(summary) == []
     assert not in_headline(summary)
     assert to_data(summary)["order_sensitive"] == {}
-
-
-def test_a_result_without_other_orders_is_read() -> None:
-    data = fake_dataset(n_trials=2)
-    assert "orders_json" not in data.attrs
-    assert summarise(data).orders == {}
