@@ -8,6 +8,7 @@ import json
 import lzma
 import re
 import shutil
+import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,10 +17,60 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import h5py
 import numpy as np
 
+import memsim
+from calib.commands.blocks_settings import parsed_range, settings_of_sizes
+from calib.counting.feature_counts import KIND, CountOptions, KernelCounts, fingerprint
+from calib.counting.scheduled import translation_unit
+from calib.features.table import FeatureTable, scale_features_by_output
+from calib.fitting.breakdown import break_down
+from calib.fitting.fit import fit_model
+from calib.fitting.performance_model import Model
+from calib.fitting.saved_model import SavedModel, load_model, save_model
+from calib.history import rows
+from calib.history.answers import answer
+from calib.history.exchange import from_starpu, to_starpu
+from calib.history.key import Key
+from calib.history.model_kinds import history_misfit, relative_speed_ups, verdicts
+from calib.history.records import Sample
+from calib.history.starpu_file import parse, render
+from calib.history.statistics import two_modes
+from calib.history.store import Store
+from calib.kernels import ALL_GENERATORS, KernelCollection
+from calib.prediction import what_if
+from experiments.kernels.matrices import read_matrix_market
+from memsim import disk_cache
+from memsim.formats import launch_names, read_any
+from memsim.formats.any_trace import read_counters
+from memsim.formats.gpgpusim.machine import import_config
+from memsim.machine.file import (
+    load_machine,
+    machine_from_json,
+    machine_from_toml,
+    machine_names,
+    machine_to_json,
+    machine_to_toml,
+)
+from memsim.machine.table import machine_rows
+from memsim.montecarlo.result import Replay
+from memsim.report.access_csv import site_csv
+from memsim.report.cachegrind import write
+from memsim.report.compare import compare
+from memsim.report.compare_table import comparison_table
+from memsim.report.html import comparison_page, replay_page
+from memsim.report.launch_time import keep_time
+from memsim.report.summary import summarise
+from memsim.trace.file import _columns, _crc32, _description, read_launches
+from memsim.trace.launches import Launches
+from memsim.trace.model import BARRIER_SITE
 from tests.support import foreign_files, mutations
+from tests.support.counted_kernels import paper_matmul
+from tests.support.fake_replay import fake_dataset
 from tests.support.forged_traces import write_forged
+from tests.support.traces import make_trace
+from tracegen.workloads.settings import convert
 
 NUMBERS = (*(0, 1, 2, 3, 31, 33, 255, 65535), (1 << 62) + 1)
 NUMBERS += tuple(1 << k for k in (20, 31, 40, 57, 70))
@@ -30,7 +81,7 @@ class Format:
     """make : writes a changed file;  use : reads it, and does what commands do with it, with `replays` also what runs
     compiled loops
 
-    refused, accepted : the least shares of many
+    refused, accepted : the least shares of many;  n : of files in a run of all tests
     """
 
     name: str
@@ -38,6 +89,7 @@ class Format:
     use: Callable[[Path, bool], object]
     refused: float = 0.02
     accepted: float = 0.02
+    n: int = 100
 
 
 def hurt(rng: Random, data: bytes) -> bytes:
@@ -51,9 +103,6 @@ def hurt(rng: Random, data: bytes) -> bytes:
 @cache
 def _trace() -> tuple[dict[str, Any], dict[str, Any]]:
     """The columns and the header of a good trace with barriers, atomics and several groups."""
-    from memsim.trace.file import _columns, _description
-    from memsim.trace.model import BARRIER_SITE
-    from tests.support.traces import make_trace
 
     def accesses(s: int) -> list[Any]:
         first = [(0, [s, s + 1]), (1, [40 + s], False, [0xFF])]
@@ -78,9 +127,6 @@ def make_trace_file(rng: Random, path: Path) -> None:
     if kind < 0.6:
         for _ in range(rng.choice((1, 1, 1, 2, 5))):
             _change_column(rng, columns)
-    described = columns
-    from memsim.trace.file import _crc32
-
     document = copy.deepcopy(document)
     document["launches"][0]["columns"] = [
         {
@@ -88,7 +134,7 @@ def make_trace_file(rng: Random, path: Path) -> None:
             "shape": list(column.shape),
             "crc32": _crc32(column.reshape(-1).view(np.uint8)),
         }
-        for name, column in described.items()
+        for name, column in columns.items()
     ]
     if 0.5 < kind < 0.9:
         document = mutations.value(rng, document)
@@ -116,12 +162,8 @@ def _change_column(rng: Random, columns: dict[str, Any]) -> None:
 
 
 def use_trace(path: Path, replays: bool) -> None:
-    from memsim.trace.file import read_launches
-
     launches = read_launches(path)
     if replays:
-        import memsim
-
         for trace in launches.launches:
             for machine in ("v100", "c1060") if trace.subgroup_size == 32 else ("mi210",):
                 memsim.replay(trace, machine, trials=2).to_json()
@@ -129,8 +171,6 @@ def use_trace(path: Path, replays: bool) -> None:
 
 @cache
 def _machines() -> tuple[str, ...]:
-    from memsim.machine.file import load_machine, machine_names, machine_to_toml
-
     return tuple(machine_to_toml(load_machine(name)) for name in machine_names())
 
 
@@ -160,60 +200,38 @@ def _toml_value(rng: Random, old: str) -> str:
 
 
 def use_machine(path: Path, replays: bool) -> None:
-    from memsim.machine.file import load_machine, machine_from_json, machine_to_json
-    from memsim.machine.table import machine_rows
-
     machine = load_machine(str(path))
     machine_rows(machine)
     assert machine_from_json(machine_to_json(machine)) == machine
     if replays:
-        import memsim
-        from memsim.report.html import replay_page
-        from tests.support.traces import make_trace
-
         accesses = [(0, range(8)), (1, [40]), (0, [100, 101])]
-        trace = make_trace(
-            [[[*accesses, (0, [50 * g])]] for g in range(9)],
-            ("load", "store"),
-            subgroup_size=machine.subgroup_size,
-        )
+        groups = [[[*accesses, (0, [50 * g])]] for g in range(9)]
+        trace = make_trace(groups, ("load", "store"), subgroup_size=machine.subgroup_size)
         replay_page(memsim.replay(trace, machine, trials=2).dataset)
 
 
 @cache
-def _saved(folder: Path, carried: bool) -> Path:
+def _saved(carried: bool) -> bytes:
     """A good saved replay.
 
     carried : of a second launch after a first (`--carry-l2`), on a machine that has everything that a
         machine may have, with a predicted time; otherwise invented
     """
-    import memsim
-    from memsim.machine.file import load_machine
-    from memsim.montecarlo.result import Replay
-    from memsim.report.launch_time import keep_time
-    from memsim.trace.launches import Launches
-    from tests.support.fake_replay import fake_dataset
-    from tests.support.traces import make_trace
-
-    if not carried:
-        occupancy = {
-            "groups_per_core": 16,
-            "limited_by": "items",
-            "over_groups": [{"groups_per_core": 4, "load_hit_ratio": {"L1": 0.5, "L2": None}}],
-        }
-        orders = {"gty": {"L1": 0.1, "L2": None}, "lrr": {"L1": 0.5}}
-        data = fake_dataset(
-            n_trials=3, occupancy_json=json.dumps(occupancy), orders_json=json.dumps(orders)
-        )
-        return Replay(data).save(folder / "good.nc")
-    translation = load_machine("v100").translation
-    machine = load_machine("a100").replace(translation=translation)
-    groups = [[[(0, range(8 * g, 8 * g + 8)), (1, [4 * g])]] for g in range(64)]
-    trace = make_trace(groups, ("load", "store"))
-    launches = Launches(launches=(trace, trace), between=((),))
-    _, after = memsim.replay_launches(launches, machine, trials=3)
-    assert {"far_hits", "missed_translations"} <= set(after.dataset)
-    return Replay(keep_time(after.dataset, TIME)).save(folder / "carried.nc")
+    if carried:
+        machine = load_machine("a100").replace(translation=load_machine("v100").translation)
+        groups = [[[(0, range(8 * g, 8 * g + 8)), (1, [4 * g])]] for g in range(64)]
+        trace = make_trace(groups, ("load", "store"))
+        launches = Launches(launches=(trace, trace), between=((),))
+        _, after = memsim.replay_launches(launches, machine, trials=3)
+        assert {"far_hits", "missed_translations"} <= set(after.dataset)
+        data = keep_time(after.dataset, TIME)
+    else:
+        over = [{"groups_per_core": 4, "load_hit_ratio": {"L1": 0.5, "L2": None}}]
+        occupancy = {"groups_per_core": 16, "limited_by": "items", "over_groups": over}
+        orders = json.dumps({"gty": {"L1": 0.1, "L2": None}, "lrr": {"L1": 0.5}})
+        data = fake_dataset(n_trials=3, occupancy_json=json.dumps(occupancy), orders_json=orders)
+    with tempfile.TemporaryDirectory() as folder:
+        return Replay(data).save(Path(folder) / "good.nc").read_bytes()
 
 
 TIME = {
@@ -235,17 +253,12 @@ TIME = {
 """A predicted time in the form of memsim.report.launch_time."""
 
 
-def _good_replay(rng: Random, folder: Path) -> Path:
-    return _saved(folder, rng.random() < 0.5)
-
-
 def make_saved(rng: Random, path: Path) -> None:
-    import h5py
-
-    shutil.copy(_good_replay(rng, path.parent), path)
+    good = _saved(rng.random() < 0.5)
     if rng.random() < 0.2:
-        path.write_bytes(hurt(rng, path.read_bytes()))
+        path.write_bytes(hurt(rng, good))
         return
+    path.write_bytes(good)
     with h5py.File(path, "r+") as file:
         for _ in range(rng.choice((1, 1, 2, 4))):
             _change_saved(rng, file)
@@ -285,9 +298,8 @@ def _change_variable(rng: Random, file: Any, name: str) -> None:
         file.create_dataset(name, data=rng.choice((np.zeros(6), np.arange(6), 7)))
     elif variable.size and variable.dtype.kind in "if":
         at = tuple(rng.randrange(n) for n in variable.shape)
-        values = (0, -1, 1, 1 << 20, (1 << 62)) if variable.dtype.kind == "i" else (
-            *(0.0, -1.0, 1e300, float("nan"), float("inf")),
-        )  # fmt: skip
+        whole = variable.dtype.kind == "i"
+        values = (0, -1, 1, 1 << 20, 1 << 62) if whole else (0.0, -1.0, 1e300, np.nan, np.inf)
         value = rng.choice(values)
         if variable.dtype == np.float32:
             value = np.float32(min(value, 3e38))
@@ -303,14 +315,6 @@ def _range(dtype: Any) -> tuple[Any, Any]:
 
 
 def use_saved(path: Path, replays: bool) -> None:
-    from memsim.montecarlo.result import Replay
-    from memsim.report.access_csv import site_csv
-    from memsim.report.cachegrind import write
-    from memsim.report.compare import compare
-    from memsim.report.compare_table import comparison_table
-    from memsim.report.html import comparison_page, replay_page
-    from memsim.report.summary import summarise
-
     replay = Replay.load(path)
     summary = summarise(replay.dataset)
     replay.to_json()
@@ -319,7 +323,9 @@ def use_saved(path: Path, replays: bool) -> None:
     replay.table()
     if replays:
         replay_page(replay.dataset)
-        other = Replay.load(_saved(path.parent, carried=False))
+        good = path.with_name("good.nc")
+        good.write_bytes(_saved(False))
+        other = Replay.load(good)
         comparison = compare(other.dataset, replay.dataset)
         comparison_table(comparison)
         comparison_page(comparison)
@@ -332,7 +338,7 @@ def make_damaged_trace(rng: Random, path: Path) -> None:
 
 
 def make_damaged_replay(rng: Random, path: Path) -> None:
-    path.write_bytes(hurt(rng, _good_replay(rng, path.parent).read_bytes()))
+    path.write_bytes(hurt(rng, _saved(rng.random() < 0.5)))
 
 
 LIST = "MemcpyHtoD,0x7000,256\nkernel-1.traceg\nMemcpyDtoH,0x7000,8\nkernel-1.traceg\n"
@@ -370,14 +376,9 @@ def make_foreign(rng: Random, path: Path) -> None:
 def use_foreign(path: Path, replays: bool) -> None:
     """Reads it. A list names a trace, which is good."""
     if path.name == "gpgpusim.config":
-        from memsim.formats.gpgpusim.machine import import_config
-        from memsim.machine.file import machine_from_toml, machine_to_toml
-
         machine = import_config(path).machine
         assert machine_from_toml(machine_to_toml(machine)) == machine
     elif path.name in ("raw.csv", "results.csv"):
-        from memsim.formats.any_trace import read_counters
-
         found = read_counters(path)
         assert found.kernels or found.notes
         measured = [*found.launches, *found.lines]
@@ -389,8 +390,6 @@ def use_foreign(path: Path, replays: bool) -> None:
 
 
 def _use_traces(path: Path) -> None:
-    from memsim.formats import launch_names, read_any
-
     found = read_any(path)
     assert len(launch_names(path)) == len(found.launches)
     for trace in found.launches:
@@ -414,11 +413,6 @@ def make_json(rng: Random, path: Path, good: str) -> None:
 @cache
 def _model(folder: Path) -> str:
     """A saved model of time, fitted to twelve invented kernels."""
-    from calib.features.table import FeatureTable, scale_features_by_output
-    from calib.fitting.fit import fit_model
-    from calib.fitting.performance_model import Model
-    from calib.fitting.saved_model import SavedModel, save_model
-
     model = Model("f_cl_wall_time", "p_a * f_op_float32_madd + c_b", costs={"c_b": "p_b * f_sync_kernel_launch"})  # fmt: skip
     rng = np.random.default_rng(1)
     values = {"f_op_float32_madd": 10 ** rng.uniform(5, 8, 12), "f_sync_kernel_launch": np.ones(12)}
@@ -431,14 +425,7 @@ def _model(folder: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def make_model(rng: Random, path: Path) -> None:
-    make_json(rng, path, _model(path.parent))
-
-
 def use_model(path: Path, replays: bool) -> None:
-    from calib.fitting.breakdown import break_down
-    from calib.fitting.saved_model import load_model
-
     saved = load_model(path)
     numbers = dict.fromkeys(saved.model.input_features, 1e6)
     json.dumps(break_down(saved.fit, "k", numbers).as_json())
@@ -451,10 +438,6 @@ WORDS = ("f_op_float32_madd", "f_mem_access_global", "f_sync_barrier_local", "f_
 @cache
 def _counts(folder: Path) -> tuple[Any, str, Any]:
     """A kernel, its key in the cache of counts, which MEMSIM_CACHE_DIR names, and what it holds for it."""
-    from calib.counting.feature_counts import CountOptions, KernelCounts, fingerprint
-    from calib.counting.scheduled import translation_unit
-    from tests.support.counted_kernels import paper_matmul
-
     t_unit = translation_unit(paper_matmul())
     key = fingerprint(t_unit)
     counts = KernelCounts(t_unit, key)
@@ -465,9 +448,6 @@ def _counts(folder: Path) -> tuple[Any, str, Any]:
 
 
 def make_counts(rng: Random, path: Path) -> None:
-    from calib.counting.feature_counts import KIND
-    from memsim import disk_cache
-
     _, key, good = _counts(path.parent)
     if rng.random() < 0.2:
         (kept,) = (path.parent / "counts").iterdir()
@@ -477,8 +457,6 @@ def make_counts(rng: Random, path: Path) -> None:
 
 
 def use_counts(path: Path, replays: bool) -> None:
-    from calib.counting.feature_counts import CountOptions, KernelCounts
-
     t_unit, key, _ = _counts(path.parent)
     counts = KernelCounts(t_unit, key)
     for word in WORDS:
@@ -500,18 +478,12 @@ def make_words(rng: Random, path: Path) -> None:
 
 
 def use_words(path: Path, replays: bool) -> None:
-    from calib.commands.blocks_settings import parsed_range, settings_of_sizes
-    from calib.kernels import ALL_GENERATORS, KernelCollection
-    from calib.prediction.what_if import parse
-    from memsim.machine import load_machine
-    from tracegen.workloads.settings import convert
-
     with path.open(encoding="utf-8", errors="surrogatepass", newline="") as file:
         kind, word = file.read().split(" ", 1)
     tags = ["gmem_pattern", "dtype:float32", "nelements:65536", word]
     hints = {"int": int, "float": float, "bool": bool, "optional": int | None}
     readers: dict[str, Callable[[], object]] = {
-        "what-if": lambda: parse(word, load_machine("v100")),
+        "what-if": lambda: what_if.parse(word, load_machine("v100")),
         "range": lambda: parsed_range("--train", word),
         "sizes": lambda: settings_of_sizes({"n": word}),
         "tag": lambda: KernelCollection(ALL_GENERATORS).generate_kernels(tags),
@@ -522,8 +494,6 @@ def use_words(path: Path, replays: bool) -> None:
 @cache
 def history(folder: Path) -> Path:
     """A history of a kernel on two devices, whose time is a power law of its size with an offset."""
-    from calib.history.store import Store
-
     path = folder / "good.db"
     with Store(path, keep_samples=True) as store:
         store.add_many(history_samples())
@@ -532,9 +502,6 @@ def history(folder: Path) -> Path:
 
 
 def history_samples() -> list[Any]:
-    from calib.history.key import Key
-    from calib.history.records import Sample
-
     rng, samples = np.random.default_rng(0), []
     for device in ("cpu", "gpu"):
         for k in range(8):
@@ -563,8 +530,6 @@ def _forget(path: Path) -> None:
 
 
 def _mend(connection: Any) -> None:
-    from calib.history import rows
-
     for table, columns in (("entry", rows._COLUMNS), ("sample", "entry, time_s, at")):
         for rowid, *cells in connection.execute(f"SELECT rowid, {columns} FROM {table}").fetchall():
             found = (rows.checksum(cells), rowid)
@@ -573,14 +538,6 @@ def _mend(connection: Any) -> None:
 
 def use_history(path: Path, replays: bool) -> None:
     """What the commands do with a history."""
-    from calib.history.answers import answer
-    from calib.history.exchange import to_starpu
-    from calib.history.key import Key
-    from calib.history.model_kinds import history_misfit, relative_speed_ups, verdicts
-    from calib.history.starpu_file import parse, render
-    from calib.history.statistics import two_modes
-    from calib.history.store import Store
-
     with Store(path) as store:
         records = store.records()
         for kernel, device in sorted({(r.key.kernel, r.key.device) for r in records}):
@@ -604,10 +561,6 @@ def use_history(path: Path, replays: bool) -> None:
 
 @cache
 def _starpu(folder: Path) -> str:
-    from calib.history.exchange import to_starpu
-    from calib.history.starpu_file import render
-    from calib.history.store import Store
-
     with Store(history(folder)) as store:
         return render(to_starpu(store.records()))
 
@@ -617,10 +570,6 @@ def make_starpu(rng: Random, path: Path) -> None:
 
 
 def use_starpu(path: Path, replays: bool) -> None:
-    from calib.history.exchange import from_starpu
-    from calib.history.starpu_file import parse
-    from calib.history.store import Store
-
     with path.open(encoding="utf-8", errors="surrogatepass", newline="") as file:
         records = from_starpu(parse(file.read(), path.name), "gemm", "host", 1e9)
     imported = path.with_name("imported.db")
@@ -648,13 +597,6 @@ def make_matrix(rng: Random, path: Path) -> None:
         path.write_bytes(mutations.data(rng, good.encode()))
 
 
-def use_matrix(path: Path, replays: bool) -> None:
-    """SciPy's reader alone crashes on some."""
-    from experiments.kernels.matrices import read_matrix_market
-
-    read_matrix_market(path)
-
-
 NAMED = {
     "raw.csv": r"raw\.csv",
     "results.csv": r"results\.csv",
@@ -664,17 +606,22 @@ NAMED = {
 """Files that their refusals name, and how."""
 FORMATS = (
     *(Format(name, make_foreign, use_foreign) for name in FOREIGN),
-    Format("k.trace", make_trace_file, use_trace),
-    Format("m.toml", make_machine, use_machine),
-    Format("k.nc", make_saved, use_saved),
-    Format("damaged.trace", make_damaged_trace, use_trace, accepted=0),
-    Format("damaged.nc", make_damaged_replay, use_saved, accepted=0),
-    Format("model.json", make_model, use_model, refused=1 / 3),
-    Format("counts.json", make_counts, use_counts, refused=0),
+    Format("k.trace", make_trace_file, use_trace, n=40),
+    Format("m.toml", make_machine, use_machine, n=40),
+    Format("k.nc", make_saved, use_saved, n=8),
+    Format("damaged.trace", make_damaged_trace, use_trace, accepted=0, n=40),
+    Format("damaged.nc", make_damaged_replay, use_saved, accepted=0, n=6),
+    Format(
+        "model.json",
+        lambda rng, path: make_json(rng, path, _model(path.parent)),
+        use_model,
+        refused=1 / 3,
+    ),
+    Format("counts.json", make_counts, use_counts, refused=0, n=30),
     Format("words.txt", make_words, use_words, refused=1 / 3),
-    Format("history.db", make_history, use_history, refused=1 / 3),
-    Format("gemm.host", make_starpu, use_starpu, refused=1 / 4),
-    Format("a.mtx", make_matrix, use_matrix, refused=1 / 2),
+    Format("history.db", make_history, use_history, refused=1 / 3, n=30),
+    Format("gemm.host", make_starpu, use_starpu, refused=1 / 4, n=30),
+    Format("a.mtx", make_matrix, lambda path, replays: read_matrix_market(path), refused=1 / 2),
 )
 
 

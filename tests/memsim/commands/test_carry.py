@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 import memsim
+from memsim.commands.cli import main
 from memsim.report.json_contract import json_schema
 from tests.support.command_line import RunMemsim
 
@@ -40,19 +41,21 @@ def chain(n: int = 16384):
 OPTIONS = ("-m", "v100", "--trials", "3", "--seed", "5", "--jobs", "1")
 
 
-@pytest.fixture
-def spec(tmp_path: Path) -> str:
-    path = tmp_path / "my_kernel.py"
-    path.write_text(KERNEL)
-    return f"{path}:chain"
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The file of a kernel, and that of the trace of its two launches."""
+    import pyopencl  # noqa: F401  # see tracegen.own_process
+
+    folder = tmp_path_factory.mktemp("chain")
+    (folder / "my_kernel.py").write_text(KERNEL)
+    words = ("-m", "v100", "--all-launches", "-o", str(folder / "chain.trace"))
+    assert main(("trace", f"{folder / 'my_kernel.py'}:chain", *words)) == 0
+    return folder / "my_kernel.py", folder / "chain.trace"
 
 
 @pytest.fixture
-def trace_file(run_memsim: RunMemsim, spec: str, tmp_path: Path) -> Path:
-    path = tmp_path / "chain.trace"
-    ended = run_memsim("trace", spec, "-m", "v100", "--all-launches", "-o", str(path))
-    assert "2 launches" in ended.err
-    return path
+def trace_file(traced: tuple[Path, Path]) -> Path:
+    return traced[1]
 
 
 def read_hits(data: dict[str, Any]) -> float:
@@ -63,41 +66,34 @@ def read_hits(data: dict[str, Any]) -> float:
 
 
 def test_the_second_launch_finds_in_l2_what_the_first_stored(
-    run_memsim: RunMemsim, spec: str, trace_file: Path
+    run_memsim: RunMemsim, traced: tuple[Path, Path]
 ) -> None:
+    kernel, trace_file = traced
     carried = run_memsim("replay", str(trace_file), *OPTIONS, "--carry-l2", "--json", "-")
     launches = json.loads(carried.out)["launches"]
     assert [read_hits(one) for one in launches] == [0.0, 1.0]
     # Left to itself it finds nothing.
     alone = run_memsim("replay", str(trace_file), *OPTIONS, "--launch", "1", "--json", "-")
     assert read_hits(json.loads(alone.out)) == 0.0
-    profiled = run_memsim("profile", spec, *OPTIONS, "--carry-l2", "--json", "-")
+    profiled = run_memsim("profile", f"{kernel}:chain", *OPTIONS, "--carry-l2", "--json", "-")
     assert [one["sites"] for one in json.loads(profiled.out)["launches"]] == [
         one["sites"] for one in launches
     ]
 
 
-def test_one_launch_is_reported_after_those_before_it(
-    run_memsim: RunMemsim, trace_file: Path, tmp_path: Path
+def test_one_launch_is_reported_after_those_before_it_and_a_table_has_a_row_a_launch(
+    run_memsim: RunMemsim, trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     files = {option: tmp_path / f"second.{option}" for option in ("html", "json", "save")}
     outputs = [text for option, path in files.items() for text in (f"--{option}", str(path))]
-    carry = ("--carry-l2", "--launch", "1")
-    run_memsim("replay", str(trace_file), *OPTIONS, *carry, *outputs)
+    carry = ("replay", str(trace_file), *OPTIONS, "--carry-l2")
+    run_memsim(*carry, "--launch", "1", *outputs)
     assert read_hits(json.loads(files["json"].read_text())) == 1.0
     assert float(memsim.Replay.load(files["save"]).load_hit_ratio("L2").mean()) == 1.0
     assert "<html" in files["html"].read_text(encoding="utf-8")
-
-
-def test_the_table_has_a_row_a_launch(
-    run_memsim: RunMemsim, trace_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
-    ended = run_memsim("replay", str(trace_file), *OPTIONS, "--carry-l2")
-    rows = [line.split() for line in ended.out.splitlines() if "of 128" in line]
-    assert [row[0] for row in rows] == ["0", "1"]
-    assert "100.0" not in rows[0]
-    assert "100.0" in rows[1]
+    rows = [line.split() for line in run_memsim(*carry).out.splitlines() if "of 128" in line]
+    assert [(row[0], "100.0" in row) for row in rows] == [("0", False), ("1", True)]
 
 
 @pytest.mark.parametrize(
@@ -111,18 +107,8 @@ def test_the_table_has_a_row_a_launch(
     ],
 )
 def test_what_does_not_go_with_several_launches(
-    run_memsim: RunMemsim,
-    trace_file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    arguments: tuple[str, ...],
-    culprit: str,
-) -> None:
+    run_memsim: RunMemsim, trace_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    arguments: tuple[str, ...], culprit: str,
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     assert culprit in run_memsim.refused("replay", str(trace_file), *OPTIONS, *arguments)
-
-
-def test_a_carried_launch_has_one_snapshot(run_memsim: RunMemsim) -> None:
-    # The kernel does not exist either: the check comes first.
-    error = run_memsim.refused("profile", "none.py:k", *OPTIONS, "--carry-l2", "--snapshots", "2")
-    assert "--snapshots" in error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
-import signal
 import subprocess
 import sys
 import warnings
@@ -22,12 +21,6 @@ from tests.support.command_line import RunMemsim
 
 COMMANDS = ("compare", "doctor", "machines", "profile", "replay", "trace")
 HEAVY = ("loopy", "pyopencl", "islpy", "numba", "numpy", "scipy", "xarray", "matplotlib", "rich")
-
-
-def one_line(text: str) -> str:
-    assert text.endswith("\n")
-    assert text.count("\n") == 1, text
-    return text.rstrip("\n")
 
 
 def test_help_lists_every_command_with_its_line(run_memsim: RunMemsim) -> None:
@@ -66,36 +59,37 @@ def test_version_is_the_distributions(run_memsim: RunMemsim) -> None:
     assert ended.out == f"memsim {importlib.metadata.version('memsim')}\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "culprit"),
-    [
-        (("--nonsense",), "--nonsense"),
-        (("nonsense",), "nonsense"),
-        (("profile",), "KERNEL"),
-        (("profile", "k.py:k"), "--machine"),
-        (("profile", "k.py:k", "-m", "v100", "--trials", "0"), "--trials"),
-        (("profile", "k.py:k", "-m", "v100", "--trials", "many"), "--trials"),
-        (("profile", "k.py:k", "-m", "v100", "--groups", "0"), "--groups"),
-        (("profile", "k.py:k", "-m", "v100", "--jobs", "0"), "--jobs"),
-        (("profile", "k.py:k", "-m", "v100", "--ci", "nan"), "--ci"),
-        (("profile", "k.py:k", "-m", "v100", "--ci", "0"), "--ci"),
-        (("profile", "k.py:k", "-m", "v100", "--ci", "1"), "--ci"),
-        (("profile", "k.py:k", "-m", "v100", "--sampler", "best"), "--sampler"),
-        (("profile", "k.py:k", "-m", "v100", "--set", "n"), "NAME=VALUE"),
-        (("profile", "k.py:k", "-m", "v100", "--set", "=4"), "NAME=VALUE"),
-        (("profile", "k.py:k", "-m", "v100", "--set", "n=1,1"), "'n' is set to '1' twice"),
-        (("profile", "k.py:k", "-m", "v100", "--backend", "dask"), "--scheduler"),
-        (("profile", "k.py:k", "-m", "v100", "--scheduler", "tcp://h:1"), "--backend dask"),
-        (("trace", "k.py:k", "-m", "v100"), "--out"),
-        (
-            ("trace", "k.py:k", "-m", "v100", "-m", "a100", "-o", "k.trace"),
-            "trace takes one machine, got v100, a100",
-        ),
-        (("advise", "k.py:k", "-m", "v100", "-m", "a100"), "advise takes one machine"),
-        (("trace", "k.py:k", "-m", "no-such-machine", "-o", "k.trace"), "no-such-machine"),
-        (("profile", "no-such-file.py:k", "-m", "v100"), "no-such-file.py"),
-    ],
-)
+PROFILE = ("profile", "k.py:k", "-m", "v100")
+MISTAKES: list[tuple[tuple[str, ...], str]] = [
+    (("--nonsense",), "--nonsense"),
+    (("trace", "--nonsense"), "see 'memsim trace --help'"),
+    (("nonsense",), "nonsense"),
+    (("profile",), "KERNEL"),
+    (("profile", "k.py:k"), "--machine"),
+    ((*PROFILE, "--trials", "0"), "--trials"),
+    ((*PROFILE, "--trials", "many"), "--trials"),
+    ((*PROFILE, "--groups", "0"), "--groups"),
+    ((*PROFILE, "--jobs", "0"), "--jobs"),
+    *(((*PROFILE, "--ci", value), "--ci") for value in ("nan", "0", "1")),
+    ((*PROFILE, "--sampler", "best"), "--sampler"),
+    ((*PROFILE, "--set", "n"), "NAME=VALUE"),
+    ((*PROFILE, "--set", "=4"), "NAME=VALUE"),
+    ((*PROFILE, "--set", "n=1,1"), "'n' is set to '1' twice"),
+    ((*PROFILE, "--backend", "dask"), "--scheduler"),
+    ((*PROFILE, "--scheduler", "tcp://h:1"), "--backend dask"),
+    ((*PROFILE, "--html", "out", "--json", "out"), "that is what --html writes"),
+    ((*PROFILE, "--html", "-"), "--html must be a file"),
+    ((*PROFILE, "--carry-l2", "--snapshots", "2"), "--snapshots"),
+    (("trace", "k.py:k", "-m", "v100"), "--out"),
+    (("trace", "k.py:k", "-m", "v100", "-m", "a100", "-o", "k.trace"), "trace takes one machine, got v100, a100"),
+    (("advise", "k.py:k", "-m", "v100", "-m", "a100"), "advise takes one machine"),
+    (("trace", "k.py:k", "-m", "no-such-machine", "-o", "k.trace"), "no-such-machine"),
+    (("profile", "no-such-file.py:k", "-m", "v100"), "no-such-file.py"),
+]  # fmt: skip
+"""Words of a command line and what is said of it. No kernel exists: these checks come first."""
+
+
+@pytest.mark.parametrize(("arguments", "culprit"), MISTAKES)
 def test_a_users_mistake_is_one_line_and_exit_code_2(
     run_memsim: RunMemsim,
     monkeypatch: pytest.MonkeyPatch,
@@ -107,39 +101,22 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
     assert culprit in run_memsim.refused(*arguments)
 
 
-def test_a_usage_error_points_to_the_help_of_its_command(run_memsim: RunMemsim) -> None:
-    assert run_memsim.refused("trace", "--nonsense").endswith("see 'memsim trace --help'")
-
-
-@pytest.mark.parametrize("option", ["--html", "--json", "--save", "--trace-out"])
 @pytest.mark.parametrize(
     ("place", "rule"),
     [("missing/out", "there is no folder"), (".", "must be a file"), ("kept", "read-only")],
 )
 def test_outputs_are_checked_before_the_work(
-    run_memsim: RunMemsim, tmp_path: Path, option: str, place: str, rule: str
+    run_memsim: RunMemsim, tmp_path: Path, place: str, rule: str
 ) -> None:
     kept = tmp_path / "kept"
     kept.write_text("mine")
     kept.chmod(0o444)
     if place == "kept" and os.access(kept, os.W_OK):
         pytest.skip("this user may write read-only files")
-    # The kernel does not exist either: only a check made first can name the output.
-    error = run_memsim.refused("profile", "none.py:k", "-m", "v100", option, str(tmp_path / place))
-    assert option in error
-    assert rule in error
-
-
-def test_two_outputs_must_not_share_a_file(run_memsim: RunMemsim, tmp_path: Path) -> None:
-    out = str(tmp_path / "out")
-    error = run_memsim.refused("profile", "none.py:k", "-m", "v100", "--html", out, "--json", out)
-    assert "--html" in error
-    assert "--json" in error
-
-
-def test_only_json_goes_to_standard_output(run_memsim: RunMemsim) -> None:
-    error = run_memsim.refused("profile", "none.py:k", "-m", "v100", "--html", "-")
-    assert "--html must be a file" in error
+    for option in ("--html", "--json", "--save", "--trace-out"):
+        error = run_memsim.refused(*PROFILE, option, str(tmp_path / place))
+        assert option in error
+        assert rule in error
 
 
 class FakeEntry:
@@ -201,29 +178,9 @@ def test_commands_of_third_parties_are_found(
 def test_nobody_takes_over_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = next(e for e in importlib.metadata.entry_points(group=cli.GROUP) if e.name == "doctor")
     theirs = importlib.metadata.EntryPoint("doctor", "elsewhere:doctor", cli.GROUP)
-    monkeypatch.setattr(
-        cli.importlib.metadata, "entry_points", lambda group: [theirs, ours, theirs]
-    )
+    entries = [theirs, ours, theirs]
+    monkeypatch.setattr(cli.importlib.metadata, "entry_points", lambda group: entries)
     assert cli._entry_points.__wrapped__() == {"doctor": ours}
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "line"),
-    [
-        (MemsimError("n must be positive, got 0"), 2, "memsim: n must be positive, got 0"),
-        (OSError(28, "No space left on device", "out"), 2, "memsim: out: No space left on device"),
-        (KeyboardInterrupt(), 130, "memsim: interrupted"),
-    ],
-)
-def test_exit_codes(
-    run_memsim: RunMemsim,
-    add_command: Callable[..., None],
-    error: BaseException,
-    code: int,
-    line: str,
-) -> None:
-    add_command("theirs", command_that(raises(error)))
-    assert one_line(run_memsim("theirs", code=code).err) == line
 
 
 def test_a_build_log_follows_its_line(
@@ -232,66 +189,56 @@ def test_a_build_log_follows_its_line(
     error = KernelError("kernel k does not build\n<source>:3:1: error: expected ';'")
     error.add_note("log of PoCL")
     add_command("theirs", command_that(raises(error)))
-    assert run_memsim("theirs", code=2).err.splitlines() == [
-        "memsim: kernel k does not build",
-        "<source>:3:1: error: expected ';'",
-        "log of PoCL",
-    ]
+    lines = "kernel k does not build\n<source>:3:1: error: expected ';'\nlog of PoCL\n"
+    assert run_memsim("theirs", code=2).err == f"memsim: {lines}"
+
+
+BUG = "memsim: a bug of memsim: "
 
 
 @pytest.mark.parametrize(
     ("error", "code", "start"),
     [
-        (ZeroDivisionError("ours"), 70, "memsim: a bug of memsim: ZeroDivisionError: ours;"),
-        (
-            ValueError("two\nlines \x1b[31m"),
-            70,
-            r"memsim: a bug of memsim: ValueError: two lines \x1b",
-        ),
-        (EOFError("Ran out of input"), 70, "memsim: a bug of memsim: EOFError: Ran out of input;"),
-        (RecursionError(), 70, "memsim: a bug of memsim: RecursionError;"),
-        (MemoryError("Unable to allocate 8 TiB"), 2, "memsim: out of memory: Unable to allocate"),
-        (MemoryError(), 2, "memsim: out of memory"),
+        (MemsimError("n must be positive, got 0"), 2, "memsim: n must be positive, got 0\n"),
+        (MemsimError("\x1b]0;mine\x07\u202e\ud800 is bad"), 2, r"memsim: \x1b]0;mine\x07\u202e\ud800 is bad"),
+        (OSError(28, "No space left on device", "out"), 2, "memsim: out: No space left on device\n"),
         (OSError(36, "File name too long", "x" * 9000), 2, "memsim: xxxx"),
+        (KeyboardInterrupt(), 130, "memsim: interrupted\n"),
+        (ZeroDivisionError("ours"), 70, f"{BUG}ZeroDivisionError: ours;"),
+        (ValueError("two\nlines \x1b[31m"), 70, rf"{BUG}ValueError: two lines \x1b"),
+        (EOFError("Ran out of input"), 70, f"{BUG}EOFError: Ran out of input;"),
+        (RecursionError(), 70, f"{BUG}RecursionError;"),
+        (MemoryError("Unable to allocate 8 TiB"), 2, "memsim: out of memory: Unable to allocate"),
+        (MemoryError(), 2, "memsim: out of memory\n"),
     ],
-)
-def test_what_nobody_foresaw_is_one_line(
-    run_memsim: RunMemsim,
-    add_command: Callable[..., None],
-    error: BaseException,
-    code: int,
-    start: str,
-) -> None:
+)  # fmt: skip
+def test_an_error_is_one_line_and_an_exit_code(
+    run_memsim: RunMemsim, add_command: Callable[..., None], error: BaseException, code: int, start: str,
+) -> None:  # fmt: skip
     add_command("theirs", command_that(raises(error)))
     ended = run_memsim("theirs", code=code)
-    assert one_line(ended.err).startswith(start)
+    assert ended.err.startswith(start)
+    assert ended.err.count("\n") == 1
     assert len(ended.err) < 2200
     if code == 70:
         assert "MEMSIM_DEBUG=1" in ended.err
 
 
-def test_an_error_shows_what_a_terminal_would_obey(
-    run_memsim: RunMemsim, add_command: Callable[..., None]
-) -> None:
-    add_command(
-        "theirs", command_that(raises(MemsimError("file \x1b]0;mine\x07\u202e\ud800 is bad")))
-    )
-    assert run_memsim.refused("theirs") == r"memsim: file \x1b]0;mine\x07\u202e\ud800 is bad"
+PYTHON = (sys.executable, "-c")
+CALLBACK = (
+    "import sys, time, click; from memsim.commands import cli; cli.memsim.callback = lambda: "
+)
+"""The beginning of a program in which an expression stands for the help of memsim."""
+MAIN = "; sys.exit(cli.main([]))"
 
 
 def test_a_terminal_without_unicode_loses_nothing(tmp_path: Path) -> None:
     """Tables have letters that ASCII lacks; files must be written nevertheless."""
-    program = (
-        "import sys, click; from memsim.commands import cli;"
-        "cli.memsim.callback = lambda: (print('\\u2013 \\ud800'), print('done', file=sys.stderr));"
-        "sys.exit(cli.main([]))"
-    )
+    shown = "(print('\\u2013 \\ud800'), print('done', file=sys.stderr))"
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | {"PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        check=False,
-    )
+        [*PYTHON, CALLBACK + shown + MAIN],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"}, capture_output=True, check=False,
+    )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, b"\\u2013 \\ud800\n", b"done\n")
 
 
@@ -311,41 +258,18 @@ def test_a_warning_is_one_line(run_memsim: RunMemsim, add_command: Callable[...,
             warnings.warn("the snapshot\nis small", UserWarning, stacklevel=1)
 
     add_command("theirs", command_that(warn))
-    assert one_line(run_memsim("theirs").err) == "memsim: warning: the snapshot is small"
+    assert run_memsim("theirs").err == "memsim: warning: the snapshot is small\n"
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
-    program = (
-        "import sys, click; from memsim.commands import cli;"
-        "cli._entry_points = lambda: {};"
-        "cli.memsim.callback = lambda: [click.echo('x' * 1000) for _ in range(1000)];"
-        "sys.exit(cli.main([]))"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    child.stdout.read(10)
-    child.stdout.close()
-    errors = child.stderr.read()
-    child.stderr.close()
-    assert child.wait() == cli.EXIT_BROKEN_PIPE
-    assert errors == b""
-
-
-def test_ctrl_c_ends_with_one_line_and_130() -> None:
-    program = (
-        "import sys, time, click; from memsim.commands import cli;"
-        "cli.memsim.callback = lambda: (click.echo('ready'), time.sleep(60));"
-        "sys.exit(cli.main([]))"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert child.stdout.readline() == b"ready\n"
-    child.send_signal(signal.SIGINT)
-    _, errors = child.communicate(timeout=30)
-    assert child.returncode == cli.EXIT_INTERRUPTED
-    assert errors == b"memsim: interrupted\n"
+    program = f"{CALLBACK}[click.echo('x' * 1000) for _ in range(1000)]{MAIN}"
+    with subprocess.Popen(
+        [*PYTHON, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        child.stdout.read(10)
+        child.stdout.close()
+        assert child.stderr.read() == b""
+    assert child.returncode == cli.EXIT_BROKEN_PIPE
 
 
 def test_every_run_has_the_same_hashes() -> None:
@@ -354,52 +278,31 @@ def test_every_run_has_the_same_hashes() -> None:
     plain = "print(hash('memsim'))"
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONHASHSEED"}
 
-    def printed(code: str) -> set[str]:
-        return {
-            subprocess.run(
-                [sys.executable, "-c", code, "--version"],
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=False,
-            ).stdout.splitlines()[-2:][0]
-            for _ in range(3)
-        }
+    def hashes(code: str, n: int) -> set[bytes]:
+        words = [*PYTHON, code, "--version"]
+        printed = [subprocess.check_output(words, env=environment) for _ in range(n)]
+        return {one.splitlines()[-2:][0] for one in printed}
 
-    assert len(printed(script)) == 1
-    assert len(printed(plain)) == 3
+    assert len(hashes(script, 2)) == 1
+    assert len(hashes(plain, 3)) == 3
 
 
 @pytest.mark.parametrize(
     ("script", "code", "error"),
     [
-        ('"$@" machines v100 >&-', 0, ""),
         ('"$@" machines v100 >&- 2>&- <&-', 0, ""),
-        ('"$@" machines v100 >/dev/full', 2, "memsim: standard output: No space left on device"),
-        (
-            'mkdir gone && cd gone && rmdir ../gone && "$@" replay ../k.trace -m v100',
-            2,
-            "memsim: .*",
-        ),
+        ('"$@" machines v100 >/dev/full', 2, "memsim: standard output: No space left on device\n"),
+        ('mkdir gone && cd gone && rmdir ../gone && "$@" replay ../k.trace -m v100', 2, "memsim: .*\n"),
         ('COLUMNS=0 "$@" machines v100 | grep -q n_cores', 0, ""),
     ],
-    ids=[
-        "no standard output",
-        "no standard streams",
-        "a full output",
-        "no current folder",
-        "no width",
-    ],
-)
+    ids=["no standard streams", "a full output", "no current folder", "no width"],
+)  # fmt: skip
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
 def test_odd_surroundings(tmp_path: Path, script: str, code: int, error: str) -> None:
     done = subprocess.run(
         ["sh", "-c", script, "sh", sys.executable, "-m", "memsim.commands.start"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == code, done.stderr
-    assert re.fullmatch(f"({error}\n)?" if error else "", done.stderr)
+    assert re.fullmatch(error, done.stderr)

@@ -18,7 +18,7 @@ from tests.support.traces import make_trace
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    data = fake_dataset()
+    data = fake_dataset(n_trials=4)
     unknown = data.assign_coords(user_line=("site", [-1] * data.sizes["site"]))
     return Replay(unknown).save(tmp_path / "scaled.nc")
 
@@ -84,23 +84,15 @@ def test_neither_machine_nor_part_of_a_folder_is_replaced(
 
 def test_files_are_written_though_nobody_reads_the_table(tmp_path: Path, trace_file: Path) -> None:
     command = "import sys; from memsim.commands.cli import main; sys.exit(main(sys.argv[1:]))"
-    outs = {
-        "--json": tmp_path / "k.json",
-        "--save": tmp_path / "k.nc",
-        "--html": tmp_path / "k.html",
-    }
+    outs = {f"--{name}": tmp_path / f"k.{name}" for name in ("json", "save", "html")}
     arguments = [word for option, path in outs.items() for word in (option, str(path))]
     read, write = os.pipe()
     os.close(read)
+    words = ["replay", str(trace_file), "-m", "v100", "--trials", "2", *arguments]
     ended = subprocess.run(
-        [
-            *(sys.executable, "-W", "ignore", "-c", command, "replay", str(trace_file)),
-            *("-m", "v100", "--trials", "2", *arguments),
-        ],
-        stdout=write,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
+        [sys.executable, "-W", "ignore", "-c", command, *words],
+        stdout=write, stderr=subprocess.PIPE, check=False,
+    )  # fmt: skip
     os.close(write)
     assert ended.returncode in (1, 141), ended.stderr
     assert all(path.stat().st_size > 100 for path in outs.values())

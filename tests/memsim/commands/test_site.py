@@ -33,22 +33,25 @@ def replay(run_memsim: RunMemsim, trace_file: str, *more: str) -> str:
     return run_memsim("replay", trace_file, "-m", "v100", "--trials", "4", *more).out
 
 
-def test_an_access_is_explained_below_the_table(run_memsim: RunMemsim, trace_file: str) -> None:
+def test_an_access_or_all_of_an_array_is_explained_below_the_table(
+    run_memsim: RunMemsim, trace_file: str
+) -> None:
     plain = replay(run_memsim, trace_file)
-    out = replay(run_memsim, trace_file, "--site", "site0")
-    assert out[: len(plain)] == plain
+    out, of_array = (replay(run_memsim, trace_file, "--site", name) for name in ("site0", "a"))
+    assert out[: len(plain)] == of_array[: len(plain)] == plain
     below = out[len(plain) :]
     assert below.startswith("site0 (load): 100 % of the load latency, ")
     assert "L2 misses are 100 % cold: requested here for the first time." in below
     assert "  Certainty: " in below
     assert "site1" not in below
-
-
-def test_an_array_explains_all_its_accesses(run_memsim: RunMemsim, trace_file: str) -> None:
-    below = replay(run_memsim, trace_file, "--site", "a").splitlines()
-    names = [line.split(":")[0] for line in below if line.startswith("site")]
-    assert names[-2:] == ["site0 (load)", "site1 (store)"]
-    assert any(line.startswith("site1 (store): nothing waits for it") for line in below)
+    below = of_array[len(plain) :]
+    assert below.startswith("site0 (load)")
+    assert "\nsite1 (store): nothing waits for it" in below
+    as_json, with_site = (
+        replay(run_memsim, trace_file, "--json", "-", *more) for more in ((), ("--site", "a"))
+    )
+    assert with_site.startswith("{"), "JSON stays alone on standard output"
+    assert len(with_site.splitlines()) == len(as_json.splitlines())
 
 
 def test_it_says_what_the_page_says() -> None:
@@ -56,11 +59,8 @@ def test_it_says_what_the_page_says() -> None:
     summary = summarise(fake_dataset())
     for finding in judge(summary).findings:
         (own,) = findings_on(summary, finding.site.name)
-        assert (own.headline, own.reasons, own.certainty) == (
-            finding.headline,
-            finding.reasons,
-            finding.certainty,
-        )
+        for part in ("headline", "reasons", "certainty"):
+            assert getattr(own, part) == getattr(finding, part)
         (paragraph,) = explanations(summary, finding.site.name)
         for sentence in (*finding.reasons, *finding.certainty):
             assert sentence in printed(paragraph, 1000)
@@ -83,15 +83,6 @@ def test_a_name_that_no_access_has_is_refused(
     words = ("-m", "v100", "--site", "site\x1b[2J", "--html", str(page))
     error = run_memsim.refused("replay", trace_file, *words)
     assert error == r"memsim: no access is called 'site\x1b[2J': choose one of site0, site1"
-
-
-def test_json_stays_alone_on_standard_output(run_memsim: RunMemsim, trace_file: str) -> None:
-    plain, with_site = (
-        replay(run_memsim, trace_file, "--json", "-", *more) for more in ((), ("--site", "a"))
-    )
-    assert with_site.lstrip().startswith("{")
-    assert with_site.rstrip().endswith("}")
-    assert len(with_site.splitlines()) == len(plain.splitlines())
 
 
 def test_it_needs_one_launch_and_one_variant(run_memsim: RunMemsim, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 NOW = "__import__('os').kill(__import__('os').getpid(), 2)"
+CALLBACK = "cli.memsim.callback = "
 IN_AN_IMPORT = f"""
 class Descriptor:
     def __set_name__(self, owner, name):
@@ -58,9 +59,8 @@ def test_nohup_is_respected(tmp_path: Path) -> None:
     """A shell ignores Ctrl-C for programs in the background, and so do they."""
     old = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        ended = run(
-            {"late.py": f"{NOW}\nprint('not ended')"}, "lambda: __import__('late')", tmp_path
-        )
+        files = {"late.py": f"{NOW}\nprint('not ended')"}
+        ended = run(files, "lambda: __import__('late')", tmp_path)
     finally:
         signal.signal(signal.SIGINT, old)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "not ended\n", "")
@@ -70,11 +70,9 @@ def test_no_file_takes_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     """What a library prints would otherwise be in that file."""
     text = "import os\nnumber = os.open('out', os.O_CREAT | os.O_WRONLY)\nos.write(1, b'printed')\n"
     (tmp_path / "late.py").write_text(text)
-    program = (
-        "from memsim.commands import cli, start; cli.memsim.callback = lambda: __import__('late');"
-    )
+    program = f"from memsim.commands import cli, start; {CALLBACK}lambda: __import__('late')"
     done = subprocess.run(
-        ["sh", "-c", '"$@" >&-', "sh", sys.executable, "-c", f"{program} start.main()"],
+        ["sh", "-c", '"$@" >&-', "sh", sys.executable, "-c", f"{program}; start.main()"],
         cwd=tmp_path,
         check=False,
     )
@@ -96,18 +94,10 @@ def run(files: dict[str, str], command: str, folder: Path) -> subprocess.Complet
     """`memsim` without a command, beside these modules, and with `command` in place of its help."""
     for name, text in files.items():
         (folder / name).write_text(text)
-    replaced = (
-        f"from memsim.commands import cli; cli.memsim.callback = {command};" if command else ""
-    )
-    begin = "import sys; sys.argv = ['memsim'];"
+    replaced = f"from memsim.commands import cli; {CALLBACK}{command};" if command else ""
+    main = "from memsim.commands.start import main; sys.exit(main())"
     return subprocess.run(
-        [
-            *(sys.executable, "-c"),
-            f"{begin} {replaced} from memsim.commands.start import main; sys.exit(main())",
-        ],
+        [sys.executable, "-c", f"import sys; sys.argv = ['memsim']; {replaced} {main}"],
         env=os.environ | {"PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip

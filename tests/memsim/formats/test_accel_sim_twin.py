@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-import pytest
-
 from memsim.formats import read_one
+from memsim.trace.model import Trace
 from tests.support import accel_sim_twin
+from tests.support.accel_sim_twin import Seen
 
 SHARED, LOCAL, GLOBAL = 0x7F0000000000, 0x7F0002000000, 0x7FB000000000
 OPCODES = (
@@ -80,37 +80,30 @@ def _addresses(rng: Random, mask: int) -> list[str]:
     return ["4", str(mode), *values]
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_equal_to_the_twin(tmp_path: Path, seed: int) -> None:
-    text = text_of(Random(seed))
-    path = tmp_path / "kernel-1.traceg"
-    path.write_text(text)
-    trace = read_one(path)
-    wanted = accel_sim_twin.read(text)
-    assert trace.workgroup.tolist() == [group for group, _ in sorted(wanted)]
+def seen_in(trace: Trace) -> list[list[Seen | None]]:
+    """Of each sub-group, what the twin says of an access; None is a barrier."""
     found = []
     for s in range(trace.n_subgroup):
-        own: list[accel_sim_twin.Seen | None] = []
+        own: list[Seen | None] = []
         for i in range(*trace.subgroup_offset[s : s + 2]):
             part = slice(*trace.granule_offset[i : i + 2])
             masks = zip(trace.granule[part].tolist(), trace.byte_mask[part].tolist(), strict=True)
-            if trace.site[i] < 0:
-                own.append(None)
-                continue
-            name, lanes = trace.sites[trace.site[i]].name, int(trace.lanes[i])
-            own.append(accel_sim_twin.Seen(name, lanes, tuple(masks)))
+            name = "" if trace.site[i] < 0 else trace.sites[trace.site[i]].name
+            own.append(Seen(name, int(trace.lanes[i]), tuple(masks)) if name else None)
         found.append(own)
-    assert found == [wanted[key] for key in sorted(wanted)]
+    return found
 
 
-def test_the_twin_sees_a_difference(tmp_path: Path) -> None:
-    """Random traces hold something: accesses, barriers, and all kinds of memory."""
-    seen = [
-        one
-        for seed in range(60)
-        for own in accel_sim_twin.read(text_of(Random(seed))).values()
-        for one in own
-    ]
+def test_random_traces_are_read_as_the_twin_reads_them(tmp_path: Path) -> None:
+    path, seen = tmp_path / "kernel-1.traceg", []
+    for seed in range(60):
+        text = text_of(Random(seed))
+        path.write_text(text)
+        trace, wanted = read_one(path), accel_sim_twin.read(text)
+        assert trace.workgroup.tolist() == [group for group, _ in sorted(wanted)], seed
+        assert seen_in(trace) == [wanted[key] for key in sorted(wanted)], seed
+        seen += [one for own in wanted.values() for one in own]
+    # They hold something: accesses, barriers, and all kinds of memory.
     assert sum(one is not None for one in seen) > 500
     assert sum(one is None for one in seen) > 50
     assert len({one.name.split()[1] for one in seen if one}) > 12

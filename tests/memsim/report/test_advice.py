@@ -115,25 +115,6 @@ def test_a_load_with_a_small_share_gets_none(summary: Summary) -> None:
     assert not advice_for(summary, sectors=8, share=0.04)
 
 
-def test_read_it_once(summary: Summary) -> None:
-    again = launch(3 << 20, size_bytes=1 << 20)
-    advice = advice_for(summary, whole=again)
-    assert advice["Read it once"].how.startswith(
-        "x (1.0 MiB) is read from DRAM 3.0 times: keep it in registers or local memory"
-    )
-    assert advice["Read it once"].gain == (
-        "Read once, the launch reads 2.0 MiB (33 %) less from DRAM."
-    )
-    assert "Move fewer bytes, or hide the wait" not in advice  # it is no first read
-    for silent in (
-        {"whole": launch(1.4 * (1 << 20), size_bytes=1 << 20)},
-        {"whole": launch(3 << 20, size_bytes=None)},
-        {"whole": launch(3 << 20, size_bytes=1 << 20, half_width=2.5 * (1 << 20))},
-        {"whole": again, "h1": 0.996},
-    ):
-        assert "Read it once" not in advice_for(summary, **silent)
-
-
 def test_what_is_used_once_is_not_kept_but_coalesced(summary: Summary) -> None:
     """The columns of a sparse matrix, a row for each work-item: read three times, because neighbours come late."""
     again = launch(3 << 20, size_bytes=1 << 20)
@@ -149,28 +130,18 @@ def test_what_is_used_once_is_not_kept_but_coalesced(summary: Summary) -> None:
         assert "Read it once" in advice_for(alone, whole=again)  # nothing to coalesce
 
 
-def test_sectors_that_are_used_over_time_are_said_to_be(summary: Summary) -> None:
-    """A layer norm's rows: eight sectors an access, each of which serves eight accesses from L1."""
-    row = advice_for(summary, sectors=32, h1=7 / 8, misses=(LATE, COLD))
-    assert row["Coalesce"].gain == (
-        "Full coalescing requests 88 % fewer sectors of L1; what L1 fetches is used already."
-    )
-    assert "Use whole sectors" not in row
-    assert "Use whole sectors" in advice_for(summary, sectors=32, h1=6 / 8, misses=(LATE, COLD))
-
-
-def test_fallbacks(summary: Summary) -> None:
-    """They speak where no rule does, each for its own part of the hierarchy."""
-    assert list(advice_for(summary, h1=0.99)) == ["Access less often"]
-    l2 = advice_for(summary, h2=0.99, whole=launch(5 << 20, size_bytes=1 << 20))
-    assert list(l2) == ["Stage it"]
-    assert l2["Stage it"].gain == "x (1.0 MiB) is read from L2 5.0 times."
+def test_fallbacks_speak_where_no_rule_does(summary: Summary) -> None:
+    """Each for its own part of the hierarchy."""
+    read_again = launch(5 << 20, size_bytes=1 << 20)
+    kinds = {"capacity": 4, "conflict": 2, "cold": 4}
+    for numbers, name in (
+        ({"h1": 0.99}, "Access less often"),
+        ({"h2": 0.99, "whole": read_again}, "Stage it"),
+        ({"h1": 0.99, "sectors": 6}, "Coalesce"),
+        ({"h1": 0.99, "misses": (kinds, kinds)}, "Access less often"),
+    ):
+        assert list(advice_for(summary, **numbers)) == [name]
     assert advice_for(summary, h2=0.99, whole=launch(0, size_bytes=8))["Stage it"].gain == ""
-    assert list(advice_for(summary, h1=0.99, sectors=6)) == ["Coalesce"]
-    uncertain = {"capacity": 4, "conflict": 2, "cold": 4}
-    assert list(advice_for(summary, h1=0.99, h2=0.0, misses=(uncertain, uncertain))) == [
-        "Access less often"
-    ]
 
 
 def easier(not_hidden: float = 1.0, **saved: float) -> LaunchTime:
@@ -189,10 +160,19 @@ def easier(not_hidden: float = 1.0, **saved: float) -> LaunchTime:
 
 
 AGAIN, ONCE = (launch(5 << 20, size_bytes=1 << 20, group_requests=n) for n in (1.5, 1.2))
+THRICE = launch(3 << 20, size_bytes=1 << 20)
+UNCERTAIN = launch(3 << 20, size_bytes=1 << 20, half_width=2.5 * (1 << 20))
+ROW = {"sectors": 32, "misses": (LATE, COLD)}  # of a layer norm: each sector serves eight accesses
 LATE_IN_L1 = {"misses": (LATE, COLD)}
 MANY, FEW = {"conflict": 25, "cold": 75}, {"conflict": 24, "cold": 76}
 CASES: list[tuple[str, dict[str, Any], str, list[dict[str, Any]]]] = [
     ("Read it once", {"whole": AGAIN}, "Read once, the launch reads 4.0 MiB", [{"whole": launch(1 << 20, size_bytes=1 << 20)}]),
+    ("Read it once", {"whole": THRICE}, "x (1.0 MiB) is read from DRAM 3.0 times: keep it in registers or local memory",
+     [{"whole": launch(1.4 * (1 << 20), size_bytes=1 << 20)}, {"whole": launch(3 << 20, size_bytes=None)}]),
+    ("Read it once", {"whole": THRICE}, "Read once, the launch reads 2.0 MiB (33 %) less from DRAM.",
+     [{"whole": UNCERTAIN}, {"h1": 0.996}]),
+    ("Coalesce", {**ROW, "h1": 7 / 8}, "Full coalescing requests 88 % fewer sectors of L1; what L1 fetches is used already.", []),
+    ("Use whole sectors", {**ROW, "h1": 6 / 8}, "", [{"h1": 7 / 8}]),
     ("Coalesce", {"sectors": 6}, "Full coalescing requests 33 % fewer sectors: 62.5 KiB", [{"sectors": 5}]),
     ("Use whole sectors", {"sectors": 6, **LATE_IN_L1}, "A sector holds 8 elements of 4 B.",
      [{"misses": (COLD, COLD)}, {"itemsize_bytes": 32}, {"direction": "atomic"}, {"sectors": 5}]),
@@ -267,13 +247,13 @@ def test_latency_that_is_hidden_is_not_eased(summary: Summary) -> None:
 
 def test_what_a_group_loads_once_is_staged_already(summary: Summary) -> None:
     """A tile that is copied into local memory: 1.2 requests of a group for each sector, for tiles overlap."""
-    again, once = (launch(5 << 20, size_bytes=1 << 20, group_requests=n) for n in (1.5, 1.2))
-    assert list(advice_for(summary, h2=0.99, whole=again)) == ["Stage it"]
-    (advice,) = advice_for(summary, h2=0.99, whole=once).values()
+    (staged,) = advice_for(summary, h2=0.99, whole=AGAIN).values()
+    assert staged.gain == "x (1.0 MiB) is read from L2 5.0 times."
+    (advice,) = advice_for(summary, h2=0.99, whole=ONCE).values()
     assert advice.name == "Let a group compute more"
     assert "but x (1.0 MiB) is read from L2 5.0 times" in advice.how
     little = launch(1 << 20, size_bytes=1 << 20, group_requests=1.2)
     assert not advice_for(summary, h2=0.99, whole=little)
     for name, numbers in (("Read it once", {}), ("Bring reuse closer", {"misses": (COLD, LATE)})):
-        assert "local memory" in advice_for(summary, whole=again, **numbers)[name].how
-        assert "local memory" not in advice_for(summary, whole=once, **numbers)[name].how
+        assert "local memory" in advice_for(summary, whole=AGAIN, **numbers)[name].how
+        assert "local memory" not in advice_for(summary, whole=ONCE, **numbers)[name].how

@@ -16,10 +16,10 @@ from memsim.report.finding import headline
 from memsim.report.launch_time import keep_time, read_time
 from memsim.report.summary import summarise
 from memsim.report.table import bounds_line
-from memsim.report.text import rate, seconds
+from memsim.report.text import UNKNOWN, rate, seconds, seconds_range
 from memsim.report.time_view import time_sections, what_if_bars
 from memsim.time_models import with_time
-from tests.support.fake_replay import HOSTILE, fake_dataset
+from tests.support.fake_replay import fake_dataset
 from tests.support.outline import Outline
 
 MIB = 1 << 20
@@ -69,6 +69,7 @@ def test_without_a_prediction_the_headline_is_a_bound() -> None:
     expected = seconds(summary.time.floor_s)
     assert headline(summary).startswith(f"At least {expected}, for DRAM; val is read ")
     assert "bound" not in headline(summary)
+    assert time_sections(read_time({})) == []  # a launch without any bytes has none
 
 
 def test_the_headline_says_what_binds_what_it_costs_and_why() -> None:
@@ -131,47 +132,31 @@ def test_a_time_of_another_form_is_left_out(text: str) -> None:
     assert not re.search(r"\b(nan|inf)\b", "".join(Outline(replay_page(dataset)).text))
 
 
-def test_a_hostile_time_is_only_text() -> None:
-    hostile = json.loads(json.dumps(PREDICTED).replace('"a note"', json.dumps(HOSTILE)))
-    hostile["binds"] = hostile["timeline"]["steps"][1] = HOSTILE
-    hostile["what_if"][0]["changes"] = hostile["rates"][0]["name"] = HOSTILE
-    tame, outline = (
-        Outline(replay_page(keep_time(fake_dataset(n_trials=4), one)))
-        for one in (PREDICTED, hostile)
-    )
-    assert {tag for tag, _ in outline.tags} == {tag for tag, _ in tame.tags}
-    assert outline.scripts == tame.scripts
-    assert "".join(outline.text).count(HOSTILE) >= 4
-
-
-def test_a_launch_without_any_bytes_has_no_sections() -> None:
-    assert time_sections(read_time({})) == []
-
-
 def test_an_interrupted_replay_is_not_timed() -> None:
     replay = Replay(fake_dataset(n_trials=4, interrupted=1))
     assert with_time(replay, [], load_machine("v100")) is replay
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (718e-6, "718 us"),
-        (1.5e-3, "1.50 ms"),
-        (12.0, "12.0 s"),
-        (3e-10, "0.30 ns"),
-        (1234.0, "1,234 s"),
-    ],
-)
-def test_times_have_three_digits(value: float, words: str) -> None:
-    assert seconds(value) == words
-
-
-@pytest.mark.parametrize(
-    ("per_s", "text"),
-    [
-        (2.6149e15, "2.61 PFLOP/s"), (999.4e12, "999 TFLOP/s"), (999.7e12, "1 PFLOP/s"), (1.2e12, "1.2 TFLOP/s"), (7e5, "7e+05 FLOP/s"),
-    ],
-)  # fmt: skip
-def test_rates_have_three_digits(per_s: float, text: str) -> None:
-    assert rate(per_s, "FLOP") == text
+def test_times_and_rates_have_three_digits_and_equal_ends_are_one_half_width() -> None:
+    times = {
+        718e-6: "718 us",
+        1.5e-3: "1.50 ms",
+        12.0: "12.0 s",
+        3e-10: "0.30 ns",
+        1234.0: "1,234 s",
+    }
+    assert {value: seconds(value) for value in times} == times
+    rates = {
+        2.6149e15: "2.61 P",
+        999.4e12: "999 T",
+        999.7e12: "1 P",
+        1.2e12: "1.2 T",
+        7e5: "7e+05 ",
+    }
+    assert {per_s: rate(per_s, "FLOP") for per_s in rates} == {
+        per_s: f"{words}FLOP/s" for per_s, words in rates.items()
+    }
+    assert seconds_range(241e-6, 250e-6) == "241 us to 250 us"
+    assert seconds_range(417.95e-6, 418.05e-6) == "± 50 ns"
+    assert seconds_range(1e-6, 1e-6 + 2e-11) == "± <0.1 ns"
+    assert {seconds_range(1e-6, 1e-6), seconds_range(0.3, 0.1 + 0.2)} == {UNKNOWN}

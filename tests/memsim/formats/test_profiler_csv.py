@@ -1,4 +1,4 @@
-"""Nsight Compute's CSV: every page, every way of writing numbers, and what is broken."""
+"""CSV of Nsight Compute: every page, and every way of writing numbers; of rocprof, all three versions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import pytest
 
 from memsim.errors import TraceError
 from memsim.formats.any_trace import read_counters
+from memsim.formats.profilers import nsight
 from memsim.formats.profilers.counter_file import CounterFile
 from tests.support.foreign_files import NSIGHT_DETAILS as DETAILS
 from tests.support.foreign_files import NSIGHT_LEAD as LEAD
 from tests.support.foreign_files import NSIGHT_RAW as RAW
 from tests.support.foreign_files import NSIGHT_SOURCE as SOURCE
+from tests.support.foreign_files import ROCPROF_1 as V1
+from tests.support.foreign_files import ROCPROF_2 as V2
+from tests.support.foreign_files import ROCPROF_3 as V3
 
 
 def written(path: Path, text: str) -> CounterFile:
@@ -96,19 +100,46 @@ def test_packed(tmp_path: Path) -> None:
     assert len(read_counters(path).launches) == 2
 
 
-@pytest.mark.parametrize("text", ["", "hello\n", "a,b,c\n1,2,3\n", '"ID","Kernel"\n'])
-def test_what_is_nobodys_counters(tmp_path: Path, text: str) -> None:
-    with pytest.raises(TraceError, match="contains no counters"):
-        written(tmp_path / "k.csv", text)
-
-
-def test_many_columns_and_counters_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "k.csv"
-    path.write_text(LEAD + "," + ",".join(f'"lts__{i}"' for i in range(20_000)) + "\n")
+def test_many_columns_and_counters_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = ",".join(f'"lts__{i}"' for i in range(20_000))
     with pytest.raises(TraceError, match="line 1: a row must have at most 20000 columns"):
-        read_counters(path)
-    names = ",".join(f'"lts__{i}"' for i in range(5000))
-    row = '"0","1","a","h","k","1","7","(1,1,1)","(1,1,1)","0","7.0",' + ",".join(["1"] * 5000)
-    path.write_text(f"{LEAD},{names}\n" + (row + "\n") * 81)
-    with pytest.raises(TraceError, match="at most 400000 counters"):
-        read_counters(path)
+        written(tmp_path / "k.csv", f"{LEAD},{many}\n")
+    monkeypatch.setattr(nsight, "_MOST_CELLS", 4000)
+    names = ",".join(f'"lts__{i}"' for i in range(50))
+    row = '"0","1","a","h","k","1","7","(1,1,1)","(1,1,1)","0","7.0",' + ",".join(["1"] * 50)
+    with pytest.raises(TraceError, match="at most 4000 counters"):
+        written(tmp_path / "k.csv", f"{LEAD},{names}\n" + f"{row}\n" * 81)
+    assert written(tmp_path / "k.csv", f"{LEAD},{names}\n" + f"{row}\n" * 80).launches
+
+
+def test_version_1_of_rocprof(tmp_path: Path) -> None:
+    found = written(tmp_path / "results.csv", V1)
+    assert found.tool == "rocprof"
+    first, second = found.launches
+    assert first.kernel == second.kernel == "laplacian(double*, double const*, int)"
+    assert first.n_groups == 256
+    assert first.counters == {"FetchSize": 2048.5, "L2CacheHit": 81.25, "TCC_HIT_sum": 128}
+    assert second.counters["TCC_HIT_sum"] == 130
+
+
+def test_version_2_of_rocprof(tmp_path: Path) -> None:
+    (launch,) = written(tmp_path / "results.csv", V2).launches
+    assert (launch.kernel, launch.n_groups) == ("laplacian", 4)  # the last group is not full
+    assert launch.counters == {"TCC_MISS_sum": 77}
+
+
+def test_version_3_of_rocprof_adds_the_units_of_one_counter(tmp_path: Path) -> None:
+    found = written(tmp_path / "counter_collection.csv", V3)
+    first, other = found.launches
+    assert first.counters == {"TCC_EA_RDREQ_sum": 10, "TCC_HIT_sum": 5}
+    assert (other.kernel, other.n_groups) == ("other", 2)
+    assert other.counters == {"WRITE_SIZE": pytest.approx(0.0248342814)}
+
+
+def test_a_file_of_rocprof_without_memory_counters_has_a_note(tmp_path: Path) -> None:
+    text = V3.replace("TCC_EA0_RDREQ_sum", "SQ_BUSY").replace("TCC_HIT", "SQ_X")
+    found = written(tmp_path / "k.csv", text.replace("WRITE_SIZE", "SQ_Y"))
+    assert found.launches == ()
+    assert "no counter of TCP" in found.notes[0]
