@@ -87,6 +87,13 @@ def test_they_change_the_machine_code(by: str) -> None:
 
 
 @needs_nvidia
+@pytest.mark.parametrize("by", ["nvrtc", "clang"])
+def test_names_of_macros_may_be_names_in_headers(by: str) -> None:
+    text = SOURCE.replace("b[i + 32]", "b[i + N] * T(U)")
+    assert compiled("-DN=32 -DT=float -D U", by, text)[0]["FFMA"] > 0
+
+
+@needs_nvidia
 def test_a_limit_on_registers_is_kept_unless_the_kernel_bounds_its_launch() -> None:
     assert compiled("-maxrregcount=32", text=MANY)[1] <= 32
     bounded = MANY.replace("__global__ void", "__global__ void __launch_bounds__(32)")

@@ -153,6 +153,7 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
     main = includes.copy(folder, program.path)
     texts = {path: PRINTF.sub("_print", text) for path, text in program.texts.items()}
     before = "".join(UNKNOWN.format(name) for name in program.unknown)
+    before += "".join(map(_directive, program.options.given))
     behind = f'#line 1 "{LAUNCH}"\nMEMSIM_SIGNATURE({program.pointer})\n'
     texts[program.path] = f'{before}\n#line 1 "{main}"\n{texts[program.path]}\n{behind}'
     includes.write(folder, texts, program.left_out, text_of)
@@ -170,10 +171,18 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
         *(f"--pre-include={_OWN / 'first.h'}", "-default-device", "--device-int128"),
         *("-lineinfo", "-w", "-Dregister="),
         *(options.standard, *options.arithmetic),
-        *includes.options(folder, options.given),
+        *includes.options(folder, [one for one in options.given if not _directive(one)]),
         *(f"-I{place}" for place in places),
     ]
     return run(command, folder, LONGEST_SECONDS)
+
+
+def _directive(option: str) -> str:
+    """`-DNAME=VALUE` or `-UNAME` as a line of the program, so that headers which come before it do not meet the name; "" for others."""
+    name, _, value = option[2:].replace("\n", " ").partition("=")
+    if option.startswith("-D"):
+        return f"#define {name} {value if '=' in option else 1}\n"
+    return f"#undef {name}\n" if option.startswith("-U") else ""
 
 
 def _own(program: CudaProgram) -> str:
