@@ -86,11 +86,10 @@ def test_a_line_over_terms_is_found_exactly(store):
     assert low <= got <= high
     with pytest.raises(HistoryError, match=r"needs the terms n\*m"):
         model.predict(Question(terms={"n": 1.0}))
-
-
-def test_terms_that_go_together_do_not_calibrate(store):
-    feed(store, lambda n: 1e-9 * n, SIZES, terms=lambda n: {"n": float(n), "twice": 2.0 * n})
-    assert linear(store.records()) is None
+    together = [
+        record_of(n, [1e-9 * n] * 10, {"n": 1.0 * n, "twice": 2.0 * n}) for n in range(1, 8)
+    ]
+    assert linear(together) is None, "terms that go together do not calibrate"
 
 
 @pytest.mark.parametrize(
@@ -130,17 +129,15 @@ def test_the_interval_of_a_history_holds_the_next_launch(store):
     assert low <= covered <= high
 
 
-def test_a_kind_that_does_not_fit_names_the_better(store):
+def test_kinds_and_layouts_that_do_not_fit_say_so_and_name_the_better(store):
     feed(store, lambda n: 3e-10 * n**1.25 + 2e-5, SIZES, noise=0.01)
     got = answer(store, key(1), size_bytes=10_000, kind="power law")
     assert not got.fits
     assert "power law with offset is the better kind" in got.note
     assert answer(store, key(1), size_bytes=10_000, kind="power law with offset").fits
-
-
-def test_a_layout_that_does_not_repeat_says_so(store):
-    for number in range(40):
-        store.add(key(5), 1e-3 if number % 3 else 2.5e-3)
+    store.add_many(
+        Sample(key=key(5), time_s=1e-3 if number % 3 else 2.5e-3) for number in range(40)
+    )
     got = answer(store, key(5))
     assert (got.kind, got.calibrated, got.fits) == ("history", True, False)
     assert "bimodal" in got.note
@@ -160,11 +157,11 @@ def test_layouts_that_never_return_are_for_a_regression(store):
     got = answer(store, key(77), size_bytes=50_000)
     assert got.kind == best.kind
     assert got.low_s < 5e-5 < got.high_s
-
-
-def test_beyond_the_measured_sizes_is_said(store):
-    feed(store, lambda n: 1e-9 * n, SIZES)
-    assert "beyond the measured range" in answer(store, key(1), size_bytes=10**9).note
+    assert "beyond the measured range" in answer(store, key(77), size_bytes=10**9).note
+    # It goes before a model.
+    assert answer(store, key(77), size_bytes=50_000, prior=prior_of(1.0, 0.2)) == got
+    with pytest.raises(HistoryError, match="a prior needs"):
+        Prior(time_s=0.0, deviation=0.1, kind="m")
 
 
 def prior_of(time_s, deviation, kind="calibrated model"):
@@ -213,13 +210,6 @@ def test_the_blend_is_the_normal_posterior(store):
     assert "the m predicts 1.000 ms" in got.note
 
 
-def test_the_kernels_own_regression_goes_before_the_model(store):
-    feed(store, lambda n: 1e-9 * n, SIZES)
-    got = answer(store, key(1), size_bytes=50_000, prior=prior_of(1.0, 0.2))
-    assert got.kind.startswith("power law")
-    assert got.time_s == pytest.approx(5e-5, rel=0.01)
-
-
 def test_nothing_known_is_said_with_what_is_kept_aside(store):
     for _ in range(12):
         store.add(key(1, driver="old"), 1e-3)
@@ -231,15 +221,13 @@ def test_nothing_known_is_said_with_what_is_kept_aside(store):
 
 def test_fresh_time(store):
     now = time.time()
-    for n in range(9):
-        store.add_many([Sample(key=key(1), time_s=1e-3, at=now - 100 + n)])
+    store.add_many(Sample(key=key(1), time_s=1e-3, at=now - 100 + n) for n in range(9))
     assert fresh_time(store, key(1), 1000) is None, "nine are not calibrated"
     store.add_many([Sample(key=key(1), time_s=1e-3, at=now - 50)])
     assert fresh_time(store, key(1), 1000) == pytest.approx(1e-3)
     assert fresh_time(store, key(1), 40) is None, "too old"
     assert fresh_time(store, key(2), 1000) is None
-    for number in range(30):
-        store.add(key(3), 1e-3 if number % 2 else 3e-3)
+    store.add_many(Sample(key=key(3), time_s=1e-3 if n % 2 else 3e-3) for n in range(30))
     assert fresh_time(store, key(3), 1000) is None, "does not repeat"
 
 
@@ -253,8 +241,3 @@ def test_speed_ups_are_geometric_means_over_layouts_both_ran(store):
     assert (found["gpu"].n_layouts, found["cpu"].factor) == (2, pytest.approx(1.0))
     with pytest.raises(HistoryError, match="reference device tpu"):
         relative_speed_ups(store.records(), "tpu")
-
-
-def test_a_model_that_gives_no_time_is_no_prior():
-    with pytest.raises(HistoryError, match="a prior needs"):
-        Prior(time_s=0.0, deviation=0.1, kind="m")

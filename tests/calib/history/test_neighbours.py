@@ -161,16 +161,11 @@ def test_between_8000_and_16000(store, factor, n, argument):
     assert far.kind == "uncalibrated model of v100"
 
 
-def test_the_more_certain_model_answers(store):
+def test_the_more_certain_model_answers_and_first_samples_are_blended_with_it(store):
     feed(store, TIMES, 3)
-    sure = model_of(6e-4, 0.1, calibrated=True)
-    assert answer(store, ASKED, size_bytes=12_000, prior=sure).kind == "calibrated model"
-    unsure = model_of(6e-4, 3.0, calibrated=True)
-    assert answer(store, ASKED, size_bytes=12_000, prior=unsure).kind == "neighbours in size"
-
-
-def test_first_samples_are_blended_with_neighbours(store):
-    feed(store, TIMES, 3)
+    for deviation, kind in ((0.1, "calibrated model"), (3.0, "neighbours in size")):
+        model = model_of(6e-4, deviation, calibrated=True)
+        assert answer(store, ASKED, size_bytes=12_000, prior=model).kind == kind
     store.add(ASKED, 1.5e-3, size_bytes=12_000)
     found = answer(store, ASKED)
     assert found.kind == "blend"

@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -58,21 +59,20 @@ def test_four_writers_and_a_kill_lose_nothing_acknowledged(tmp_path):
             if line.endswith("\n"):
                 acknowledged[w].append(int(line))
 
+    def wait_for(least):
+        end = time.monotonic() + 60
+        while any(len(acknowledged[w]) < n for w, n in least.items()) and time.monotonic() < end:
+            time.sleep(0.01)
+
     ears = [threading.Thread(target=listen, args=(w,)) for w in range(4)]
     for ear in ears:
         ear.start()
     try:
-        end = time.monotonic() + 60
-        while min(map(len, acknowledged.values())) < 6 and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_for(dict.fromkeys(range(4), 6))
         for writer in writers[:2]:  # in the middle of whatever they are doing
             writer.send_signal(signal.SIGKILL)
-        reached = {w: len(acknowledged[w]) for w in range(2, 4)}
-        while (
-            any(len(acknowledged[w]) < reached[w] + 5 for w in range(2, 4))
-            and time.monotonic() < end
-        ):
-            time.sleep(0.01)
+        reached = {w: len(acknowledged[w]) + 5 for w in range(2, 4)}
+        wait_for(reached)
     finally:
         for writer in writers:
             writer.kill()
@@ -82,7 +82,7 @@ def test_four_writers_and_a_kill_lose_nothing_acknowledged(tmp_path):
             writer.wait()
             writer.stdout.close()
     assert all(len(acknowledged[w]) >= 6 for w in range(4))
-    assert all(len(acknowledged[w]) >= reached[w] + 5 for w in range(2, 4)), "survivors went on"
+    assert all(len(acknowledged[w]) >= n for w, n in reached.items()), "survivors went on"
 
     with Store(path) as store:
         shared = Key(kernel="shared", device="d", layout=0)
@@ -169,8 +169,7 @@ def test_what_is_no_time_refuses_the_whole_batch(store):
 
 def test_another_driver_is_kept_aside(store):
     newer = Key(kernel="gemm", device="cpu", driver="2", layout=7)
-    for _ in range(12):
-        store.add(KEY, 1e-3)
+    store.add_many([Sample(key=KEY, time_s=1e-3)] * 12)
     store.add(newer, 2e-3)
     assert store.get(newer).accepted.n == 1
     assert store.get(KEY).accepted.n == 12
@@ -178,8 +177,6 @@ def test_another_driver_is_kept_aside(store):
 
 
 def test_imported_statistics_are_not_overwritten_nor_mixed(store):
-    from dataclasses import replace
-
     store.add(KEY, 1e-3)
     other = replace(store.get(KEY), key=replace(KEY, layout=8), source="StarPU")
     store.put([other])
@@ -192,9 +189,7 @@ def test_imported_statistics_are_not_overwritten_nor_mixed(store):
 
 def test_prune(store):
     other = Key(kernel="trsm", device="cpu", layout=1)
-    for key in (KEY, other):
-        for _ in range(70):
-            store.add(key, 1e-3)
+    store.add_many(Sample(key=key, time_s=1e-3) for key in (KEY, other) for _ in range(70))
     assert store.prune(keys=[KEY], samples_only=True) == 1
     assert len(store.samples(KEY)) == WINDOW
     assert store.get(KEY).accepted.n == 70
