@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from calib.block_counts.sampling import SampleError, samples, split
-from experiments.bbml import FIGURES, TITLE
 from experiments.bbml.applications import APPLICATIONS, draw, execute, least_samples, paper
 from experiments.bbml.case_study import SIZES
 from experiments.bbml.evaluation import score
@@ -20,15 +19,11 @@ from experiments.bbml.network import (
     initial_weights,
 )
 from experiments.bbml.tables import figure_3
-from experiments.commands import REPRODUCTIONS
 
 
 def test_the_papers_tables_have_the_means_that_it_gives(tmp_path: Path) -> None:
     """97.6 % and 93.0 % are the means of the tables; the text of the paper has 97.7 and 93.5 or
     93.6."""
-    assert "bbml" in REPRODUCTIONS
-    assert TITLE
-    assert "table-2" in FIGURES
     numbers = paper()
     assert numbers.keys() == APPLICATIONS.keys() == SIZES.keys()
     random = 1 - np.mean([one.random["mse"] for one in numbers.values()])

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from experiments.data_files import rows
+from experiments.hardware.applications import MACHINE
+from experiments.hardware.applications import TABLE as APPLICATIONS
+from experiments.hardware.applications import workload as of_application
 from experiments.hardware.textbook import TABLE as TEXTBOOK
 from experiments.hardware.textbook import workload as of_textbook
-from experiments.kernels import matmul_steps, tensor_steps
+from experiments.kernels import applications, matmul_steps, tensor_steps
 from experiments.kernels.common_kernels import KERNELS
 from experiments.kernels.convolution import convolution
 from experiments.kernels.dedispersion import dedispersion
@@ -64,7 +67,9 @@ SMALL = {
 }
 DERIVATIVES = {"n": 16, "nz": 9}
 MARCHED = {"nz": 5, "window": 2, "filled": True}
-WEEKLY = {convolution: 2, TENSOR_STEPS: 4, STEPS: 3, derivatives: 2} | dict.fromkeys(KERNELS.values(), 3)
+WEEKLY = {convolution: 2, TENSOR_STEPS: 4, STEPS: 3, derivatives: 2} | dict.fromkeys(
+    KERNELS.values(), 3
+)
 AMD = (derivatives, march_z, march_xyz)
 MACHINES = {TENSOR_STEPS: "h100"} | dict.fromkeys(AMD, "mi250x")
 CASES: list[tuple[Callable[..., CudaWorkload], dict[str, Any]]] = [
@@ -132,6 +137,15 @@ def test_each_row_of_the_textbook_computes_what_it_is_called(row: dict[str, str]
     is_right_and_a_wrong_one_is_seen(made, row["machine"])
 
 
+@needs_clang
+@pytest.mark.weekly(4)
+@pytest.mark.parametrize("row", rows(APPLICATIONS), ids=lambda row: row["kernel"])
+def test_each_kernel_of_applications_computes_what_numpy_does(row: dict[str, str]) -> None:
+    small = {"transposed": 128, "convolved": 40, "smoothed": 128, "nearest": 300, "unfolded": 40}
+    made = of_application(row, n=small.get(row["kernel"], 512))
+    is_right_and_a_wrong_one_is_seen(made, MACHINE)
+
+
 STEP = "there is no step 'x'"
 PARTS = "n and depth must be multiples of 128, depth at most n"
 REFUSED: dict[Callable[..., CudaWorkload], dict[str, list[dict[str, Any]]]] = {
@@ -146,6 +160,9 @@ REFUSED: dict[Callable[..., CudaWorkload], dict[str, list[dict[str, Any]]]] = {
         "along z alone": [{"depth": 4}],
         "n must be at least 1": [{"n": 0}],
     },
+    applications.transposed: {"n must be a multiple of": [{"n": 100}]},
+    applications.filtered: {"n must be a multiple of": [{"n": 100, "taps": 3}]},
+    applications.convolved: {"side must be at least 1, got 0": [{"n": 64, "side": 0}]},
     moved: {STEP: [{"step": "x"}], "divide n": [{"n": 100}]},
     summed: {STEP: [{"step": "x"}], "n must be a multiple of": [{"n": 100}]},
     STEPS: {STEP: [{"step": "x"}], PARTS: [{"n": 100}, {"n": 256, "depth": 512}]},

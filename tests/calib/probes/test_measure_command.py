@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from calib.commands import measure
 from calib.probes import device as device_module
 from calib.probes import survey as survey_module
 from calib.probes.bench import Bench
-from calib.probes.device import Local, OpenCLDevice
+from calib.probes.device import Local, OpenCLDevice, compiler_target
 from calib.probes.dram_groups import dram_groups
 from calib.probes.survey import Survey
 from calib.probes.traffic import batches_ns
@@ -230,3 +231,22 @@ def test_this_cpu_has_the_caches_that_its_kernel_reports(
     first, second, *_ = load_machine(mine).levels
     assert (first.size_bytes, first.line_bytes) == caches["1"]
     assert (second.size_bytes, second.line_bytes) == caches["2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "target"),
+    [
+        ("gfx90a:sramecc+:xnack-", {}, "gfx90a"),
+        ("pthread-haswell", {}, ""),
+        (
+            "Tesla V100-PCIE-16GB",
+            {"compute_capability_major_nv": 7, "compute_capability_minor_nv": 0},
+            "sm_70",
+        ),
+    ],
+)
+def test_what_compilers_call_a_device_follows_from_what_its_driver_reports(
+    name: str, facts: dict[str, int], target: str
+) -> None:
+    extensions = "cl_khr_fp64" + " cl_nv_device_attribute_query" * bool(facts)
+    assert compiler_target(SimpleNamespace(name=name, extensions=extensions, **facts)) == target
