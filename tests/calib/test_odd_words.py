@@ -30,16 +30,9 @@ def test_texts_in_errors() -> None:
     assert len(shown("9" * 5000)) < 100
 
 
-@pytest.mark.parametrize(
-    ("rule", "words"),
-    [
-        ("must be a whole number from 1 to", ["registers=\u00b2", "registers=" + "9" * 5000, "registers=0", "groups_per_core=-1"]),
-        ("no change", ["l1=" + "9" * 5000 + "MiB", "dram=" + "9" * 400 + "x", "dram=0x", "dram=9999999x"]),
-    ],
-)  # fmt: skip
-def test_what_if_words(rule: str, words: list[str]) -> None:
-    for word in words:
-        with pytest.raises(MemsimError, match=f"^[^\n]*{rule}[^\n]*$"):
+def test_what_if_words() -> None:
+    for word in ("l1=" + "9" * 5000 + "MiB", "dram=" + "9" * 400 + "x", "dram=9999999x"):
+        with pytest.raises(MemsimError, match=r"^[^\n]*no change[^\n]*$"):
             parse(word, load_machine("v100"))
 
 

@@ -70,23 +70,15 @@ def test_a_sample_is_spread_over_all_cases(
     monkeypatch: pytest.MonkeyPatch, all_taken: Taken, tmp_path: Path
 ) -> None:
     """Of two figures, of which one takes 120 s and the other 10 times what is left, a tenth of the other runs."""
-    costs = {
-        "latency": 120.0,
-        "v100-stencil": 10 * (QUICK_S - 120.0),
-        "h100-times": 1e6,
-    }  # another reproduction's
+    # The last is another reproduction's.
+    costs = {"latency": 120.0, "v100-stencil": 10 * (QUICK_S - 120.0), "h100-times": 1e6}
     monkeypatch.setattr(cases, "_costs", lambda: costs)
     assert sample("latency", list(range(40))) == list(range(40))
     assert sample("v100-stencil", list(range(40))) == [5, 15, 25, 35]
     assert sample("v100-stencil", ["only"]) == ["only"]
     assert sample("v100-stencil", list(range(3))) == [1]
-    run(
-        "v100-stencil",
-        {str(n): n for n in range(40)},
-        functools.partial(work, log=tmp_path / "log"),
-        tmp_path,
-        quick=True,
-    )
+    some = {str(n): n for n in range(40)}
+    run("v100-stencil", some, functools.partial(work, log=tmp_path / "log"), tmp_path, quick=True)
     assert "left out: 36 of 40 v100-stencil" in str(all_taken)
 
 

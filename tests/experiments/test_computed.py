@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.data_files import rows
+from experiments.hardware.applications import MACHINE
+from experiments.hardware.applications import TABLE as APPLICATIONS
+from experiments.hardware.applications import workload as of_application
 from experiments.hardware.textbook import TABLE as TEXTBOOK
 from experiments.hardware.textbook import workload as of_textbook
-from experiments.kernels import matmul_steps, tensor_steps
+from experiments.kernels import applications, matmul_steps, tensor_steps, warp_group_steps
 from experiments.kernels.common_kernels import KERNELS
 from experiments.kernels.convolution import convolution
 from experiments.kernels.dedispersion import dedispersion
@@ -20,9 +25,13 @@ from experiments.kernels.n_body import n_body
 from experiments.kernels.star import star, star25_points
 from experiments.kernels.textbook import moved, summed
 from memsim.errors import KernelError
-from tests.support.compilers import needs_amd
+from memsim.machine import load_machine
+from tests.support.compilers import needs_amd, needs_nvidia
 from tests.support.cuda_kernels import is_right_and_a_wrong_one_is_seen, needs_both, needs_clang
-from tracegen import CudaWorkload
+from tracegen import CudaWorkload, trace
+from tracegen.executed.launches import checked
+from tracegen.machine_code.binding import bind
+from tracegen.options import TraceOptions
 
 STEPS = matmul_steps.product
 TENSOR_STEPS = tensor_steps.product
@@ -61,7 +70,9 @@ SMALL = {
 }
 DERIVATIVES = {"n": 16, "nz": 9}
 MARCHED = {"nz": 5, "window": 2, "filled": True}
-WEEKLY = {convolution: 2, TENSOR_STEPS: 4} | dict.fromkeys(KERNELS.values(), 3)
+WEEKLY = {convolution: 2, TENSOR_STEPS: 4, STEPS: 3, derivatives: 2} | dict.fromkeys(
+    KERNELS.values(), 3
+)
 AMD = (derivatives, march_z, march_xyz)
 MACHINES = {TENSOR_STEPS: "h100"} | dict.fromkeys(AMD, "mi250x")
 CASES: list[tuple[Callable[..., CudaWorkload], dict[str, Any]]] = [
@@ -69,30 +80,20 @@ CASES: list[tuple[Callable[..., CudaWorkload], dict[str, Any]]] = [
     (convolution, {"image_size": 64}),
     (
         convolution,
-        {"block_size_x": 48, "block_size_y": 2, "tile_size_y": 4, "image_size": 96},
-    ),
-    (
-        convolution,
         {"block_size_x": 16, "tile_size_x": 2, "tile_size_y": 3, "read_only": 1, "use_padding": 1}
         | {"image_size": 70},
     ),
     (convolution, {"filter_size": 3, "image_size": 33}),
-    (dedispersion, {}),
     (dedispersion, {"block_size_x": 8, "tile_size_x": 3, "samples": 100}),
     (
         dedispersion,
         {"block_size_y": 8, "tile_size_x": 2, "tile_size_y": 3, "tile_stride_x": 1, "measures": 50},
     ),
     (dedispersion, {"block_size_x": 1, "tile_size_y": 2, "tile_stride_y": 1, "channels": 9}),
-    *(
-        (n_body, {"n": n, "sources": sources, "dtype": dtype})
-        for n, sources in ((256, None), (512, 256))
-        for dtype in ("float32", "float64")
-    ),
-    (star, {}),
-    (star, {"radius": 2, "points": 2, "nx": 20, "ny": 6, "nz": 6}),
+    (n_body, {"n": 256, "dtype": "float64"}),
+    (n_body, {"n": 512, "sources": 256, "dtype": "float32"}),
+    (star, {"nx": 20, "ny": 6, "nz": 6}),
     (star, {"radius": 2, "points": 4, "nx": 33, "ny": 5, "nz": 8, "pitch": 40, "block_x": 8}),
-    (star25_points, {"nx": 32, "ny": 8, "nz": 9}),
     (star25_points, {"nx": 32, "ny": 8, "nz": 9, "points_y": 3, "points_z": 2}),
     (derivatives, {"axis": "x", "radius": 3} | DERIVATIVES),
     (derivatives, {"axis": "y", "radius": 1} | DERIVATIVES),
@@ -103,11 +104,8 @@ CASES: list[tuple[Callable[..., CudaWorkload], dict[str, Any]]] = [
     (derivatives, {"axis": "z", "depth": 5, "aligned": True} | DERIVATIVES),
     (march_z, {"n": 64} | MARCHED),
     (march_xyz, {"n": 256} | MARCHED),
-    *(
-        (STEPS, {"step": step, "n": n, "depth": depth})
-        for step in matmul_steps.STEPS
-        for n, depth in ((128, None), (256, 128))
-    ),
+    *((STEPS, {"step": step, "n": 256, "depth": 128}) for step in matmul_steps.STEPS),
+    (STEPS, {"step": "tiled", "n": 128, "depth": None}),
     # All numbers are small integers, so sums are exact in any order.
     *((TENSOR_STEPS, {"step": step, "n": 256, "depth": 128}) for step in tensor_steps.STEPS),
 ]
@@ -142,6 +140,15 @@ def test_each_row_of_the_textbook_computes_what_it_is_called(row: dict[str, str]
     is_right_and_a_wrong_one_is_seen(made, row["machine"])
 
 
+@needs_clang
+@pytest.mark.weekly(4)
+@pytest.mark.parametrize("row", rows(APPLICATIONS), ids=lambda row: row["kernel"])
+def test_each_kernel_of_applications_computes_what_numpy_does(row: dict[str, str]) -> None:
+    small = {"transposed": 128, "convolved": 40, "smoothed": 128, "nearest": 300, "unfolded": 40}
+    made = of_application(row, n=small.get(row["kernel"], 512))
+    is_right_and_a_wrong_one_is_seen(made, MACHINE)
+
+
 STEP = "there is no step 'x'"
 PARTS = "n and depth must be multiples of 128, depth at most n"
 REFUSED: dict[Callable[..., CudaWorkload], dict[str, list[dict[str, Any]]]] = {
@@ -156,6 +163,9 @@ REFUSED: dict[Callable[..., CudaWorkload], dict[str, list[dict[str, Any]]]] = {
         "along z alone": [{"depth": 4}],
         "n must be at least 1": [{"n": 0}],
     },
+    applications.transposed: {"n must be a multiple of": [{"n": 100}]},
+    applications.filtered: {"n must be a multiple of": [{"n": 100, "taps": 3}]},
+    applications.convolved: {"side must be at least 1, got 0": [{"n": 64, "side": 0}]},
     moved: {STEP: [{"step": "x"}], "divide n": [{"n": 100}]},
     summed: {STEP: [{"step": "x"}], "n must be a multiple of": [{"n": 100}]},
     STEPS: {STEP: [{"step": "x"}], PARTS: [{"n": 100}, {"n": 256, "depth": 512}]},
@@ -169,3 +179,45 @@ def test_other_settings_are_refused(made: Callable[..., CudaWorkload]) -> None:
         for settings in refused:
             with pytest.raises(KernelError, match=message):
                 made(**settings)
+
+
+@needs_clang
+def test_loads_of_a_star_follow_one_another_as_measured() -> None:
+    """Along x, then z, then y; as ptxas compiles the generated text for the V100, too."""
+
+    def axis(offset_bytes: int) -> str:
+        """Of a load at this distance from a thread's point."""
+        distance = abs(offset_bytes)
+        return "x" if distance <= 4 * 8 else "y" if distance <= 4 * 640 * 8 else "z"
+
+    code = next(bind(star(nx=632, ny=504, nz=504, pitch=640, filled=False), "sm_70")).code
+    loads = [line for line in code.listing.splitlines() if "LDG" in line]
+    axes = [axis(int(re.search(r"\+(-?0x[0-9a-f]+)\]|$", load)[1] or "0", 16)) for load in loads]
+    assert axes[:9] == ["x"] * 9
+    assert sorted(axes) == ["x"] * 9 + ["y"] * 8 + ["z"] * 8
+    middle = {axis: np.median(np.flatnonzero(np.array(axes) == axis)) for axis in "xyz"}
+    assert middle["x"] < middle["z"] < middle["y"]
+    assert code.registers_per_item == 32
+
+
+@needs_amd
+def test_only_stores_of_the_fused_march_are_nontemporal() -> None:
+    for workload, nontemporal in ((march_z(64, nz=1), False), (march_xyz(256, nz=1), True)):
+        sites = trace(workload, "mi250x").sites
+        assert {(site.direction, site.nontemporal) for site in sites} == {
+            ("load", False),
+            ("store", nontemporal),
+        }
+
+
+@needs_nvidia
+@pytest.mark.parametrize(
+    ("step", "n"),
+    [
+        pytest.param(*case, marks=pytest.mark.weekly(2))
+        for case in [("stages", 512), ("goes on", 1024), ("two groups", 512), ("one arrives", 2048)]
+    ],
+)
+def test_products_of_warp_groups(step: str, n: int) -> None:
+    launch = warp_group_steps.product(step, n, depth=256)
+    assert checked(launch, load_machine("h100"), TraceOptions())

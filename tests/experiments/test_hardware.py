@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from experiments.cases import Done
 from experiments.data_files import hit_ratio_error_points, rows
 from experiments.hardware import FIGURES, profiled_stencil
 from experiments.hardware.comparison import errors
@@ -18,16 +20,12 @@ from experiments.hardware.l1_sweep import miss_ratios
 from experiments.hardware.pointer_chase import chase_latency
 from experiments.hardware.star_stencil import compiled_star, points_workload
 from experiments.hardware.stencil_volumes import (
-    ORDERINGS,
-    POSITIONS,
     QUANTITIES,
-    counted,
     group_shape,
     measured_volumes,
-    replayed_volumes,
     volumes_of,
 )
-from experiments.hardware.volumes import Snapshot, Volumes, hit_ratio_errors, volumes
+from experiments.hardware.volumes import Snapshot, Triple, Volumes, hit_ratio_errors, volumes
 from experiments.reproduction import Case
 from memsim.machine.file import load_machine
 from memsim.machine.parts import Level
@@ -35,6 +33,7 @@ from memsim.montecarlo.occupancy import resident_groups
 
 
 def test_errors_are_those_of_a_hand_count() -> None:
+    """Loads of 100 bytes miss L1 with 30 of them, instead of 20; L2 with 6 of 30, instead of 5 of 20."""
     cases = [
         Case(name, "q", "B", reference=measured, ours=ours)
         for name, measured, ours in (("a", 1.0, 2.0), ("b", 4.0, 2.0), ("c", 8.0, 8.0))
@@ -42,30 +41,38 @@ def test_errors_are_those_of_a_hand_count() -> None:
     found = errors(cases, "q")
     assert found.geometric_mean == pytest.approx(4 ** (1 / 3) - 1)
     assert (found.worst, found.worst_case) == (1.0, "a")
+    stored = {"l2_store": 8.0, "dram_store": 8.0, "partly_stored": 0.0}
+    hit_ratio = {"L1": 0.7, "L2": 0.8}
+    replayed = Volumes(l2_load=30.0, dram_load=6.0, load_hit_ratio=hit_ratio, **stored)
+    points = hit_ratio_errors([replayed], l2_load=20.0, dram_load=5.0)
+    assert points == pytest.approx({"L1": 10.0, "L2": 5.0})
+    assert hit_ratio_errors([replayed], l2_load=30.0, dram_load=6.0) == {"L1": 0.0, "L2": 0.0}
 
 
-@pytest.mark.weekly(2)
-@pytest.mark.parametrize("shape", [(16, 2, 32), (128, 1, 8)])
-def test_v100_stencil_on_a_shape(shape: tuple[int, int, int]) -> None:
-    cases = volumes_of(shape).cases
-    assert [case.case for case in cases] == ["x".join(map(str, shape))] * len(QUANTITIES)
-    for quantity in QUANTITIES:  # 16x2x32 loads 5.3 % too little from memory, the rest is nearer
-        assert abs(errors(cases, quantity).worst) < (0.06 if quantity == "dram_load" else 0.05)
-
-
-def test_v100_profile_with_default_options() -> None:
-    """Of 16 layers of groups, the ninth begins in the middle of the launch. A snapshot there read 8 % too much."""
-    done = profiled_stencil.totals_of((4, 8, 32))
-    assert [case.quantity for case in done.cases] == list(profiled_stencil.QUANTITIES)
-    for case in done.cases:
-        assert case.ours is not None
-        assert case.reference is not None
-        assert case.ci95 is not None
-        assert case.ci95 > 0
-        assert abs(case.ours / case.reference - 1) < 0.05
-    loads = done.cases[1]
-    assert loads.quantity == "dram_load"
-    assert abs((loads.ours or 0) - (loads.reference or 0)) < (loads.ci95 or 0)
+@pytest.mark.weekly(3)
+@pytest.mark.parametrize(
+    ("shape", "made"),
+    [
+        ((16, 2, 32), volumes_of),
+        ((128, 1, 8), volumes_of),
+        ((4, 8, 32), profiled_stencil.totals_of),
+    ],
+)
+def test_v100_stencil_on_a_shape(shape: Triple, made: Callable[[Triple], Done]) -> None:
+    """With default options, too: of 16 layers of groups, the ninth begins in the middle of the launch. A
+    snapshot there read 8 % too much."""
+    cases = made(shape).cases
+    profiled = made is profiled_stencil.totals_of
+    quantities = profiled_stencil.QUANTITIES if profiled else QUANTITIES
+    assert [case.quantity for case in cases] == list(quantities)
+    for case in cases:
+        assert profiled or case.case == "x".join(map(str, shape))
+        # 16x2x32 loads 5.3 % too little from memory, the rest is nearer.
+        most = 0.06 if case.quantity == "dram_load" and not profiled else 0.05
+        assert case.ours == pytest.approx(case.reference, rel=most)
+        if profiled:
+            assert case.ci95
+            assert case.quantity != "dram_load" or abs(case.ours - case.reference) < case.ci95
 
 
 def test_a_fixed_deal_is_what_the_hardware_does_not_do() -> None:
@@ -104,39 +111,28 @@ def test_plateaus_of_a_chase_are_the_latencies_of_the_levels(name: str) -> None:
     assert chase_latency(machine, first.size_bytes / 2048) == pytest.approx(first.latency_cycles)
     size_kb = max(4 * first.size_bytes, second.size_bytes / 8) / 1024
     assert chase_latency(machine, size_kb) == pytest.approx(second.latency_cycles, rel=0.01)
-
-
-def test_v100_chase_crosses_between_5_and_6_ways() -> None:
-    """With 4 ways the sets overflow one after another: half of the misses occur at 1.1 times the
-    size."""
-    machine = load_machine("v100")
-    assert chase_latency(machine, 128 * 1.125) == pytest.approx(136.9, rel=0.2)
-    assert chase_latency(machine, 128 * 1.26) == pytest.approx(212.1, rel=0.01)
-
-
-def recorded_stencil() -> list[Case]:
-    """The cases of the last full comparison."""
-    truth = measured_volumes()
-    cases = []
-    for row in rows("v100_star25_ours.csv"):
-        shape = (int(row["block_x"]), int(row["block_y"]), int(row["block_z"]))
-        cases += [
-            Case(
-                "x".join(map(str, shape)),
-                quantity,
-                "B/update",
-                reference=truth[shape][quantity],
-                ours=float(row[quantity]),
-            )
-            for quantity in QUANTITIES
-        ]
-    return cases
+    if (
+        name == "v100"
+    ):  # With 4 ways sets overflow one after another: half of the misses are at 1.1 times the size.
+        assert chase_latency(machine, 128 * 1.125) == pytest.approx(136.9, rel=0.2)
+        assert chase_latency(machine, 128 * 1.26) == pytest.approx(212.1, rel=0.01)
 
 
 def test_v100_stencil_on_all_shapes_as_recorded() -> None:
-    """Bounds for every quantity, over all shapes and over those without sectors that two groups
-    fill."""
-    cases = recorded_stencil()
+    """Bounds for every quantity, over all shapes and over those without sectors that two groups fill: a model
+    without partial write-backs has there an error of at least 2.9 of 11 bytes."""
+    truth = measured_volumes()
+    cases = [
+        Case(
+            "x".join(map(str, group_shape(row))),
+            quantity,
+            "B/update",
+            reference=truth[group_shape(row)][quantity],
+            ours=float(row[quantity]),
+        )
+        for row in rows("v100_star25_ours.csv")
+        for quantity in QUANTITIES
+    ]
     assert len(cases) == 43 * len(QUANTITIES)
     wide = [case for case in cases if not case.case.startswith("2x")]
     assert len(wide) == 37 * len(QUANTITIES)
@@ -150,39 +146,48 @@ def test_v100_stencil_on_all_shapes_as_recorded() -> None:
         assert abs(errors(wide, quantity).worst) < 0.094
     assert errors(cases, "l2_load").spearman >= 0.95
     assert errors(cases, "dram_load").spearman >= 0.95
+    for case in cases:
+        if case not in wide and case.quantity == "dram_store":
+            assert case.ours == pytest.approx(case.reference, rel=0.05)
+            assert abs(8.0 / (case.reference or 1) - 1) > 0.26
 
 
 def test_v100_profile_as_recorded() -> None:
     """Errors at DRAM above 6 % have only groups that are 64 or 128 high. Only 2x4x128 is above 9 % at L2."""
-    truth, recorded = measured_volumes(), rows("v100_star25_profile_ours.csv")
+    truth = measured_volumes()
+    recorded = {group_shape(row): row for row in rows("v100_star25_profile_ours.csv")}
     assert len(recorded) == len(truth) == 43
-    off = {
-        group_shape(row): {
-            q: float(row[q]) / truth[group_shape(row)][q] for q in profiled_stencil.QUANTITIES
-        }
-        for row in recorded
-    }
-    for quantity, mean, worst in (
-        ("l2_load", 0.034, 0.09),
-        ("dram_load", 0.018, 0.1),
-        ("dram_store", 0.004, 0.03),
+    for quantity, mean, worst, beyond in (
+        ("l2_load", 0.034, 0.09, {(2, 4, 128)}),
+        ("dram_load", 0.018, 0.06, {(2, 128, 4), (4, 128, 2), (4, 4, 64), (8, 2, 64)}),
+        ("dram_store", 0.004, 0.03, set()),
     ):
-        values = np.log([one[quantity] for one in off.values()])
-        assert np.expm1(np.abs(values).mean()) < mean
-        beyond = {shape for shape, one in off.items() if abs(one[quantity] - 1) >= worst}
-        assert beyond == ({(2, 4, 128)} if quantity == "l2_load" else set())
-    assert abs(off[2, 4, 128]["l2_load"] - 1) < 0.21
-    far = {shape for shape, one in off.items() if abs(one["dram_load"] - 1) > 0.06}
-    assert far == {(2, 128, 4), (4, 128, 2), (4, 4, 64), (8, 2, 64)}
+        off = {s: float(row[quantity]) / truth[s][quantity] for s, row in recorded.items()}
+        assert np.expm1(np.abs(np.log(list(off.values()))).mean()) < mean
+        assert {shape for shape, one in off.items() if abs(one - 1) >= worst} == beyond
+        assert max(abs(one - 1) for one in off.values()) < (0.21 if quantity == "l2_load" else 0.1)
 
 
-def test_what_two_groups_fill_is_stored_and_loaded_more() -> None:
-    """The six shapes of width 2. A model without partial write-backs has an error of at least 2.9
-    of 11 bytes."""
-    for case in recorded_stencil():
-        if case.case.startswith("2x") and case.quantity == "dram_store":
-            assert case.ours == pytest.approx(case.reference, rel=0.05)
-            assert abs(8.0 / (case.reference or 1) - 1) > 0.26
+def test_mi250x_laplacian_as_recorded() -> None:
+    """All 20 variants are within 10 %. Of 86 pairs that differ by more than 10 %, two are not in the measured order: kernels
+    of one row fetch more than one of eight, whose loads are waited for twice instead of once."""
+    measured = np.array([float(row["fetch"]) for row in rows("mi250x_laplacian_fetch.csv")])
+    recorded = rows("mi250x_laplacian_ours.csv")
+    ours = np.array([float(row["fetch"]) for row in recorded])
+    n = [int(row["n"]) for row in recorded]
+    assert np.exp(np.abs(np.log(ours / measured)).mean()) - 1 < 0.035
+    assert np.abs(ours / measured - 1).max() < 0.1
+    pairs = [
+        (i, j)
+        for i, j in itertools.permutations(range(20), 2)
+        if n[i] == n[j] and measured[i] > 1.1 * measured[j]
+    ]
+    assert len(pairs) == 86
+    assert {pair for pair in pairs if ours[pair[0]] <= ours[pair[1]]} == {(0, 4), (1, 4)}
+    swapped = [(recorded[k]["kernel"], recorded[k]["rows"]) for k in (0, 1, 4)]
+    assert swapped == [("1", "1"), ("2", "1"), ("2", "8")]
+    large = [k for k in range(20) if n[k] == 1024]
+    assert sorted(large, key=lambda k: ours[k]) == sorted(large, key=lambda k: measured[k])
 
 
 @pytest.mark.parametrize(
@@ -199,48 +204,6 @@ def test_a_machine_says_how_far_off_it_was(name: str, table: str) -> None:
     assert dict(machine.model_error_points) == hit_ratio_error_points(table)
 
 
-def test_errors_of_hit_ratios_by_hand() -> None:
-    """Loads of 100 bytes miss L1 with 30 of them, instead of 20; L2 with 6 of 30, instead of 5 of 20."""
-    replayed = Volumes(
-        l2_load=30.0,
-        dram_load=6.0,
-        l2_store=8.0,
-        dram_store=8.0,
-        partly_stored=0.0,
-        load_hit_ratio={"L1": 0.7, "L2": 0.8},
-    )
-    points = hit_ratio_errors([replayed], l2_load=20.0, dram_load=5.0)
-    assert points == pytest.approx({"L1": 10.0, "L2": 5.0})
-    assert hit_ratio_errors([replayed], l2_load=30.0, dram_load=6.0) == {"L1": 0.0, "L2": 0.0}
-
-
-def test_mi250x_laplacian_as_recorded() -> None:
-    """All 20 variants are within 10 %. Of 86 pairs that differ by more than 10 %, two are not in the measured order: kernels
-    of one row fetch more than one of eight, whose loads are waited for twice instead of once."""
-    measured = np.array([float(row["fetch"]) for row in rows("mi250x_laplacian_fetch.csv")])
-    recorded = rows("mi250x_laplacian_ours.csv")
-    ours = np.array([float(row["fetch"]) for row in recorded])
-    n = [int(row["n"]) for row in recorded]
-    assert len(ours) == len(measured) == 20
-    off = np.abs(np.log(ours / measured))
-    assert np.exp(off.mean()) - 1 < 0.035
-    assert np.abs(ours / measured - 1).max() < 0.1
-    pairs = [
-        (i, j)
-        for i, j in itertools.permutations(range(20), 2)
-        if n[i] == n[j] and measured[i] > 1.1 * measured[j]
-    ]
-    assert len(pairs) == 86
-    assert {pair for pair in pairs if ours[pair[0]] <= ours[pair[1]]} == {(0, 4), (1, 4)}
-    assert [(recorded[k]["kernel"], recorded[k]["rows"]) for k in (0, 1, 4)] == [
-        ("1", "1"),
-        ("2", "1"),
-        ("2", "8"),
-    ]
-    large = [k for k in range(20) if n[k] == 1024]
-    assert sorted(large, key=lambda k: ours[k]) == sorted(large, key=lambda k: measured[k])
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_records_are_what_comes_out(tmp_path: Path) -> None:
@@ -250,22 +213,6 @@ def test_the_records_are_what_comes_out(tmp_path: Path) -> None:
     for name in ("v100_star25_ours.csv", "mi250x_laplacian_ours.csv"):
         kept = resources.files("experiments").joinpath("data", name).read_text("utf-8")
         assert (tmp_path / name).read_text() == kept
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_three_shapes_are_what_the_record_says() -> None:
-    """A wide, a square and a narrow shape; the whole record would take half an hour."""
-    machine = load_machine("v100")
-    kept = {
-        tuple(int(row[f"block_{axis}"]) for axis in "xyz"): row
-        for row in rows("v100_star25_ours.csv")
-    }
-    for shape in ((64, 16, 1), (8, 8, 16), (2, 16, 32)):
-        runs = replayed_volumes(shape, machine, POSITIONS, orderings=ORDERINGS)
-        for quantity in QUANTITIES:
-            mean = float(np.mean([counted(run, quantity) for run in runs]))
-            assert mean == pytest.approx(float(kept[shape][quantity]), rel=1e-4), (shape, quantity)
 
 
 @pytest.mark.slow
@@ -289,9 +236,7 @@ def test_no_group_is_deeper_than_cuda_allows() -> None:
     machine = load_machine("v100")
     for label, grid in (
         ((2, 4, 128), (316, 126, 8)),
-        ((4, 2, 128), (158, 252, 8)),
         ((8, 1, 128), (79, 504, 8)),
-        ((2, 8, 64), (316, 63, 8)),
         ((2, 16, 32), (316, 32, 16)),
     ):
         launch = compiled_star(label, machine)(np.zeros(1, np.int64)).launch
@@ -318,6 +263,11 @@ def test_chases_beyond_the_near_l2(gpu: str, name: str, sizes_kb: tuple[float, .
     machine = load_machine(name)
     for size_kb in sizes_kb:
         assert chase_latency(machine, size_kb) == pytest.approx(measured[size_kb], rel=0.08)
+    if name == "mi210":
+        # With evenly filled sets, almost nothing of 7.4 MB would miss an L2 of 8 MB.
+        even = dataclasses.replace(machine.levels[1], set_index="xor")
+        machine = machine.replace(levels=(machine.levels[0], even))
+        assert chase_latency(machine, 7419.4) < 0.75 * 395.2
 
 
 def test_points_of_a_work_item_follow_one_another_without_merged_loads() -> None:
@@ -350,22 +300,13 @@ def test_l1_of_a_chase_overflows_one_small_set_after_another(gpu: str, name: str
         (float(row["buffer_kb"]), float(row["cycles"]))
         for row in rows("pointer_chases.csv")
         if row["gpu"] == gpu and float(row["buffer_kb"]) < 400
-    ]
+    ][::2]
 
     def points_off(level: Level) -> float:
         modelled = machine.replace(levels=(level, *machine.levels[1:]))
         cycles = [chase_latency(modelled, size_kb) - measured for size_kb, measured in edge]
         return 100 * float(np.abs(cycles).mean()) / (second.latency_cycles - first.latency_cycles)
 
-    assert len(edge) > 15
+    assert len(edge) > 7
     assert points_off(first) < 10
     assert points_off(four_sets) > 15
-
-
-def test_an_even_index_would_not_give_the_mi210s_chase() -> None:
-    """With 7.4 MB in an L2 of 8 MB a third misses on hardware; with evenly filled sets almost
-    nothing would."""
-    machine = load_machine("mi210")
-    even = dataclasses.replace(machine.levels[1], set_index="xor")
-    machine = machine.replace(levels=(machine.levels[0], even))
-    assert chase_latency(machine, 7419.4) < 0.75 * 395.2

@@ -29,18 +29,16 @@ from tracegen.executed.on_device import device_outputs
 from tracegen.options import TraceOptions
 
 OPENCL_C: list[tuple[Callable[..., OpenCLWorkload], dict[str, Any]]] = [
-    (merge_sort.global_pass, {"n": 4096, "width": 64}),
     (merge_sort.global_pass, {"n": 5000, "width": 1024, "per_item": 4, "block_size": 32}),
     (merge_sort.global_pass, {"n": 1000, "width": 1, "block_size": 16}),
     (merge_sort.global_pass, {"n": 1, "width": 4}),
-    (merge_sort.local_pass, {"n": 4096, "width": 512, "tile": 256}),
     (merge_sort.local_pass, {"n": 5003, "width": 256, "tile": 512, "per_item": 8}),
     (merge_sort.local_pass, {"n": 100, "width": 1024, "tile": 64, "per_item": 1}),
     (merge_sort.sort_tiles, {"n": 5003, "tile": 256}),
-    *((spmv_vectorised.spmv_vectorised, {"matrix": m, "n": 900}) for m in ("fem", "u", "b", "U")),
+    (spmv_vectorised.spmv_vectorised, {"matrix": "U", "n": 900}),
     (spmv_vectorised.spmv_vectorised, {"matrix": "B", "n": 901, "block_size": 32}),
     (spmv_vectorised.spmv_vectorised, {"matrix": "fem-tri-p1", "n": 700}),
-    (laplacian.laplacian, {"n": 16}),
+    (laplacian.laplacian, {"n": 8}),
     (laplacian.laplacian, {"kernel": 2, "n": 16, "rows": 4, "block_x": 8}),
     (laplacian.laplacian, {"kernel": 3, "n": 16, "rows": 2, "block_x": 8, "block_z": 4, "nz": 8}),
     (laplacian.laplacian, {"kernel": 6, "n": 16, "rows": 4, "block_x": 8}),

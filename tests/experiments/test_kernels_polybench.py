@@ -40,7 +40,6 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], int]] = [
     (elimination.gaussian, {"n": 40}, 78, "a"),
     (elimination.lud, {"n": 64}, 12, "a"),
     (paths.nw, {"n": 64}, 7, "score"),
-    (paths.pathfinder, {"rows": 45, "cols": 700, "height": 20}, 3, "cost"),
     (paths.pathfinder, {"rows": 9, "cols": 150, "height": 3}, 3, "cost"),
 ]
 
@@ -83,19 +82,13 @@ def test_factors_are_those_of_scipy() -> None:
     near("u", np.triu(outputs["a"]), upper, np.abs(upper) + 48, 48, "float64")
 
 
-@pytest.mark.parametrize(
-    ("make", "settings"),
-    [
-        (graphs.spmv, {"n": 500}),
-        (graphs.spmv, {"n": 300, "degrees": "power"}),
-        (graphs.bfs_level, {"n": 700}),
-        (graphs.bfs_level, {"n": 300, "degrees": "geometric", "level": 1}),
-    ],
-)
-def test_graphs(make: Callable[..., Any], settings: dict[str, Any]) -> None:
-    workload = make(**settings)
-    _, outputs = run_traced(workload)
-    workload.check(outputs)
+def test_graphs() -> None:
+    for workload in (
+        graphs.spmv(n=300, degrees="power"),
+        graphs.bfs_level(n=300, degrees="geometric", level=1),
+    ):
+        assert workload.check is not None
+        workload.check(run_traced(workload)[1])
 
 
 @needs_nvidia

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from calib.prediction import Touched
 from experiments.data_files import rows
-from experiments.hardware.l1_strides import MACHINES, TABLE, predicted_cycles
+from experiments.hardware.l1_strides import MACHINES, TABLE, predicted_cycles, touched_by
 from memsim.machine import Machine, load_machine
 
 MEASURED = rows(TABLE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _touched_once() -> Iterator[None]:
+    """GPUs with sub-groups of one width touch the same bytes."""
+    kept: dict[tuple[bytes, int], Touched] = {}
+
+    def once(addresses: npt.NDArray[np.int64], itemsize_bytes: int) -> Touched:
+        key = addresses.tobytes(), itemsize_bytes
+        if key not in kept:
+            kept[key] = touched_by(addresses, itemsize_bytes)
+        return kept[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[touched_by.__module__], "touched_by", once)
+        yield
 
 
 def error(gpu: str, machine: Machine) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -82,26 +81,17 @@ def test_the_step_by_its_closed_form(tmp_path: Path) -> None:
     assert "overlap" in OVERLAP
 
 
-def test_table_1_is_the_papers(tmp_path: Path) -> None:
-    figure = tables.table_1(tmp_path, True)
-    assert len(figure.cases) == 12
-    for case in figure.cases:
+def test_table_1_and_the_number_of_access_patterns_are_the_papers(tmp_path: Path) -> None:
+    table = tables.table_1(tmp_path, True).cases
+    assert len(table) == 12
+    for case in (*table, *tables.figure_6(tmp_path, True).cases):
         assert case.ours == case.reference, case
 
 
-def test_the_access_patterns_are_as_many_as_the_papers(tmp_path: Path) -> None:
-    for case in tables.figure_6(tmp_path, True).cases:
-        assert case.ours == case.reference, case
-
-
-@pytest.mark.parametrize("name", sorted(APPLICATIONS))
-def test_sizes_for_either_device_are_apart(name: str) -> None:
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_sizes_for_either_device_are_apart(on_gpu: bool) -> None:
     """No model is tested at a size that it was fitted to."""
-    application = APPLICATIONS[name]
-    for on_gpu in (False, True):
-        parts: dict[str, list[Any]] = {
-            part: application.kernels(part, on_gpu=on_gpu) for part in ("own", "test")
-        }
-        names = {part: {kernel.name for kernel in each} for part, each in parts.items()}
-        assert not names["own"] & names["test"]
-        assert len(parts["test"]) == 3 * len(application.labels)
+    for application in APPLICATIONS.values():
+        own, tests = (application.kernels(part, on_gpu=on_gpu) for part in ("own", "test"))
+        assert not {kernel.name for kernel in own} & {kernel.name for kernel in tests}
+        assert len(tests) == 3 * len(application.labels)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any
 
 import numpy as np
 
-from calib.probes.survey import Survey, survey
 from memsim.machine.model import Machine
 from memsim.machine.parts import Level
-from tests.support.simulated_device import Hidden, SimulatedDevice
+from tests.support.simulated_device import Hidden
 from tests.support.small_machines import dram, level, machine, residency
 
 KB, MB = 1024, 1 << 20
@@ -73,14 +71,6 @@ def small_cpu() -> tuple[Machine, Hidden]:
     second = dataclasses.replace(second, size_bytes=128 << 10, ways=8)
     quiet = dataclasses.replace(hidden, scattered=False, translation_ns=0.0, prefetch_lines=0)
     return machine.replace(levels=(first, second)), quiet
-
-
-@functools.cache
-def surveyed() -> tuple[Survey, tuple[str, ...]]:
-    """Its survey, in the device's own time, and the names of the probes."""
-    device, said = SimulatedDevice(*small_cpu(), MB, 1), list[str]()
-    made = survey(device, most_bytes=MB, seed=0, clock=device.clock, progress=said.append)
-    return made, tuple(said)
 
 
 def gpu(seed: int) -> tuple[Machine, Hidden]:

@@ -27,6 +27,9 @@ from tracegen.recording import earlier, snapshot, windows
 from tracegen.recording.earlier import Touched, TouchedGranules
 
 
+REST = o.OPERATIONS["REST"].number
+
+
 class Runs(Protocol):
     """A launch whose groups can be run; see tracegen.executed.run."""
 
@@ -56,6 +59,9 @@ class Runs(Protocol):
 
 CHEAP_STEPS = 4096
 """Accesses of a launch's groups below which these are short: they are traced whole."""
+UNEQUAL = 2.0
+"""How many times as far as another sub-group one may come in code whose sub-groups wait for each other at barriers in memory: where
+one copies and others compute, equal steps are no equal times."""
 IDLE = 0.01
 """Part of the longest run below which a group counts as idle."""
 ENOUGH_ACCESSES = 20_000_000
@@ -63,7 +69,8 @@ ENOUGH_ACCESSES = 20_000_000
 
 
 def sampled_run(run: Runs) -> windows.Run | None:
-    """What groups spread over the launch do; None where they are short, or may wait for others."""
+    """What groups spread over the launch do; None where they are short, or may wait for others, or have sub-groups that do not
+    keep step."""
     if waits_for_groups(run.execution.code):
         return None
     ids = snapshot.sample(run.launch.n_groups)
@@ -77,6 +84,9 @@ def sampled_run(run: Runs) -> windows.Run | None:
         ids = first
     barriers = run.counted(first, by_barriers=True).progress
     by_barriers = bool(barriers.min() >= windows.LEAST_BARRIERS)
+    waits = bool((run.execution.code.table[:, MicroOperation._fields.index("op")] == REST).any())
+    if waits and not by_barriers and alone.progress.max() > UNEQUAL * alone.progress.min():
+        return None
     accesses, longest, instructions = [], [], 0.0
     runs, segments = np.zeros(len(alone.runs)), np.zeros(len(alone.segment_count))
     for group in ids:

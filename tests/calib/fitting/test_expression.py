@@ -112,28 +112,22 @@ def test_derivatives_are_those_of_differences(text: str) -> None:
             assert slope == pytest.approx((above - below) / (2 * step), rel=2e-7, abs=2e-8)
 
 
-def test_derivatives_at_a_kink_use_the_first_argument() -> None:
-    tree = ex.parse("max(p_a, p_b)")
-    at = {"p_a": 1.0, "p_b": 1.0}
-    assert ex.evaluate(ex.derivative(tree, "p_a"), at) == 1
-    assert ex.evaluate(ex.derivative(tree, "p_b"), at) == 0
-
-
-@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(0, 50))
-@settings(max_examples=60)
-def test_overlap_lies_between_mean_and_maximum(a: float, b: float, edge: float) -> None:
-    value = float(
-        ex.evaluate(ex.parse("overlap(f_a, f_b, f_e)"), {"f_a": a, "f_b": b, "f_e": edge})
-    )
-    assert (a + b) / 2 * (1 - 1e-12) <= value <= max(a, b) * (1 + 1e-12)
-
-
-def test_overlap_and_its_derivative_are_finite_at_0() -> None:
+def test_derivatives_at_a_kink_use_the_first_argument_and_are_finite_at_0() -> None:
+    tree, at = ex.parse("max(p_a, p_b)"), {"p_a": 1.0, "p_b": 1.0}
+    assert [ex.evaluate(ex.derivative(tree, name), at) for name in at] == [1, 0]
     tree = ex.parse("overlap(p_a * f_x, p_b * f_y, p_e)")
     values = {"p_a": 1.0, "p_b": 1.0, "p_e": 3.0, "f_x": 0.0, "f_y": 0.0}
     assert ex.evaluate(tree, values) == 0
     for name in ("p_a", "p_b", "p_e"):
         assert np.isfinite(ex.evaluate(ex.derivative(tree, name), values))
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(0, 50))
+@settings(max_examples=60)
+def test_overlap_lies_between_mean_and_maximum(a: float, b: float, edge: float) -> None:
+    values = {"f_a": a, "f_b": b, "f_e": edge}
+    value = float(ex.evaluate(ex.parse("overlap(f_a, f_b, f_e)"), values))
+    assert (a + b) / 2 * (1 - 1e-12) <= value <= max(a, b) * (1 + 1e-12)
 
 
 MODEL = Model(
@@ -205,11 +199,8 @@ def test_terms_add_up_and_a_hidden_cost_contributes_little() -> None:
     assert MODEL.cost_of("p_madd") == "c_chip"
     assert MODEL.features_of("p_madd") == ("f_op_float32_madd",)
     assert MODEL.features_of("p_edge") == ()
-
-
-def test_shared_terms_are_called_rest() -> None:
-    terms = Model("f_t", "p_a * f_x + 2").terms({"p_a": 3.0}, {"f_x": 5.0})
-    assert {name: float(value) for name, value in terms.items()} == {"p_a": 15.0, "rest": 2.0}
+    shared = Model("f_t", "p_a * f_x + 2").terms({"p_a": 3.0}, {"f_x": 5.0})
+    assert {name: float(value) for name, value in shared.items()} == {"p_a": 15.0, "rest": 2.0}
 
 
 def test_missing_values_are_named() -> None:

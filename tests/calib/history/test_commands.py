@@ -41,17 +41,6 @@ def place(tmp_path):
     return path
 
 
-def test_list(run_memsim, place):
-    ended = run_memsim("history", "list", "--store", str(place))
-    assert "gemm-1234" in ended.out
-    rows = json.loads(run_memsim("history", "list", "--store", str(place), "--json", "-").out)
-    assert [(r["kernel"], r["device"], r["layouts"], r["samples"]) for r in rows] == [
-        ("gemm-1234", "cpu", 6, 240),
-        ("gemm-1234", "gpu", 6, 240),
-        ("trsm-99", "cpu", 1, 60),
-    ]
-
-
 def test_show_says_which_kind_fits(run_memsim, place):
     ended = run_memsim("history", "show", "gemm", "--device", "cpu", "--store", str(place))
     assert "power law with offset: fits" in ended.out
@@ -61,20 +50,18 @@ def test_show_says_which_kind_fits(run_memsim, place):
     assert "gpu" not in ended.out
 
 
-def test_plot_sizes(run_memsim, place, tmp_path):
-    out = tmp_path / "gemm.png"
-    run_memsim("history", "plot", "gemm", "--store", str(place), "-o", str(out))
-    assert out.read_bytes().startswith(b"\x89PNG")
-
-
-def test_plot_of_a_layout_reports_two_modes(run_memsim, place, tmp_path):
-    out = tmp_path / "trsm.png"
-    arguments = ("--store", str(place), "-o", str(out))
-    ended = run_memsim("history", "plot", "trsm", "--layout", "1", *arguments)
-    assert "cpu: bimodal" in ended.out
-    assert out.stat().st_size > 1000
-    ended = run_memsim("history", "plot", "gemm", "--layout", "1000", *arguments)
-    assert "gpu: unimodal" in ended.out
+def test_a_plot_of_sizes_or_of_a_layout_whose_modes_it_reports(run_memsim, place, tmp_path):
+    for number, (words, said) in enumerate(
+        (
+            (("gemm",), ""),
+            (("trsm", "--layout", "1"), "cpu: bimodal"),
+            (("gemm", "--layout", "1000"), "gpu: unimodal"),
+        )
+    ):
+        out = tmp_path / f"{number}.png"
+        ended = run_memsim("history", "plot", *words, "--store", str(place), "-o", str(out))
+        assert said in ended.out
+        assert out.read_bytes().startswith(b"\x89PNG")
 
 
 def test_export_and_import(run_memsim, place, tmp_path):
@@ -100,15 +87,21 @@ def test_export_and_import(run_memsim, place, tmp_path):
 
 
 def test_prune_says_first_and_does_when_told(run_memsim, place):
-    prune = ("history", "prune", "--older-days", "90", "--store", str(place))
-    assert "would remove 1 layouts with 60 samples" in run_memsim(*prune).out
-    assert "removed 1 layouts" in run_memsim(*prune, "--yes").out
-    rows = json.loads(run_memsim("history", "list", "--store", str(place), "--json", "-").out)
-    assert {r["kernel"] for r in rows} == {"gemm-1234"}
-    below = ("history", "prune", "--below", "40", "--store", str(place))
-    assert "would remove 0 layouts" in run_memsim(*below).out
-    below = ("history", "prune", "--below", "41", "--store", str(place))
-    assert "would remove 12 layouts" in run_memsim(*below).out
+    def listed():
+        rows = json.loads(run_memsim("history", "list", "--store", str(place), "--json", "-").out)
+        return [(r["kernel"], r["device"], r["layouts"], r["samples"]) for r in rows]
+
+    gemms = [("gemm-1234", device, 6, 240) for device in ("cpu", "gpu")]
+    assert listed() == [*gemms, ("trsm-99", "cpu", 1, 60)]
+    assert "gemm-1234" in run_memsim("history", "list", "--store", str(place)).out
+    for words, said in (
+        ("--older-days 90", "would remove 1 layouts with 60 samples"),
+        ("--older-days 90 --yes", "removed 1 layouts"),
+        ("--below 40", "would remove 0 layouts"),
+        ("--below 41", "would remove 12 layouts"),
+    ):
+        assert said in run_memsim("history", "prune", *words.split(), "--store", str(place)).out
+    assert listed() == gemms
 
 
 @pytest.mark.parametrize(
@@ -151,7 +144,7 @@ def test_where_the_history_lies(monkeypatch, tmp_path):
 
 
 def test_ask_names_the_model_then_the_history(run_memsim, tmp_path):
-    spec = ("history", "ask", "experiments/kernels/matmul.py:naive", "--set", "n=64")
+    spec = ("history", "ask", "experiments/kernels/matmul.py:naive", "--set", "n=16")
     store = ("--store", str(tmp_path / "h.db"))
     assert "nothing is known of matmul_naive" in run_memsim.refused(*spec, *store)
     by_model = run_memsim(*spec, *store, "--machine", "v100", "--json", "-")
@@ -164,7 +157,7 @@ def test_ask_names_the_model_then_the_history(run_memsim, tmp_path):
     from tracegen import load_kernel
 
     launch = launch_of(
-        load_kernel("experiments/kernels/matmul.py:naive", {"n": "64"}), find_context()
+        load_kernel("experiments/kernels/matmul.py:naive", {"n": "16"}), find_context()
     )
     with Store(tmp_path / "h.db") as history:
         for _ in range(12):
@@ -178,17 +171,9 @@ def test_ask_of_no_kernel_or_model(run_memsim, tmp_path):
     for words, culprit in (
         (("nowhere.py:k",), "nowhere.py"),
         ((spec, "--model", "none.json"), "none.json"),
-        ((spec, "--machine", "nosuch"), "nosuch"),
-        ((spec, "--machine", "cpu-pocl"), "cpu-pocl describes no device"),
+        ((spec, "--machine", "cpu-pocl"), r"cpu-pocl describes no device.*machines measure"),
         ((spec, "--device", "nosuch"), "nosuch"),
     ):
         error = run_memsim("history", "ask", *words, *store, code=2).err
-        assert culprit in error
+        assert re.search(culprit, error)
         assert len(error.splitlines()) == 1
-
-
-def test_without_a_command_its_help_is_shown(run_memsim):
-    ended = run_memsim("history")
-    assert ended.err == ""
-    assert "Usage: memsim history" in ended.out
-    assert "\n  prune" in ended.out

@@ -24,10 +24,9 @@ from calib.history.key import (
 
 def bitwise_crc(data: bytes, crc: int = 0) -> int:
     """Polynomial division, one bit at a time, over the whole message as one number."""
-    bits = int.from_bytes(data, "big") << 32
-    n_bits = 8 * len(data) + 32
-    bits ^= crc << (n_bits - 32)
-    for bit in range(n_bits - 1, 31, -1):
+    n_bits = 8 * len(data)
+    bits = int.from_bytes(data, "big") << 32 ^ crc << n_bits
+    for bit in range(n_bits + 31, 31, -1):
         if bits >> bit & 1:
             bits ^= (0x1EDC6F41 | 1 << 32) << (bit - 32)
     return bits
@@ -35,13 +34,7 @@ def bitwise_crc(data: bytes, crc: int = 0) -> int:
 
 @given(st.binary(max_size=20), st.integers(0, 2**32 - 1))
 def test_crc_is_polynomial_division(data, crc):
-    if len(data) >= 4:  # a shorter message does not cover the state
-        assert crc32c(data, crc) == bitwise_crc(data, crc)
-
-
-@given(st.binary(max_size=20), st.binary(max_size=20))
-def test_crc_goes_on_from_a_state(first, second):
-    assert crc32c(second, crc32c(first)) == crc32c(first + second)
+    assert crc32c(data, crc) == bitwise_crc(data, crc)
 
 
 def starpu_library():
@@ -64,19 +57,14 @@ def test_crc_is_the_one_that_starpu_computes():
         assert crc32c(data, state) == theirs(data, len(data), state)
 
 
-def test_fold_takes_the_last_parameter_first():
+def test_the_last_parameter_is_folded_first_and_arguments_after_their_parameters():
     def word(value):
         return value.to_bytes(8, "little")
 
     assert fold([3, 5]) == crc32c(word(3), crc32c(word(5), 0))
     assert fold(["ab", 5]) == crc32c(b"ab", crc32c(word(5), 0))
-
-
-def test_layout_folds_arguments_after_their_own_parameters():
-    a, b = np.zeros((2, 3)), np.zeros(4, np.int32)
-    one = fold(["<f8", 2, 2, 3, 24, 8, "C"])
-    two = fold(["<i4", 1, 4, 4, "C"])
-    assert layout_hash([a, b]) == fold([one, two])
+    one, two = fold(["<f8", 2, 2, 3, 24, 8, "C"]), fold(["<i4", 1, 4, 4, "C"])
+    assert layout_hash([np.zeros((2, 3)), np.zeros(4, np.int32)]) == fold([one, two])
 
 
 def test_what_tells_layouts_apart():
@@ -112,12 +100,9 @@ def test_integers_by_value_and_other_numbers_by_type():
     assert layout_hash([np.float32(3)]) != layout_hash([np.float64(3)])
 
 
-def test_an_argument_without_layout_is_refused():
+def test_what_has_no_layout_and_a_key_without_its_parts_are_refused():
     with pytest.raises(HistoryError, match="no layout is known for an argument of type str"):
         layout_hash(["text"])
-
-
-def test_a_key_is_refused_without_its_parts():
     with pytest.raises(HistoryError, match="32 bits"):
         Key(kernel="k", device="d", layout=2**32)
     with pytest.raises(HistoryError, match="needs the names"):

@@ -31,12 +31,12 @@ from calib.history.starpu_file import (
 from calib.history.store import Store
 
 HOST = "testhost"
-DISPLAY, PLOT = shutil.which("starpu_perfmodel_display"), shutil.which("starpu_perfmodel_plot")
+DISPLAY = shutil.which("starpu_perfmodel_display")
 
 
 def why_no_tools():
     """Why StarPU's tools cannot run here; empty where they can."""
-    if DISPLAY is None or PLOT is None:
+    if DISPLAY is None:
         return "starpu-tools (Debian) is not installed"
     ended = subprocess.run([DISPLAY, "--version"], capture_output=True, text=True, check=False)
     output = (ended.stdout + ended.stderr).strip()
@@ -66,24 +66,14 @@ class Home:
     def file(self, symbol):
         return self.codelets / f"{symbol}.{HOST}"
 
-    def run(self, *command, cwd=None, check=True, **variables):
+    def run(self, *command, **variables):
+        environment = {**self.environment, **variables}
         return subprocess.run(
-            command,
-            env={**self.environment, **variables},
-            cwd=cwd,
-            check=check,
-            capture_output=True,
-            text=True,
-            timeout=200,
+            command, env=environment, check=True, capture_output=True, text=True, timeout=200
         )
 
     def display(self, symbol, *options):
         return self.run(DISPLAY, "-s", symbol, *options).stdout
-
-
-@pytest.fixture
-def home(tmp_path):
-    return Home(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -135,25 +125,21 @@ def six(value):
     return pytest.approx(value, rel=1.01e-6)
 
 
-def gemm_store(path):
-    rng = np.random.default_rng(0)
-    with Store(path) as store:
+@needs_tools
+def test_starpu_displays_the_numbers_that_we_wrote(tmp_path):
+    home, rng = Home(tmp_path), np.random.default_rng(0)
+    with Store(tmp_path / "h.db") as store:
         for device, speed in (("cpu", 1.0), ("gpu", 0.1)):
             for size in 4096 * 4 ** np.arange(6):
-                key = Key(
-                    kernel="gemm", device=device, driver="1", layout=int(size) * 2654435761 % 2**32
-                )
+                layout = int(size) * 2654435761 % 2**32
+                key = Key(kernel="gemm", device=device, driver="1", layout=layout)
                 law = speed * (2e-10 * size**1.2 + 3e-5)
                 store.add_many(
                     Sample(key=key, time_s=law * (1 + 0.05 * rng.random()), size_bytes=int(size))
                     for _ in range(12)
                 )
-        return store.records(), {r.key: store.samples(r.key) for r in store.records()}
-
-
-@needs_tools
-def test_starpu_displays_the_numbers_that_we_wrote(home):
-    records, samples = gemm_store(home.folder / "h.db")
+        records = store.records()
+        samples = {r.key: store.samples(r.key) for r in records}
     write(to_starpu(records, cpus=["cpu"]), home.file("gemm"))
     assert f"file: <gemm.{HOST}>" in home.run(DISPLAY, "-l").stdout
     xml = home.display("gemm", "-x")
@@ -185,83 +171,33 @@ def test_starpu_displays_the_numbers_that_we_wrote(home):
         assert (float(a), float(b)) == (six(law.a * 1e6), six(law.b))
 
 
-@needs_tools
-def test_starpu_displays_one_footprint_by_its_hash(home):
-    records, samples = gemm_store(home.folder / "h.db")
-    write(to_starpu([r for r in records if r.key.device == "gpu"]), home.file("gemm"))
-    record = records[-1]
-    printed = home.display("gemm", "-p", "mean", "-f", f"{record.key.layout:08x}")
-    assert float(printed.split()[-1]) == six(samples[record.key].mean() * 1e6)
-
-
-@needs_tools
-def test_starpu_plots_the_numbers_that_we_wrote(home):
-    records, samples = gemm_store(home.folder / "h.db")
-    here = [r for r in records if r.key.device == "cpu"]
-    write(to_starpu(here, cpus=["cpu"]), home.file("gemm"))
-    home.run(PLOT, "-s", "gemm", cwd=home.folder)
-    rows = np.loadtxt(home.folder / "starpu_gemm_avg.data", ndmin=2)
-    for size, mean_ms, deviation_ms in rows:
-        ms = next(samples[r.key] for r in here if r.size_bytes == size) * 1e3
-        assert (mean_ms, deviation_ms) == (six(ms.mean()), six(ms.std()))
-    assert len(rows) == len(here)
-    a, b, c = power_law_with_offset(here).coefficients
-    drawn = (home.folder / "starpu_gemm.gp").read_text()
-    found = re.search(r"0\.001 \* (\S+) \* x \*\* (\S+) \+ 0\.001 \* (\S+)", drawn)
-    # gnuplot's file has six digits in all.
-    assert [float(x) for x in found.groups()] == [
-        pytest.approx(v, rel=1e-5) for v in (a * 1e6, b, c * 1e6)
-    ]
-
-
-def test_we_read_what_starpu_calibrated_as_its_display_prints_it(calibrated):
-    for symbol in ("hist", "line", "curve"):
-        text = calibrated.file(symbol).read_text()
-        assert text.splitlines()[2] == "45", "the number that Debian's StarPU writes"
-        model = read(calibrated.file(symbol))
-        (combination,) = model.combinations
-        (implementation,) = combination.implementations
-        assert combination.name == "cpu0"
-        printed = printed_entries(calibrated.display(symbol, "-x"))
-        assert len(printed) == 7
-        assert printed == {
-            e.footprint: (e.size, e.mean, e.deviation, e.sum, e.sum2, e.n)
-            for e in implementation.entries
-        }
-        assert sorted(e.size for e in implementation.entries) == [4096 * 2**k for k in range(7)]
-
-
-def test_starpus_own_regressions_follow_from_what_we_read(calibrated):
-    """Our formula applied to StarPU's sums yields its alpha and beta: the models are the same."""
-    for symbol in ("line", "curve"):
-        (combination,) = read(calibrated.file(symbol)).combinations
-        (theirs,) = combination.implementations
-        sums = LogSums(
-            n=theirs.n,
-            lnx=theirs.sum_lnx,
-            lnx2=theirs.sum_lnx2,
-            lny=theirs.sum_lny,
-            lnxlny=theirs.sum_lnxlny,
-            min_x=theirs.min_x,
-            max_x=theirs.max_x,
-        )
+@pytest.mark.parametrize("symbol", ["hist", "line", "curve"])
+def test_we_read_what_starpu_calibrated_and_it_reads_that_back_from_us(calibrated, symbol):
+    """And our formula applied to StarPU's sums yields its alpha and beta."""
+    text = calibrated.file(symbol).read_text()
+    assert text.splitlines()[2] == "45", "the number that Debian's StarPU writes"
+    model = read(calibrated.file(symbol))
+    (combination,) = model.combinations
+    (theirs,) = combination.implementations
+    assert combination.name == "cpu0"
+    assert sorted(e.size for e in theirs.entries) == [4096 * 2**k for k in range(7)]
+    xml = calibrated.display(symbol, "-x")
+    assert printed_entries(xml) == {
+        e.footprint: (e.size, e.mean, e.deviation, e.sum, e.sum2, e.n) for e in theirs.entries
+    }
+    write(model, calibrated.file(f"again_{symbol}"))
+    for options, expected in (((), calibrated.display(symbol)), (("-x",), xml)):
+        ours = calibrated.display(f"again_{symbol}", *options)
+        assert ours.replace(f"again_{symbol}", symbol) == expected
+    if symbol != "hist":
+        names = {"n": "n", "lnx": "sum_lnx", "lnx2": "sum_lnx2", "lny": "sum_lny"}
+        names |= {"lnxlny": "sum_lnxlny", "min_x": "min_x", "max_x": "max_x"}
+        sums = LogSums(**{ours: getattr(theirs, name) for ours, name in names.items()})
         assert theirs.n == 7 * 15
         alpha, beta, _ = solve_power_law(sums)
         # The sums have seven digits, and their differences lose three.
-        assert (alpha, beta) == (
-            pytest.approx(theirs.alpha, rel=2e-3),
-            pytest.approx(theirs.beta, rel=2e-4),
-        )
-
-
-def test_starpu_reads_its_own_model_back_from_us(calibrated):
-    for symbol in ("hist", "line", "curve"):
-        model = read(calibrated.file(symbol))
-        write(model, calibrated.file(f"again_{symbol}"))
-        for options in ((), ("-x",)):
-            theirs = calibrated.display(symbol, *options)
-            ours = calibrated.display(f"again_{symbol}", *options)
-            assert ours.replace(f"again_{symbol}", symbol) == theirs
+        assert alpha == pytest.approx(theirs.alpha, rel=2e-3)
+        assert beta == pytest.approx(theirs.beta, rel=2e-4)
 
 
 def test_a_calibrated_model_becomes_a_history_and_goes_back(calibrated, tmp_path):
@@ -287,18 +223,8 @@ def test_a_calibrated_model_becomes_a_history_and_goes_back(calibrated, tmp_path
 
 
 def example():
-    entries = [
-        Entry(
-            footprint=0xA3D3725E,
-            size=4096,
-            flops=0.0,
-            mean=20.5,
-            deviation=0.5,
-            sum=205.0,
-            sum2=4205.0,
-            n=10,
-        )
-    ]
+    entry = {"size": 4096, "flops": 0.0, "mean": 20.5, "deviation": 0.5, "n": 10}
+    entries = [Entry(footprint=0xA3D3725E, sum=205.0, sum2=4205.0, **entry)]
     implementation = Implementation(
         entries=entries, coefficients=[1.0, 2.5e-7, 3.0], terms=["N", "N^2*M"], n=10, max_x=4096
     )
@@ -312,78 +238,65 @@ def test_what_is_written_is_read_back():
     model = parse(render(example()))
     assert render(model) == render(example())
     (implementation,) = model.combinations[0].implementations
-    assert (implementation.terms, implementation.coefficients) == (
-        ["N", "N^2*M"],
-        [1.0, 2.5e-7, 3.0],
-    )
+    assert implementation.terms == ["N", "N^2*M"]
+    assert implementation.coefficients == [1.0, 2.5e-7, 3.0]
     assert math.isnan(implementation.alpha)
     assert model.combinations[0].name == "opencl1"
 
 
+def example_with(**changes):
+    combination = example().combinations[0]
+    implementation = replace(combination.implementations[0], **changes)
+    return StarpuModel(combinations=[replace(combination, implementations=[implementation])])
+
+
 def test_names_of_terms_are_one_word_each():
     """A line break in one would be a line of numbers."""
-    model = example()
-    (implementation,) = model.combinations[0].implementations
-    implementation = replace(implementation, terms=["N\n99\t\x1b[31m", "a b\u202e"])
-    combination = replace(model.combinations[0], implementations=[implementation])
-    text = render(replace(model, combinations=[combination]))
+    model = example_with(terms=["N\n99\t\x1b[31m", "a b\u202e"])
+    text = render(model)
     assert text.replace("\n", "").replace("\t", "").isprintable()
     (back,) = parse(text).combinations[0].implementations
     assert back.terms == [r"N\n99\t\x1b[31m", r"a_b\u202e"]
-    assert back.coefficients == implementation.coefficients
+    assert back.coefficients == model.combinations[0].implementations[0].coefficients
 
 
-@pytest.mark.parametrize("version", [44, 46])
-def test_another_version_is_refused(version, tmp_path):
-    path = tmp_path / "old.host"
-    path.write_text(render(replace(example(), version=version)))
-    before = path.read_bytes()
-    with pytest.raises(HistoryError, match=f"of version {version}: .* version 45"):
-        read(path)
-    assert path.read_bytes() == before
-
-
-def test_every_cut_and_every_foreign_line_is_refused():
+def test_every_cut_every_foreign_line_and_impossible_counts_are_refused():
     lines = render(example()).splitlines()
     holding = [i for i, line in enumerate(lines) if line and not line.startswith("#")]
-    for index in holding:
+    damaged = [lines[:index] for index in holding]
+    damaged += [[*lines[:index], "garbage", *lines[index + 1 :]] for index in holding]
+    counted = lines.index("# number of entries") + 1
+    for count in ("-1", "100001", "99999999999999999999"):
+        damaged.append([*lines[:counted], count, *lines[counted + 1 :]])
+    for each in damaged:
         with pytest.raises(HistoryError, match="is not a StarPU performance model, or is damaged"):
-            parse("\n".join(lines[:index]))
-        spoilt = [*lines[:index], "garbage", *lines[index + 1 :]]
-        with pytest.raises(HistoryError, match="is not a StarPU performance model, or is damaged"):
-            parse("\n".join(spoilt))
+            parse("\n".join(each))
     with pytest.raises(HistoryError, match="more lines than announced"):
         parse("\n".join([*lines, "1 2 3"]))
 
 
-@pytest.mark.parametrize("count", ["-1", "100001", "99999999999999999999"])
-def test_counts_that_cannot_be_are_refused(count):
-    lines = render(example()).splitlines()
-    lines[lines.index("# number of entries") + 1] = count
-    with pytest.raises(HistoryError, match="damaged"):
-        parse("\n".join(lines))
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (render(replace(example(), version=44)).encode(), "of version 44: .* version 45"),
+        (render(replace(example(), version=46)).encode(), "of version 46: .* version 45"),
+        (b"\xff\xfe\x00", "not text"),
+        (None, "cannot be read"),
+    ],
+)
+def test_other_files_are_refused_and_left(tmp_path, content, error):
+    path = tmp_path / "x.host"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(HistoryError, match=error):
+        read(path)
+    assert content is None or path.read_bytes() == content
 
 
 def test_entries_that_are_no_times_are_not_imported():
-    model = example()
-    (implementation,) = model.combinations[0].implementations
-    bad = replace(implementation.entries[0], mean=-1.0)
-    spoilt = StarpuModel(
-        combinations=[
-            replace(model.combinations[0], implementations=[replace(implementation, entries=[bad])])
-        ]
-    )
+    (entry,) = example().combinations[0].implementations[0].entries
     with pytest.raises(HistoryError, match="no set of times has these"):
-        from_starpu(spoilt, "s", "h", 0.0)
-
-
-def test_no_text_and_no_file(tmp_path):
-    path = tmp_path / "x.host"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(HistoryError, match="not text"):
-        read(path)
-    with pytest.raises(HistoryError, match="cannot be read"):
-        read(tmp_path / "none.host")
+        from_starpu(example_with(entries=[replace(entry, mean=-1.0)]), "s", "h", 0.0)
 
 
 def test_a_power_law_is_said_in_words() -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,36 +44,35 @@ def named(time_s):
     return divmod(round((time_s - 1.0) * 1e9), 1_000_000)
 
 
-def test_eight_writers_and_a_kill_lose_nothing_acknowledged(tmp_path):
+def test_four_writers_and_a_kill_lose_nothing_acknowledged(tmp_path):
     path = tmp_path / "h.db"
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(path), str(w)], stdout=subprocess.PIPE, text=True
         )
-        for w in range(8)
+        for w in range(4)
     ]
-    acknowledged = {w: [] for w in range(8)}
+    acknowledged = {w: [] for w in range(4)}
 
     def listen(w):
         for line in writers[w].stdout:
             if line.endswith("\n"):
                 acknowledged[w].append(int(line))
 
-    ears = [threading.Thread(target=listen, args=(w,)) for w in range(8)]
+    def wait_for(least):
+        end = time.monotonic() + 60
+        while any(len(acknowledged[w]) < n for w, n in least.items()) and time.monotonic() < end:
+            time.sleep(0.01)
+
+    ears = [threading.Thread(target=listen, args=(w,)) for w in range(4)]
     for ear in ears:
         ear.start()
     try:
-        end = time.monotonic() + 60
-        while min(map(len, acknowledged.values())) < 6 and time.monotonic() < end:
-            time.sleep(0.01)
-        for writer in writers[:4]:  # in the middle of whatever they are doing
+        wait_for(dict.fromkeys(range(4), 6))
+        for writer in writers[:2]:  # in the middle of whatever they are doing
             writer.send_signal(signal.SIGKILL)
-        reached = {w: len(acknowledged[w]) for w in range(4, 8)}
-        while (
-            any(len(acknowledged[w]) < reached[w] + 5 for w in range(4, 8))
-            and time.monotonic() < end
-        ):
-            time.sleep(0.01)
+        reached = {w: len(acknowledged[w]) + 5 for w in range(2, 4)}
+        wait_for(reached)
     finally:
         for writer in writers:
             writer.kill()
@@ -81,14 +81,14 @@ def test_eight_writers_and_a_kill_lose_nothing_acknowledged(tmp_path):
         for writer in writers:
             writer.wait()
             writer.stdout.close()
-    assert all(len(acknowledged[w]) >= 6 for w in range(8))
-    assert all(len(acknowledged[w]) >= reached[w] + 5 for w in range(4, 8)), "survivors went on"
+    assert all(len(acknowledged[w]) >= 6 for w in range(4))
+    assert all(len(acknowledged[w]) >= n for w, n in reached.items()), "survivors went on"
 
     with Store(path) as store:
         shared = Key(kernel="shared", device="d", layout=0)
         stored = Counter(named(t) for t in store.samples(shared))
         assert set(stored.values()) == {1}
-        for w in range(8):
+        for w in range(4):
             mine = sorted(number for writer, number in stored if writer == w)
             # All reported samples are stored, and at most one sample that was not reported.
             assert mine[: len(acknowledged[w])] == acknowledged[w]
@@ -128,25 +128,7 @@ def test_a_fork_does_not_share_the_connection(store):
     assert store.get(KEY).accepted.n == 3
 
 
-def test_statistics_are_those_of_the_samples(tmp_path):
-    times = 1e-3 * (1 + 0.01 * np.random.default_rng(0).standard_normal(200))
-    with Store(tmp_path / "h.db") as store:
-        store.add_many(Sample(key=KEY, time_s=t, size_bytes=64, terms={"n": 2.0}) for t in times)
-        record = store.get(KEY)
-        assert store.samples(KEY).tolist() == times[-WINDOW:].tolist()
-    assert record.accepted.mean == pytest.approx(times.mean(), rel=1e-12)
-    assert record.accepted.deviation == pytest.approx(times.std(ddof=1), rel=1e-9)
-    assert (record.accepted.low, record.accepted.high) == (times.min(), times.max())
-    assert (record.size_bytes, record.terms) == (64, {"n": 2.0})
-
-
-def test_all_samples_are_kept_where_asked(store):
-    times = np.linspace(1e-3, 1.1e-3, 150)
-    store.add_many(Sample(key=KEY, time_s=t) for t in times)
-    assert store.samples(KEY).tolist() == times.tolist()
-
-
-@pytest.mark.parametrize("n", [9, 63, 64, 65, 200])
+@pytest.mark.parametrize("n", [9, 63, 64])
 def test_a_first_launch_a_thousand_times_too_long_leaves_no_trace(store, n):
     good = 1e-3 * (1 + 0.01 * np.random.default_rng(1).standard_normal(n))
     for t in (1.0, *good):
@@ -156,34 +138,38 @@ def test_a_first_launch_a_thousand_times_too_long_leaves_no_trace(store, n):
     assert (record.rejected, record.accepted.n) == (1, n)
     assert record.accepted.mean == pytest.approx(want.mean, rel=1e-12)
     assert record.accepted.deviation == pytest.approx(want.deviation, rel=1e-9)
-    naive = running([1.0, *good]).mean
-    assert naive > 5 * want.mean, "without the rule the mean would be off"
 
 
-@pytest.mark.parametrize("parts", [(200,), (1,) * 200, (63, 1, 1, 135), (70, 130), (10, 100, 90)])
-def test_in_what_parts_samples_come_makes_no_difference(store, parts):
+@pytest.mark.parametrize("keep_samples", [True, False])
+@pytest.mark.parametrize("parts", [(200,), (63, 1, 1, 135), (10, 100, 90)])
+def test_statistics_are_those_of_the_samples_in_whatever_parts_they_come(
+    tmp_path, parts, keep_samples
+):
     times = 1e-3 * (1 + 0.02 * np.random.default_rng(7).standard_normal(200))
     times[[0, 30, 90, 150]] *= 100
-    for part in np.split(times, np.cumsum(parts)[:-1]):
-        store.add_many(Sample(key=KEY, time_s=t) for t in part)
-    record = store.get(KEY)
+    with Store(tmp_path / "h.db", keep_samples=keep_samples) as store:
+        for part in np.split(times, np.cumsum(parts)[:-1]):
+            store.add_many(Sample(key=KEY, time_s=t, size_bytes=64, terms={"n": 2.0}) for t in part)
+        record = store.get(KEY)
+        kept = times if keep_samples else times[-WINDOW:]
+        assert store.samples(KEY).tolist() == kept.tolist()
     good = np.delete(times, [0, 30, 90, 150])
     assert (record.seen, record.rejected, record.accepted.n) == (200, 4, 196)
     assert record.accepted.mean == pytest.approx(good.mean(), rel=1e-12)
     assert record.accepted.deviation == pytest.approx(good.std(ddof=1), rel=1e-9)
+    assert (record.accepted.low, record.accepted.high) == (good.min(), good.max())
+    assert (record.size_bytes, record.terms) == (64, {"n": 2.0})
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
-def test_what_is_no_time_refuses_the_whole_batch(store, bad):
+def test_what_is_no_time_refuses_the_whole_batch(store):
     with pytest.raises(HistoryError, match="time must lie between"):
-        store.add_many([Sample(key=KEY, time_s=1.0), Sample(key=KEY, time_s=bad)])
+        store.add_many([Sample(key=KEY, time_s=1.0), Sample(key=KEY, time_s=float("nan"))])
     assert store.get(KEY) is None
 
 
 def test_another_driver_is_kept_aside(store):
     newer = Key(kernel="gemm", device="cpu", driver="2", layout=7)
-    for _ in range(12):
-        store.add(KEY, 1e-3)
+    store.add_many([Sample(key=KEY, time_s=1e-3)] * 12)
     store.add(newer, 2e-3)
     assert store.get(newer).accepted.n == 1
     assert store.get(KEY).accepted.n == 12
@@ -191,8 +177,6 @@ def test_another_driver_is_kept_aside(store):
 
 
 def test_imported_statistics_are_not_overwritten_nor_mixed(store):
-    from dataclasses import replace
-
     store.add(KEY, 1e-3)
     other = replace(store.get(KEY), key=replace(KEY, layout=8), source="StarPU")
     store.put([other])
@@ -205,9 +189,7 @@ def test_imported_statistics_are_not_overwritten_nor_mixed(store):
 
 def test_prune(store):
     other = Key(kernel="trsm", device="cpu", layout=1)
-    for key in (KEY, other):
-        for _ in range(70):
-            store.add(key, 1e-3)
+    store.add_many(Sample(key=key, time_s=1e-3) for key in (KEY, other) for _ in range(70))
     assert store.prune(keys=[KEY], samples_only=True) == 1
     assert len(store.samples(KEY)) == WINDOW
     assert store.get(KEY).accepted.n == 70
@@ -223,26 +205,27 @@ def damage(path):
         file.write(b"\xa5" * (path.stat().st_size - 4096))
 
 
+def execute(path, statement):
+    connection = sqlite3.connect(path)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
 def filled(path):
     with Store(path, keep_samples=True) as store:
         store.add_many(Sample(key=KEY, time_s=1e-3) for _ in range(300))
     return path
 
 
-def test_a_damaged_history_is_refused_and_left(tmp_path):
-    path = filled(tmp_path / "h.db")
-    damage(path)
-    before = path.read_bytes()
-    with pytest.raises(HistoryError, match=r"damaged history .* left unchanged"):
-        Store(path)
-    assert path.read_bytes() == before
-
-
-def test_a_damaged_history_is_put_aside_where_asked(tmp_path):
+def test_a_damaged_history_is_refused_and_left_or_put_aside_where_asked(tmp_path):
     path = filled(tmp_path / "h.db")
     for number in (1, 2):
         damage(path)
         before = path.read_bytes()
+        with pytest.raises(HistoryError, match=r"damaged history .* left unchanged"):
+            Store(path)
+        assert path.read_bytes() == before
         with pytest.warns(HistoryWarning, match=rf"renamed to h.db.damaged-{number}"):
             store = Store(path, damaged_aside=True)
         with store:
@@ -251,36 +234,26 @@ def test_a_damaged_history_is_put_aside_where_asked(tmp_path):
         assert (tmp_path / f"h.db.damaged-{number}").read_bytes() == before
 
 
-def test_a_foreign_database_is_never_touched(tmp_path):
-    path = tmp_path / "theirs.db"
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE entry (id INTEGER)")
-    connection.commit()
-    connection.close()
-    before = path.read_bytes()
+@pytest.mark.parametrize(
+    ("prepare", "error"),
+    [
+        (lambda path: execute(path, "CREATE TABLE entry (id INTEGER)"), "of another program"),
+        (lambda path: path.write_text("not a database"), "not an SQLite file"),
+        (
+            lambda path: execute(filled(path), "PRAGMA user_version = 99"),
+            "of version 99, this memsim reads version 2",
+        ),
+    ],
+)
+def test_what_others_wrote_is_never_touched(tmp_path, prepare, error):
+    path = tmp_path / "theirs"
+    prepare(path)
+    before, files = path.read_bytes(), sorted(tmp_path.iterdir())
     for aside in (False, True):
-        with pytest.raises(HistoryError, match="of another program"):
+        with pytest.raises(HistoryError, match=error):
             Store(path, damaged_aside=aside)
     assert path.read_bytes() == before
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["theirs.db"]
-
-
-def test_another_kind_of_file_is_never_touched(tmp_path):
-    path = tmp_path / "notes.txt"
-    path.write_text("not a database")
-    for aside in (False, True):
-        with pytest.raises(HistoryError, match="not an SQLite file"):
-            Store(path, damaged_aside=aside)
-    assert path.read_text() == "not a database"
-
-
-def test_a_later_version_is_refused(tmp_path):
-    path = filled(tmp_path / "h.db")
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(HistoryError, match="of version 99, this memsim reads version 2"):
-        Store(path)
+    assert sorted(tmp_path.iterdir()) == files
 
 
 def test_a_folder_and_a_closed_store(tmp_path):

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from calib.history import HistoryError, Key, answer, hooks, record
+from calib.history import HistoryError, hooks, record
 from calib.history.dry_run import launch_of
 from calib.history.workloads import ask_workload, wall_time
 from calib.timing.trials import device_title, time_kernel
@@ -77,31 +77,11 @@ def test_launches_of_a_dry_run_are_neither_executed_nor_recorded(context, store)
     assert cl._cl.enqueue_nd_range_kernel is before
 
 
-def test_wall_time_comes_from_the_store_once_it_is_known(context, store, monkeypatch):
-    workload = twice()
-    first = wall_time(store, workload, context=context, trials=20)
-    key = launch_of(workload, context).key
-    assert store.get(key).seen >= 20
-    assert first > 0
-    # From here on nothing may be timed.
-    monkeypatch.setattr("calib.timing.trials.time_kernel", None)
-    steady = Key(kernel=key.kernel, device=key.device, driver=key.driver, layout=key.layout)
-    store.prune(keys=[key])
-    for _ in range(10):
-        store.add(steady, 3e-5)
-    assert wall_time(store, workload, context=context) == pytest.approx(3e-5)
-    with pytest.raises(TypeError):  # too old: it would be timed
-        wall_time(store, workload, context=context, max_age_s=-1.0)
-
-
-def test_several_launches_have_no_key_together(context, store):
+def test_what_has_no_key_says_so_and_is_timed_each_time(context, store):
     workload = two_launches(64)
     with pytest.raises(HistoryError, match="has 2 launches"):
         launch_of(workload, context)
     assert wall_time(store, workload, context=context, trials=3) > 0
-
-
-def test_what_cannot_be_launched_says_so(context):
     with pytest.raises(KernelError, match=r"kernel twice: .*missing required array"):
         launch_of(Workload(twice().kernel, {}), context)
     with pytest.raises(KernelError, match="only a Loopy kernel"):
@@ -148,21 +128,6 @@ def test_sizes_on_either_side_go_before_an_uncalibrated_model(context, store, mo
     assert found.low_s < 2e-5 < found.high_s
     with pytest.raises(TypeError):  # 1024 is beyond the recorded sizes: it would be traced
         ask_workload(store, twice(1024), context=context, machine=load_machine("v100"))
-
-
-def test_a_machine_file_of_no_device_is_not_offered(context, store):
-    with pytest.raises(HistoryError, match=r"cpu-pocl describes no device.*machines measure"):
-        ask_workload(store, twice(), context=context, machine=load_machine("cpu-pocl"))
-
-
-def test_models_are_asked_only_where_the_history_lacks_samples(store):
-    def never(key, question):
-        raise AssertionError("the prior was evaluated")
-
-    key = Key(kernel="k", device="d", layout=1)
-    for _ in range(10):
-        store.add(key, 1e-3)
-    assert answer(store, key, prior=never).kind == "history"
 
 
 def test_the_wall_time_feature_comes_from_the_store(context, store, monkeypatch):

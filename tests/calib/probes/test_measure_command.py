@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,31 +15,36 @@ from calib.commands import measure
 from calib.probes import device as device_module
 from calib.probes import survey as survey_module
 from calib.probes.bench import Bench
-from calib.probes.device import Local, OpenCLDevice
+from calib.probes.device import Local, OpenCLDevice, compiler_target
 from calib.probes.dram_groups import dram_groups
-from calib.probes.survey import Survey, survey
+from calib.probes.survey import Survey
 from calib.probes.traffic import batches_ns
 from memsim.errors import OpenCLError
 from memsim.machine.file import load_machine
 from memsim.trace.file import read_trace
 from tests.support.command_line import RunMemsim
-from tests.support.random_machines import MB, small_cpu, surveyed
+from tests.support.random_machines import MB, small_cpu
 from tests.support.simulated_device import SimulatedDevice
 
 KERNEL = "experiments/kernels/matmul.py:naive"
 
 
 @pytest.fixture
-def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command measures a simulated device, which is measured once where the command asks for nothing else."""
+def simulated(
+    monkeypatch: pytest.MonkeyPatch, made_and_said: tuple[Survey, tuple[str, ...]]
+) -> None:
+    """The command measures a simulated device, of which all but a kernel's groups is measured once."""
 
     def measured(device: SimulatedDevice, **asked: Any) -> Survey:
-        if asked["groups"] is not None:
-            return survey(device, **asked, clock=device.clock)
         assert asked["seed"] == 0
-        made, said = surveyed()
+        made, said = made_and_said
         for name in said:
             asked["progress"](name)
+        if asked["groups"] is not None:
+            surveyor = survey_module._Surveyor(Bench(device, 0, device.clock), asked["progress"])
+            surveyor.memory(made.hierarchy, asked["groups"])
+            surveyor.book.findings = {**made.book.findings, **surveyor.book.findings}
+            made = dataclasses.replace(made, book=surveyor.book)
         return dataclasses.replace(made, busy=asked["busy"])
 
     monkeypatch.setattr(survey_module, "survey", measured)
@@ -48,45 +54,42 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("simulated")
-@pytest.mark.parametrize("processes", [0.1, 7.3])
-def test_the_page_begins_with_the_levels_and_says_whether_the_computer_was_busy(
-    tmp_path: Path, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch, processes: float
+def test_its_page_begins_with_the_levels_and_its_machine_file_traces_and_replays(
+    tmp_path: Path, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measure, "load", lambda: (processes, 2))
-    mine, page = tmp_path / "my.toml", tmp_path / "my.html"
-    ended = run_memsim("machines", "measure", "-o", str(mine), "--html", str(page), "--memory", "8")
-    text = page.read_text()
+    mine, page, trace = (str(tmp_path / name) for name in ("my.toml", "my.html", "k.trace"))
+    command = ("machines", "measure", "-o", mine, "--memory", "8")
+    monkeypatch.setattr(measure, "load", lambda: (7.3, 2))
+    ended = run_memsim(*command, "--html", page)
+    assert "pointer chase" in ended.err
+    text = Path(page).read_text()
     headline = re.search(r"<p class=.headline.>([^<]*)</p>", text)
     assert headline
     levels = "; ".join(rf"L{n} [\d.]+\s[KM]iB, [\d.]+\sns" for n in (1, 2))
     assert re.match(rf"{levels}; DRAM [\d.]+\sns, [\d.]+\sGB/s(;|$)", headline[1])
     said = "busy: 7.3 processes on 2 cores in the minute before"
-    assert [said in where for where in (ended.err, text, mine.read_text())] == 3 * [processes > 1]
+    (line,) = (line for line in ended.err.splitlines() if "busy: " in line)
+    assert all(said in where for where in (line, text, Path(mine).read_text()))
+    assert "<svg" in text
     assert "1 times" not in text
     assert "write_back" not in text
-
-
-@pytest.mark.usefixtures("simulated")
-def test_its_machine_file_traces_and_replays(tmp_path: Path, run_memsim: RunMemsim) -> None:
-    mine, page, trace = (str(tmp_path / name) for name in ("my.toml", "my.html", "k.trace"))
-    ended = run_memsim("machines", "measure", "-o", mine, "--html", page, "--memory", "8")
-    assert "pointer chase" in ended.err
     run_memsim("machines", mine)
     run_memsim("trace", KERNEL, "--set", "n=64", "--machine", mine, "-o", trace)
     run_memsim("replay", trace, "--machine", mine, "--trials", "2")
-    assert "<svg" in Path(page).read_text()
     # The groups that this very replay has in flight, on the same device.
-    run_memsim(
-        *("machines", "measure", "-o", mine, "--memory", "8"),
-        *("--trace", trace, "--trace-machine", mine),
-    )
-    assert "# kernel_memory_ns: " in Path(mine).read_text()
+    monkeypatch.setattr(measure, "load", lambda: (0.9, 2))
+    ended = run_memsim(*command, "--trace", trace, "--trace-machine", mine)
+    text = Path(mine).read_text()
+    assert "# kernel_memory_ns: " in text
+    assert "busy: " not in ended.err + text
+    assert not measure._busy(0.9, 2)
+    assert measure._busy(1.0, 2)
 
 
 def test_interrupted_it_writes_what_is_done(
-    tmp_path: Path, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch, surveyed: Survey
 ) -> None:
-    half = dataclasses.replace(surveyed()[0], interrupted="L1 stores allocate")
+    half = dataclasses.replace(surveyed, interrupted="L1 stores allocate")
     monkeypatch.setattr(survey_module, "survey", lambda *_, **__: half)
     monkeypatch.setattr(device_module, "OpenCLDevice", lambda *_: None)
     mine = tmp_path / "my.toml"
@@ -230,10 +233,20 @@ def test_this_cpu_has_the_caches_that_its_kernel_reports(
     assert (second.size_bytes, second.line_bytes) == caches["2"]
 
 
-@pytest.mark.parametrize(("processes", "is_said"), [(0.9, False), (1.0, True), (7.3, True)])
-def test_a_busy_computer_is_named_in_one_line(processes: float, is_said: bool) -> None:
-    line = measure._busy(processes, 2)
-    assert bool(line) == is_said
-    if is_said:
-        assert f"busy: {processes:.1f} processes on 2 cores" in line
-        assert "\n" not in line
+@pytest.mark.parametrize(
+    ("name", "facts", "target"),
+    [
+        ("gfx90a:sramecc+:xnack-", {}, "gfx90a"),
+        ("pthread-haswell", {}, ""),
+        (
+            "Tesla V100-PCIE-16GB",
+            {"compute_capability_major_nv": 7, "compute_capability_minor_nv": 0},
+            "sm_70",
+        ),
+    ],
+)
+def test_what_compilers_call_a_device_follows_from_what_its_driver_reports(
+    name: str, facts: dict[str, int], target: str
+) -> None:
+    extensions = "cl_khr_fp64" + " cl_nv_device_attribute_query" * bool(facts)
+    assert compiler_target(SimpleNamespace(name=name, extensions=extensions, **facts)) == target

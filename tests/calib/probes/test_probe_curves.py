@@ -26,6 +26,8 @@ from tests.support.simulated_device import SimulatedDevice
 from tests.twins.replay.sets import Line, empty_set
 
 X = np.geomspace(4096, 64 << 20, 85)
+AROUND = np.linspace(80, 180, 48)
+"""Sizes around one edge."""
 ROUNDS = 9
 
 
@@ -47,7 +49,7 @@ def steps(x: np.ndarray, *parts: tuple[float, float]) -> np.ndarray:
     return curve
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_pieces_cost_as_little_as_the_best_of_all_cuts(seed: int) -> None:
     rng = np.random.default_rng(seed)
     y = np.repeat(rng.normal(size=4), 3) + 0.2 * rng.normal(size=12)
@@ -67,60 +69,40 @@ def test_pieces_cost_as_little_as_the_best_of_all_cuts(seed: int) -> None:
     assert cost(tuple(first for first, _ in result[1:])) == pytest.approx(best)
 
 
-def test_plateaus_of_three_levels() -> None:
+def test_plateaus_of_three_levels_and_of_a_flat_curve() -> None:
+    """The negative control: no edge is detected where there is none."""
     rng = np.random.default_rng(1)
     curve = steps(X, (32 << 10, 1.4), (1 << 20, 4.1), (np.inf, 90.0))
     result = plateaus(X, noisy(curve, rng).min(axis=1))
     assert [round(p.level, 0) for p in result] == [1, 4, 90]
     assert X[result[0].last] <= 32 << 10 < X[result[1].first]
-
-
-def test_a_flat_curve_is_one_plateau() -> None:
-    """The negative control: no edge is detected where there is none."""
-    rng = np.random.default_rng(2)
-    result = plateaus(X, noisy(np.full(len(X), 3.0), rng).min(axis=1))
-    assert len(result) == 1
-    x = np.linspace(80, 180, 48)
-    assert edge(x, noisy(np.full(48, 3.0), rng), 3.0, 9.0, n_flat=6) is None
+    assert len(plateaus(X, noisy(np.full(len(X), 3.0), rng).min(axis=1))) == 1
+    assert edge(AROUND, noisy(np.full(48, 3.0), rng), 3.0, 9.0, n_flat=6) is None
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_interval_of_an_edge_contains_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     true = rng.uniform(90, 130)
-    x = np.linspace(80, 180, 48)
-    curve = 2.0 + 4.0 * np.clip((x - true) / (true / 8), 0, 1)  # eight ways
-    curve[x <= true] = 2.0
-    result = edge(x, noisy(curve, rng, 12), 2.0, 6.0, n_flat=6)
+    curve = 2.0 + 4.0 * np.clip((AROUND - true) / (true / 8), 0, 1)  # eight ways
+    result = edge(AROUND, noisy(curve, rng, 12), 2.0, 6.0, n_flat=6)
     assert is_sharp(result)
-    assert result.low <= true + 2 * (x[1] - x[0])
+    assert result.low <= true + 2 * (AROUND[1] - AROUND[0])
     assert result.high >= true
 
 
-def test_a_slow_rise_is_no_sharp_edge() -> None:
-    rng = np.random.default_rng(3)
-    x = np.linspace(80, 180, 48)
-    result = edge(x, noisy(2.0 + 4.0 * np.clip((x - 90) / 80, 0, 1), rng, 12), 2.0, 6.0, n_flat=6)
-    assert result is None or not is_sharp(result)
-
-
-def test_scattered_points_are_no_sharp_edge() -> None:
-    """What a neighbour's traffic makes of a last level: points of both plateaus side by side."""
+def test_slow_rises_and_scattered_points_are_no_sharp_edge() -> None:
+    """A neighbour's traffic in a last level makes points of both plateaus side by side, or points anywhere
+    between 14 and 130 ns before all are slow."""
     rng = np.random.default_rng(4)
-    x = np.linspace(80, 180, 48)
-    curve = np.where(rng.random(48) < 0.4, 6.0, 2.0)
-    curve[:6] = 2.0
-    result = edge(x, noisy(curve, rng, 12), 2.0, 6.0, n_flat=6)
-    assert result is None or not is_sharp(result)
-
-
-def test_a_level_that_others_fill_has_no_sharp_edge() -> None:
-    """Latencies anywhere between two plateaus, 14 and 130 ns, before all are slow: no end of a level."""
-    rng = np.random.default_rng(12)
-    x = np.linspace(80, 180, 48)
-    repeats = rng.uniform(115, 140, (48, 12))
-    repeats[x < 120] = rng.uniform(18, 130, (int(np.sum(x < 120)), 12))
-    assert edge(x, repeats, 14.0, 130.0, n_flat=6) is None
+    slow = 2.0 + 4.0 * np.clip((AROUND - 90) / 80, 0, 1)
+    scattered = np.where((rng.random(48) < 0.4) & (np.arange(48) >= 6), 6.0, 2.0)
+    for curve in (slow, scattered):
+        result = edge(AROUND, noisy(curve, rng, 12), 2.0, 6.0, n_flat=6)
+        assert result is None or not is_sharp(result)
+    filled = rng.uniform(115, 140, (48, 12))
+    filled[AROUND < 120] = rng.uniform(18, 130, (int(np.sum(AROUND < 120)), 12))
+    assert edge(AROUND, filled, 14.0, 130.0, n_flat=6) is None
 
 
 def tall(x: np.ndarray, ends: tuple[float, float, float]) -> np.ndarray:
@@ -263,10 +245,7 @@ def test_the_interval_of_the_undisturbed_time_has_its_nominal_coverage(n: int) -
     covered = int(np.sum((ends[:, 0] <= 5.0) & (ends[:, 1] >= 5.0)))
     assert binom.ppf(1e-4, n_draw, 0.95) <= covered <= binom.isf(1e-4, n_draw, 0.95)
     assert (resampled_least(times[:50]) > 5.0).all()
-
-
-def test_equal_times_have_no_lower_end_but_themselves() -> None:
-    assert lower_end(np.full(9, 3.0)) == (3.0, 3.0)
+    assert lower_end(np.full(n, 3.0)) == (3.0, 3.0)
 
 
 COUNTS = np.array(
@@ -319,21 +298,11 @@ def test_no_line_follows_the_one_before_it(n: int) -> None:
         ([4096.0, 1 << 28], [1.0, 300.0]),
     ],
 )
-@pytest.mark.parametrize("label", ["bytes", "lines"])
-def test_any_curve_can_be_drawn(x: list[float], y: list[float], label: str) -> None:
-    edges = ((x[0], "<edge>"),) if x else ()
-    for log in (True, False):
-        curve = Curve(
-            title="<t>",
-            x_label=label,
-            y_label="ns",
-            x=np.array(x),
-            y=np.array(y),
-            edges=edges,
-            log_x=log,
-            log_y=log,
-        )
-        drawn = str(chart(curve))
+def test_any_curve_can_be_drawn(x: list[float], y: list[float]) -> None:
+    given = {"title": "<t>", "y_label": "ns", "x": np.array(x), "y": np.array(y)}
+    given["edges"] = ((x[0], "<edge>"),) if x else ()
+    for label, log in itertools.product(("bytes", "lines"), (True, False)):
+        drawn = str(chart(Curve(**given, x_label=label, log_x=log, log_y=log)))
         assert "nan" not in drawn
         assert "<edge>" not in drawn
         assert drawn.count("<circle") == int(np.isfinite(y).sum())

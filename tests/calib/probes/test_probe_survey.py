@@ -22,18 +22,14 @@ from calib.probes.replacement import replacement
 from calib.probes.survey import Survey, survey
 from memsim.machine.file import load_machine, machine_to_toml
 from memsim.machine.model import Machine
+from tests.calib.probes.conftest import slow_clock
 from tests.support.outline import Outline, in_one_kind_of_space
 from tests.support.planted import RIGHT, WRONG, Answer, answers, verdicts
-from tests.support.random_machines import MB, cpu, gpu, small_cpu, surveyed
+from tests.support.random_machines import MB, cpu, gpu, small_cpu
 from tests.support.simulated_device import Hidden, RefusingDevice, SimulatedDevice
 
 SEEDS = (220, 221, 222, 223)
 """Of machines that no rule of a probe was made or changed for."""
-
-
-@pytest.fixture(name="surveyed")
-def survey_of_a_small_cpu() -> Survey:
-    return surveyed()[0]
 
 
 def test_a_small_machine_is_measured_correctly(surveyed: Survey) -> None:
@@ -52,7 +48,7 @@ def test_a_small_gpu_is_measured_correctly() -> None:
     second = dataclasses.replace(second, size_bytes=128 << 10, fill_bytes=32)
     machine = machine.replace(levels=(first, second))
     device = SimulatedDevice(machine, hidden, MB, 1)
-    reported = survey(device, most_bytes=MB, seed=1)
+    reported = survey(device, most_bytes=MB, seed=1, clock=slow_clock(device))
     outcome = verdicts(reported, machine, hidden)
     assert [key for key, verdict in outcome.items() if verdict == WRONG] == []
     for key in ("L1 size", "L1 line", "L1 fill", "L1 ways", "L2 size", "cores"):
@@ -105,12 +101,12 @@ def test_the_page_contains_every_number_and_curve_and_loads_nothing(surveyed: Su
 
 def test_a_refused_kernel_is_not_measured_and_interrupted_it_keeps_what_is_done() -> None:
     machine, hidden = small_cpu()
-    refused = {"additions": MemoryError(), "prepared": KeyboardInterrupt()}
+    refused = {"additions": MemoryError(), "reads": KeyboardInterrupt()}
     device = RefusingDevice(machine, hidden, MB, 1, refused=refused)
-    result = survey(device, most_bytes=MB, seed=1)
+    result = survey(device, most_bytes=MB, seed=1, clock=slow_clock(device))
     assert result.book.silent["clock"] == "not measured: out of memory"
-    assert result.interrupted == "L1 stores allocate"
-    assert "interrupted" in result.book.silent["L1 stores allocate"]
+    assert result.interrupted == "L1 bandwidth"
+    assert "interrupted" in result.book.silent["L1 bandwidth"]
     assert "memory_bandwidth" not in result.book.findings
     assert verdicts(result, machine, hidden)["L1 size"] == RIGHT
     made = machine_of(result, "mine")
@@ -135,7 +131,7 @@ def test_noise_without_caches_determines_no_level() -> None:
     flat = tuple(dataclasses.replace(level, latency_cycles=300.0) for level in machine.levels)
     noisy = dataclasses.replace(hidden, noise=0.1, spikes=0.3)
     device = SimulatedDevice(machine.replace(levels=flat), noisy, MB, 1)
-    result = survey(device, most_bytes=MB, seed=1, clock=device.clock)
+    result = survey(device, most_bytes=MB, seed=1, clock=slow_clock(device))
     assert result.hierarchy.levels == ()
     book = result.book
     assert [key for key in book.findings if key.startswith("levels.")] == []

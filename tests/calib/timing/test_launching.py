@@ -13,21 +13,13 @@ from calib.timing import launching
 from calib.timing.launching import built_beside, prepared
 from calib.timing.trials import time_kernel
 from memsim.errors import KernelError
+from tests.support.loopy_kernels import make
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 
 
 def doubled(name: str, **options: Any) -> Any:
-    kernel = lp.make_kernel(
-        "{[i]: 0 <= i < 64}",
-        "b[i] = 2 * a[i]",
-        [
-            lp.GlobalArg("a", np.float32, shape=(64,)),
-            lp.GlobalArg("b", np.float32, shape=(64,), is_input=False),
-        ],
-        name=name,
-        lang_version=(2018, 2),
-    )
+    kernel = make("{[i]: 0 <= i < 64}", "b[i] = 2 * a[i]", "a: f4[64]; b: f4[64] out", name=name)
     kernel = lp.tag_inames(kernel, {"i": "l.0"})
     return lp.set_options(kernel, **options) if options else kernel
 
@@ -69,13 +61,8 @@ def test_a_program_that_does_not_build_raises_when_run(context: Any) -> None:
 
 
 def test_types_that_are_known_only_at_run_time(context: Any) -> None:
-    kernel = lp.make_kernel(
-        "{[i]: 0 <= i < 64}",
-        "b[i] = 2 * a[i]",
-        [lp.GlobalArg("a", shape=(64,)), lp.GlobalArg("b", shape=(64,), is_input=False)],
-        name="untyped",
-        lang_version=(2018, 2),
-    )
+    untyped = [lp.GlobalArg("a", shape=(64,)), lp.GlobalArg("b", shape=(64,), is_input=False)]
+    kernel = make("{[i]: 0 <= i < 64}", "b[i] = 2 * a[i]", untyped, name="untyped")
     kernel = lp.tag_inames(kernel, {"i": "l.0"})
     with built_beside([kernel], context):
         pass
@@ -86,7 +73,7 @@ def test_types_that_are_known_only_at_run_time(context: Any) -> None:
 
 def test_a_launch_in_a_host_loop_is_several_launches(context: Any) -> None:
     """The last event would cover one launch of eight."""
-    kernel = lp.make_kernel(
+    kernel = make(
         "{[t, i]: 0 <= t < 8 and 0 <= i < 64}",
         """
         for t
@@ -97,7 +84,6 @@ def test_a_launch_in_a_host_loop_is_several_launches(context: Any) -> None:
         """,
         [lp.GlobalArg("a", np.float32, shape=(64,))],
         name="repeated",
-        lang_version=(2018, 2),
         seq_dependencies=True,
     )
     kernel = lp.tag_inames(kernel, {"i": "l.0"})

@@ -9,6 +9,7 @@ from calib.kernels import ALL_GENERATORS, KernelCollection
 from calib.timing import trials as timing
 from calib.timing.trials import KernelTrials, time_kernel
 from memsim.errors import MemsimError, OpenCLError
+from tests.support.loopy_kernels import two_launches
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 
@@ -32,9 +33,7 @@ def test_both_sides_of_the_outliers_bound() -> None:
     bound = 5 * 1.4826 * 0.03
     assert trials(*spread, 1 - bound * 0.99, 1 + bound * 0.99).outliers == ()
     assert trials(*spread, 1 - bound * 1.5, 1 + bound * 1.5).outliers == (11, 12)
-
-
-def test_trials_that_agree_to_a_thousandth_have_no_outliers() -> None:
+    # Trials that agree to a thousandth have none.
     assert trials(1.0, 1.0, 1.0, 1.004).outliers == ()
     assert trials(1.0, 1.0, 1.0, 1.006).outliers == (3,)
 
@@ -78,18 +77,16 @@ def test_eight_times_the_work_takes_longer() -> None:
     pytest.fail(f"8 times the work took {least[1] / least[0]:.1f} times as long")
 
 
-def test_a_kernel_of_one_launch_is_timed_by_the_device() -> None:
+def test_a_kernel_of_one_launch_is_timed_by_the_device_and_one_of_two_by_the_host() -> None:
     (kernel,) = kernels("axpy", "dtype:float32", "n:65536", "groups_fit:True")
     timed = time_kernel(kernel.kernel, kernel.arguments(), trials=5, warmup=1)
     assert timed.clock == "event"
     assert len(timed.seconds) == 5
     assert timed.device
-
-
-def test_an_early_end_keeps_five_trials() -> None:
-    (kernel,) = kernels("axpy", "dtype:float32", "n:65536", "groups_fit:True")
-    timed = time_kernel(kernel.kernel, kernel.arguments(), trials=60, longest_s=1e-9)
-    assert len(timed.seconds) == 5
+    early = time_kernel(kernel.kernel, kernel.arguments(), trials=60, longest_s=1e-9)
+    assert len(early.seconds) == 5, "an early end keeps five trials"
+    two = two_launches(64)
+    assert time_kernel(two.kernel, two.arguments, trials=3).clock == "host"
 
 
 def test_a_trial_has_launches_for_its_duration(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,29 +116,6 @@ def test_the_launches_of_a_trial_are_limited() -> None:
     assert timed.timed_s >= timing.MOST_LAUNCHES * timed.seconds.min() / 2
 
 
-def test_a_kernel_of_two_launches_is_timed_by_the_host() -> None:
-    import loopy as lp
-
-    unit = lp.make_kernel(
-        "{[i, j]: 0 <= i, j < 4096}",
-        """
-        a[i] = b[i] + 1 {id=first}
-        ... gbarrier {id=wait, dep=first}
-        c[j] = 2 * a[4095 - j] {dep=wait}
-        """,
-        [
-            lp.GlobalArg("a, c", np.float32, shape=(4096,), is_input=False),
-            lp.GlobalArg("b", np.float32, shape=(4096,)),
-        ],
-        name="two_launches",
-        lang_version=(2018, 2),
-    )
-    unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
-    unit = lp.split_iname(unit, "j", 64, outer_tag="g.0", inner_tag="l.0")
-    timed = time_kernel(unit, {"b": np.ones(4096, np.float32)}, trials=3)
-    assert timed.clock == "host"
-
-
 def test_the_feature_of_a_device_selects_that_device() -> None:
     name = timing.feature_name()
     assert name.startswith("f_cl_wall_time_")
@@ -156,12 +130,9 @@ def test_an_unknown_device_is_refused() -> None:
         timing.feature_context("f_op_float32_add")
 
 
-def test_the_number_of_trials_must_be_positive() -> None:
+def test_numbers_and_durations_of_trials_out_of_range_are_refused() -> None:
     with pytest.raises(MemsimError, match="at least 1"):
         time_kernel(None, {}, trials=0)
-
-
-@pytest.mark.parametrize("trial_s", [-1.0, float("nan"), float("inf")])
-def test_the_duration_of_a_trial_must_be_finite(trial_s: float) -> None:
-    with pytest.raises(MemsimError, match="trial_s must be finite and not negative"):
-        time_kernel(None, {}, trial_s=trial_s)
+    for trial_s in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(MemsimError, match="trial_s must be finite and not negative"):
+            time_kernel(None, {}, trial_s=trial_s)
