@@ -26,7 +26,6 @@ from tracegen.options import TraceOptions
 from tracegen.recording import earlier, snapshot, windows
 from tracegen.recording.earlier import Touched, TouchedGranules
 
-
 REST = o.OPERATIONS["REST"].number
 
 
