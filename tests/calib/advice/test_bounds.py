@@ -77,7 +77,7 @@ def test_hits_above_a_level_that_keeps_an_array_stay_hits() -> None:
 def test_bounds_name_each_level_that_could_keep_an_array() -> None:
     """Without a second trip to DRAM a triad gains; the nearer the level, the more. Stores are not kept."""
     machine = load_machine("mi300x").replace(launch_us=0.0)  # most of so short a time
-    prediction, traces = predicted(stream.triad(1 << 22), machine, FEW)
+    prediction, traces = predicted(stream.triad(1 << 20), machine, FEW)
     bounds = {one.what: one for one in upper_bounds(prediction, traces)}
     named = {what for what in bounds if "resident" in what}
     assert named == {f"{array} resident in L{k}" for array in "bc" for k in (1, 2, 3)}

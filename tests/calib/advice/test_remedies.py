@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,6 @@ import loopy as lp
 import numpy as np
 import pytest
 
-import tracegen
-from calib import predict
 from calib.advice.facts import Facts
 from calib.advice.search import REMEDIES
 from calib.advice.trial import difference, outputs_of
@@ -69,14 +68,17 @@ def product_of_rows(n: int = 128) -> Workload:
 
 
 SMALL = {
-    "matmul": lambda: matmul.naive(64),
-    "triad": lambda: stream.triad(1 << 12),
-    "transpose": lambda: textbook.transpose(128),
-    "particles": lambda: textbook.particles(512),
-    "sweep": lambda: textbook.sweep(128),
-    "csr": lambda: textbook.csr(256),
-    "cube": cube,
-    "flat": lambda: textbook.flat_particles(512),
+    name: functools.cache(make)
+    for name, make in {
+        "matmul": lambda: matmul.naive(64),
+        "triad": lambda: stream.triad(1 << 12),
+        "transpose": lambda: textbook.transpose(128),
+        "particles": lambda: textbook.particles(512),
+        "sweep": lambda: textbook.sweep(128),
+        "csr": lambda: textbook.csr(256),
+        "cube": cube,
+        "flat": lambda: textbook.flat_particles(512),
+    }.items()
 }
 SPEAKS = {
     "swap lanes": ("matmul", "triad"),
@@ -95,10 +97,6 @@ SPEAKS = {
 """Remedy -> a kernel that it has proposals for, and one that it has none for."""
 
 
-def test_every_remedy_is_tested() -> None:
-    assert SPEAKS.keys() == REMEDIES.keys()
-
-
 @pytest.mark.weekly(2)
 @pytest.mark.parametrize("name", list(REMEDIES))
 def test_what_a_remedy_proposes_is_legal(name: str) -> None:
@@ -114,9 +112,10 @@ def test_what_a_remedy_proposes_is_legal(name: str) -> None:
         assert difference(outputs_of(variant), reference) < 100, proposal.what
 
 
-@pytest.mark.parametrize("name", [name for name, (_, other) in SPEAKS.items() if other != "none"])
-def test_a_remedy_says_nothing_where_it_cannot_help(name: str) -> None:
-    assert not list(REMEDIES[name](Facts(SMALL[SPEAKS[name][1]](), {})))
+def test_a_remedy_says_nothing_where_it_cannot_help() -> None:
+    assert SPEAKS.keys() == REMEDIES.keys()
+    for name, (_, other) in SPEAKS.items():
+        assert other == "none" or not list(REMEDIES[name](Facts(SMALL[other](), {}))), name
 
 
 def test_rows_of_a_tile_are_longer_where_lanes_read_its_columns() -> None:
@@ -131,13 +130,6 @@ def test_rows_of_a_tile_are_longer_where_lanes_read_its_columns() -> None:
     )
     code = user.then(tile.steps).code
     assert [line for line in code if "advice.pad" in line] == ['knl = advice.pad(knl, "b_tile", 1)']
-    unpadded = [step for step in tile.steps if step.function != "advice.pad"]
-    times = []
-    for steps in (tile.steps, unpadded):
-        changed = user.then(steps).workload
-        traces = [tracegen.trace(changed, V100)]
-        times.append(predict(traces, V100, trials=2).timing.estimate.mean)
-    assert times[0] < 0.9 * times[1]
     assert difference(outputs_of(user.then(tile.steps)), outputs_of(user)) < 100
 
 
@@ -150,11 +142,9 @@ def test_groups_with_three_axes_grow() -> None:
     for one in proposals:
         assert difference(outputs_of(user.then(one.steps)), outputs_of(user)) == 0
 
-
-def test_groups_of_one_work_item_have_no_other_shape() -> None:
     unit = lp.make_kernel("{[i]: 0 <= i < 64}", "y[i] = i", lang_version=(2018, 2))
-    unit = lp.tag_inames(unit, {"i": "g.0"})
-    assert not list(REMEDIES["group shape"](Facts(Workload(unit), {})))
+    of_one_item = Workload(lp.tag_inames(unit, {"i": "g.0"}))
+    assert not list(REMEDIES["group shape"](Facts(of_one_item, {})))
 
 
 @pytest.mark.filterwarnings("ignore")  # of islpy, and of a race that is none: one lane stores a sum
@@ -242,7 +232,9 @@ def test_what_is_said_of_an_array_is_what_is_done_to_it() -> None:
 
 
 def test_a_tile_that_is_read_by_columns_has_rows_of_one_more_element() -> None:
-    """Rows of 32 floats would put a column of the tile into one bank of 32."""
+    """Rows of 32 floats would put a column of the tile into one bank of 32. What bounds a loop is not staged: Loopy 2025.2 would
+    start the loop before its bounds are fetched."""
+    assert not list(REMEDIES["stage"](Facts(SMALL["csr"](), {})))
     workload = textbook.transpose(128)
     last = list(REMEDIES["stage"](Facts(workload, {})))[-1]
     variant = Variant(workload=workload).then(last.steps, last.layouts)
@@ -265,8 +257,3 @@ def test_arrays_change_with_their_layout() -> None:
     longer = Variant(workload=workload).then(padded[0].steps, padded[0].layouts)
     assert longer.workload.arguments["p"].shape == (256, 9)
     assert longer.restored({"p": longer.workload.arguments["p"]})["p"].shape == (256, 8)
-
-
-def test_data_that_bound_a_loop_are_not_staged() -> None:
-    """Loopy 2025.2 would start the loop before its bounds are fetched."""
-    assert not list(REMEDIES["stage"](Facts(SMALL["csr"](), {})))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from calib.block_counts import Executions, block_report, busy_cycles, fit_exactly, requests
 from experiments.kernels import graphs
-from experiments.kernels.polybench import factorisations, products, vectors
+from experiments.kernels.polybench import products, vectors
 from experiments.kernels.rodinia import elimination
 from memsim import load_machine
 from memsim.errors import KernelError
@@ -61,17 +62,19 @@ def test_what_is_no_polynomial_is_left_out() -> None:
         lambda n: 3 * n,
     )
     forms = fit_exactly(counts(*of), ("n",), (4096,), 32)
-    assert [form is not None for form in forms] == [False, False, False, True, False, False, True]
+    assert [k for k, form in enumerate(forms) if form] == [3, 6]
+    # Constant along each size while the other one is small.
+    assert fit_exactly(counts(min), ("n", "m"), (4096, 4096), 32) == [None]
 
 
-CASES: list[Any] = [
-    (products.gemm, {"ni": 170, "nj": 195, "nk": 183}, 17),
-    (vectors.atax, {"nx": 1400, "ny": 1400}, 30),
-    (elimination.lud, {"n": 240}, 74),
-]
-
-
-@pytest.mark.parametrize(("make", "size", "n_block"), CASES)
+@pytest.mark.parametrize(
+    ("make", "size", "n_block"),
+    [
+        (products.gemm, {"ni": 170, "nj": 195, "nk": 183}, 17),
+        (products.syrk, {"n": 200, "m": 190}, 17),  # a triangle
+        (vectors.atax, {"nx": 1400, "ny": 1400}, 30),  # two launches
+    ],
+)
 def test_polynomials_are_what_larger_executions_count(
     make: Callable[..., Any], size: dict[str, int], n_block: int
 ) -> None:
@@ -79,19 +82,15 @@ def test_polynomials_are_what_larger_executions_count(
     report = block_report(runs, [{name: str(value) for name, value in size.items()}], lambda _: {})
     executed = count_blocks(make(**size))
     assert len(report.rows) == n_block
-    for row, items, subgroups in zip(
-        report.rows, executed.by_items, executed.by_subgroups, strict=True
-    ):
-        assert row.method == "exact", row.reason
-        assert row.by_items == (items,)
-        assert row.by_subgroups == (subgroups,)
+    assert {row.method for row in report.rows} == {"exact"}
+    assert [row.by_items for row in report.rows] == [(n,) for n in executed.by_items]
+    assert [row.by_subgroups for row in report.rows] == [(n,) for n in executed.by_subgroups]
 
 
 def test_the_matrix_product_at_sizes_that_never_ran() -> None:
     """Each of a million rows of tiles multiplies 16 numbers a turn."""
-    size = {"ni": "1048576", "nj": "1048576", "nk": "1048576"}
     runs = Executions(lambda row: products.gemm(**{k: int(v) for k, v in row.items()}))
-    report = block_report(runs, [size])
+    report = block_report(runs, [dict.fromkeys(("ni", "nj", "nk"), "1048576")])
     body = max(report.rows, key=lambda row: row.by_subgroups[0] or 0)
     assert body.by_subgroups == (2**60 // 32 // 16,)
     assert body.by_items == (2**60 // 16,)
@@ -120,23 +119,16 @@ def test_other_code_at_another_size_is_refused() -> None:
         runs.counts({"n": "2"})
 
 
-@pytest.mark.parametrize(
-    "workload",
-    [products.syrk(40, 9), factorisations.lu(20), elimination.lud(48), graphs.spmv(300)],
-    ids=["syrk", "lu", "lud", "spmv"],
-)
+@pytest.mark.parametrize("workload", [elimination.lud(32), graphs.spmv(300)], ids=["lud", "spmv"])
 def test_requests_are_those_of_full_traces(workload: Any) -> None:
     """A trace has the requests with a lane; where all lanes are switched off, the code has an instruction more."""
     executed = count_blocks(workload, "a100")
     counted = requests(executed.blocks, executed.by_subgroups.tolist())
-    traced = {"load": 0, "store": 0}
+    traced = Counter[str]()
     for trace in trace_launches(workload, "a100", groups=10_000):
-        for site, number in zip(
-            trace.sites, np.bincount(trace.site[trace.site >= 0], minlength=len(trace.sites)), strict=True
-        ):  # fmt: skip
-            traced[site.direction] += int(number)
-    assert counted["global", "load"] == traced["load"]
-    assert counted["global", "store"] == traced["store"]
+        traced.update(trace.sites[site].direction for site in trace.site if site >= 0)
+    for direction in ("load", "store"):
+        assert counted["global", direction] == traced[direction] > 0
 
 
 def test_busy_cycles_by_hand() -> None:
@@ -148,7 +140,5 @@ def test_busy_cycles_by_hand() -> None:
     lanes = machine.subgroup_size
     # 16 products and 17 additions of addresses, which share their unit.
     assert body.work["fma"] == 33
-    assert cycles["FMA"] == pytest.approx(10 * 33 * lanes / machine.throughputs["fp32_fma"])
-    assert cycles["load and store"] == pytest.approx(
-        10 * 32 * lanes / machine.throughputs["load_store_lanes"]
-    )
+    for unit, n, rate in (("FMA", 33, "fp32_fma"), ("load and store", 32, "load_store_lanes")):
+        assert cycles[unit] == pytest.approx(10 * n * lanes / machine.throughputs[rate])

@@ -19,20 +19,6 @@ def test_a_line_in_the_logarithm_is_extrapolated_exactly() -> None:
     assert clipped.mean == 1.0
 
 
-def test_intervals_cover_new_observations() -> None:
-    """Of 2000 noisy lines, 95 % of the new observations lie in their intervals."""
-    rng = np.random.default_rng(0)
-    sizes = np.array([64.0, 128.0, 256.0, 512.0, 1024.0])
-    inside = 0
-    for _ in range(2000):
-        values = 50 + 3 * np.log(sizes) + rng.normal(0, 1, 5)
-        line = trend(sizes, values, 8192.0)
-        new = 50 + 3 * np.log(8192.0) + rng.normal()
-        inside += line.low <= new <= line.high
-    sigma = np.sqrt(0.95 * 0.05 / 2000)
-    assert abs(inside / 2000 - 0.95) < 5 * sigma
-
-
 def test_costs_by_hand() -> None:
     machine = load_machine("v100")
     observed = [

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calib
-from calib.commands.count import count as count_command
 from calib.counting.feature_counts import kernel_counts
 from calib.counting.options import CountOptions, Share, Trips
 from experiments.kernels import matmul, stencil
 from memsim.errors import KernelError
 from tests.support import counted_kernels
 from tests.support import loopy_kernels as kernels
+from tests.support.command_line import RunMemsim
 
 LOAD = "f_mem_access_global_float32_load"
 
@@ -51,26 +50,17 @@ def test_tiled_matmul_of_the_paper(paper: Any, feature: str, formula: str, unit:
     assert count.symbolic
 
 
-def test_strides_of_the_papers_table_1(paper: Any) -> None:
-    result = {
-        access.tag: tuple(
-            [str(stride) for stride in strides]
-            for strides in (access.local_strides, access.group_strides)
-        )
-        for access in kernel_counts(paper).inventory.accesses
-        if access.tag
-    }
-    assert result == {"aLD": (["1", "n"], ["0", "16*n"]), "bLD": (["1", "n"], ["16", "0"])}
-
-
-def test_access_to_footprint_ratio_of_the_papers_table_1(paper: Any) -> None:
-    """n/16 for a and for b."""
+def test_strides_and_access_to_footprint_ratios_of_the_papers_table_1(paper: Any) -> None:
     counts = kernel_counts(paper)
-    for access in counts.inventory.accesses:
-        if access.tag:
-            accesses, footprint = counts.access_footprint(access, CountOptions())
-            for n in (16, 64, 4096):
-                assert accesses.at({"n": n}) / footprint.at({"n": n}) == n // 16
+    strides = {"aLD": (["1", "n"], ["0", "16*n"]), "bLD": (["1", "n"], ["16", "0"])}
+    tagged = {access.tag: access for access in counts.inventory.accesses if access.tag}
+    assert tagged.keys() == strides.keys()
+    for tag, access in tagged.items():
+        both = (access.local_strides, access.group_strides)
+        assert tuple([str(stride) for stride in axes] for axes in both) == strides[tag]
+        accesses, footprint = counts.access_footprint(access, CountOptions())
+        for n in (16, 64, 4096):
+            assert accesses.at({"n": n}) / footprint.at({"n": n}) == n // 16
 
 
 @pytest.mark.parametrize(
@@ -112,20 +102,13 @@ def test_uniform_loads_are_counted_once_a_subgroup() -> None:
     assert calib.count(naive, LOAD).at(n=64) == 64**3 // 32 + 64**3
 
 
-@pytest.mark.parametrize(
-    ("granularity", "formula"),
-    [("work-item", "n^3"), ("sub-group", "n^3/32"), ("work-group", "n^3/256"), ("kernel", "n")],
-)
-def test_granularities(paper: Any, granularity: Any, formula: str) -> None:
-    count = calib.count(paper, "f_op_float32_madd", granularity=granularity)
-    assert str(count).splitlines()[0] == formula
+GRANULARITIES = {"work-item": "n^3", "sub-group": "n^3/32", "work-group": "n^3/256", "kernel": "n"}
 
 
-def test_a_triangular_loop_is_counted_exactly() -> None:
-    """Loopy's own counting without barvinok yields 10000 for n = 100."""
-    count = calib.count(counted_kernels.triangle(), "f_op_float32_add")
-    assert count.at(n=100) == 5050
-    assert str(count) == "n^2/2 + n/2  where n >= 1"
+def test_granularities(paper: Any) -> None:
+    for granularity, formula in GRANULARITIES.items():
+        count = calib.count(paper, "f_op_float32_madd", granularity=granularity)
+        assert str(count).splitlines()[0] == formula
 
 
 def test_branches_count_where_they_are_taken() -> None:
@@ -141,37 +124,26 @@ def test_branches_count_where_they_are_taken() -> None:
     assert both.at(n=64, m=16) == 1 + 2 * 2
 
 
-def test_predicates_narrow_the_points() -> None:
-    kernel = counted_kernels.guarded()
-    assert calib.count(kernel, LOAD).at(n=100, m=30) == 100 + 2 * 70
-    assert calib.count(kernel, "f_op_float32_add").at(n=128, m=64) == 2
-
-
 def test_conditions_on_values_must_be_specified() -> None:
     either = kernels.either(64)
-    with pytest.raises(
-        KernelError, match=r"condition x\[i\] > 0.5 of \w+ depends on values from memory"
-    ):
+    words = r"condition x\[i\] > 0.5 of \w+ depends on values from memory"
+    with pytest.raises(KernelError, match=words):
         calib.count(either, LOAD)
     share = calib.count(either, LOAD, taken={"x[i] > 0.5": 0.25})
     assert share.at(n=64) == 64 + 16 + 48
     assert calib.count(either, LOAD, taken="both").at(n=64) == 3 * 64
-    by_subgroup = calib.count(
-        either, LOAD, taken={"x[i] > 0.5": Share(0.25, 1, 1)}, granularity="sub-group"
-    )
+    shares = {"x[i] > 0.5": Share(0.25, 1, 1)}
+    by_subgroup = calib.count(either, LOAD, taken=shares, granularity="sub-group")
     assert by_subgroup.at(n=64) == 2 + 2 + 2
 
 
 def test_trips_of_loops_over_data_must_be_specified() -> None:
     ragged = kernels.ragged([3, 1, 2, 2] * 8)
-    with pytest.raises(
-        KernelError, match="loop j of loopy_kernel is bounded by values from memory"
-    ):
+    with pytest.raises(KernelError, match="j of loopy_kernel is bounded by values from memory"):
         calib.count(ragged, "f_op_float32_madd")
-    average = calib.count(ragged, "f_op_float32_madd", trip_counts={"j": 2})
-    assert average.at(n=32) == 2
-    longest = calib.count(ragged, "f_op_float32_madd", trip_counts={"j": Trips(2, 3)})
-    assert longest.at(n=32) == 3
+    for trips, counted in ((2, 2), (Trips(2, 3), 3)):
+        count = calib.count(ragged, "f_op_float32_madd", trip_counts={"j": trips})
+        assert count.at(n=32) == counted
     third = calib.count(ragged, f"{LOAD}", trip_counts={"j": Fraction(1, 3)})
     with pytest.raises(KernelError, match="not a whole number"):
         third.at(n=32)
@@ -199,6 +171,8 @@ def test_combinations_of_products_and_sums() -> None:
     assert at_32("add") == 0 + 0 + 0 + 2
     assert at_32("div") == 1
     assert at_32("exp") == 1
+    of_vectors = calib.count(kernels.vectors(64), "f_op_float32_mul", granularity="work-item")
+    assert of_vectors.at(n=64) == 4 * 64
 
 
 def test_index_arithmetic_is_optional() -> None:
@@ -228,91 +202,56 @@ def test_an_index_that_is_not_affine_has_no_stride_but_a_footprint() -> None:
     assert (both.at({"n": 64}), footprint.at({"n": 64})) == (128, 32)
 
 
-def test_tails_of_tiles() -> None:
-    """n = 50 in tiles of 8: a sub-group covers 4 rows of 8, the last tile has 2 rows of 2."""
-    madds = calib.count(matmul.naive(50, 8), "f_op_float32_madd")
-    rows = 6 * 2 + 1
-    assert madds.at(n=50) == rows * 7 * 50
-    assert calib.count(matmul.naive(50, 8), "f_thread_groups").at(n=50) == 49
-
-
-def test_an_atomic_update_has_no_separate_load() -> None:
-    histogram = kernels.histogram(64)
-    assert calib.count(histogram, "f_mem_access_global_int32_atomic").at(n=64) == 64
-    # data[i], once to read the old value and once to swap
-    assert calib.count(histogram, "f_mem_access_global_int32_load").at(n=64) == 128
-
-
 def test_launches_in_loops_of_the_host() -> None:
-    twice = kernels.two_launches(64)
+    twice, loop = kernels.two_launches(64), kernels.loop_of_launches()
     assert calib.count(twice, "f_sync_kernel_launch").at() == 2
     assert calib.count(twice, "f_thread_groups").at(n=70) == 6
-    loop = kernels.loop_of_launches()
     assert calib.count(loop, "f_sync_kernel_launch").at() == 6
-    assert calib.count(loop, LOAD).at() == 2 * 3 * 64
 
 
-def test_a_vector_is_one_access() -> None:
-    vectors = kernels.vectors(64)
-    assert calib.count(vectors, LOAD).at(n=64) == 64
-    assert calib.count(vectors, "f_op_float32_mul", granularity="work-item").at(n=64) == 256
+@pytest.mark.parametrize(
+    ("subgroup_size", "per_plane"), [(16, (2 + 1) * 7), (32, 2 * 7), (64, 2 * 4)]
+)
+def test_stencil_in_three_dimensions(subgroup_size: int, per_plane: int) -> None:
+    """Five additions in each of 5 planes of 7 rows of 33 points, which are a group's 32 and another's one."""
+    seven = stencil.stencil7(33, 7, 5, block_z=2)
+    count = calib.count(seven, "f_op_float32_add", subgroup_size=subgroup_size)
+    assert count.at(nx=33, ny=7, nz=5) == 5 * per_plane * 5
 
 
 def test_sizes_that_violate_assumptions_are_refused(paper: Any) -> None:
     count = calib.count(paper, "f_op_float32_madd")
-    with pytest.raises(
-        KernelError, match=r"paper_matmul assumes n mod 16 = 0 and n >= 1, got n = 17"
+    several: Any = np.array([16, 17])
+    for call, sizes, words in (
+        (count.at, {"n": 17}, r"paper_matmul assumes n mod 16 = 0 and n >= 1, got n = 17"),
+        (count.at_many, {"n": several}, "n = 17"),
+        (count.at, {"m": 17}, "f_op_float32_madd of paper_matmul needs n"),
+        (count.at, {"n": 16.5}, "n must be an integer"),
     ):
-        count.at(n=17)
-    with pytest.raises(KernelError, match="n = 17"):
-        count.at_many(n=np.array([16, 17]))
-    with pytest.raises(KernelError, match="f_op_float32_madd of paper_matmul needs n"):
-        count.at(m=17)
-    with pytest.raises(KernelError, match="n must be an integer"):
-        count.at(n=16.5)  # type: ignore[arg-type]
+        with pytest.raises(KernelError, match=words):
+            call(**sizes)
 
 
-def test_unknown_options_are_refused(paper: Any) -> None:
-    with pytest.raises(KernelError, match="there is no option 'width'"):
-        calib.count(paper, LOAD, width=3)
-    with pytest.raises(KernelError, match="granularity must be one of"):
-        calib.count(paper, LOAD, granularity="warp")
-    with pytest.raises(KernelError, match="subgroup_size must be at least 1"):
-        calib.count(paper, LOAD, subgroup_size=0)
-    with pytest.raises(KernelError, match=r"taken\['x'\] must lie in 0..1"):
-        calib.count(paper, LOAD, taken={"x": 2})
-    with pytest.raises(KernelError, match=r"trip_counts\['j'\] must not be negative"):
-        calib.count(paper, LOAD, trip_counts={"j": -1})
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"granularity": "warp"}, "granularity must be one of"),
+        ({"subgroup_size": 0}, "subgroup_size must be at least 1"),
+        ({"taken": {"x": 2}}, r"taken\['x'\] must lie in 0..1"),
+        ({"trip_counts": {"j": -1}}, r"trip_counts\['j'\] must not be negative"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(paper: Any, options: Any, words: str) -> None:
+    with pytest.raises(KernelError, match=words):
+        calib.count(paper, LOAD, **options)
 
 
-def test_the_command_counts_with_its_options() -> None:
-    spec = "experiments.kernels.spmv:spmv"
-    arguments = [spec, "f_op_float32_madd", "--set", "n=200", "--trips", "j=2.5", "--json", "-"]
-    arguments += ["--granularity", "work-item", "--subgroup-size", "64"]
-    ended = CliRunner().invoke(count_command, arguments, catch_exceptions=False)
-    (row,) = json.loads(ended.output)["counts"]
+def test_the_command_counts_with_its_options(run_memsim: RunMemsim) -> None:
+    kernel = ("experiments.kernels.spmv:spmv", "f_op_float32_madd", "--set", "n=200")
+    options = ("--trips", "j=2.5", "--granularity", "work-item", "--subgroup-size", "64")
+    ended = run_memsim("count", *kernel, *options, "--json", "-")
+    (row,) = json.loads(ended.out)["counts"]
     assert (row["unit"], row["value"]) == ("work-item", 125 * 2.5)
-
-
-def test_other_objects_are_refused() -> None:
-    with pytest.raises(KernelError, match=r"a kernel is a loopy.TranslationUnit"):
-        calib.count("matmul", LOAD)
-
-
-@pytest.mark.parametrize("subgroup_size", [16, 32, 64])
-def test_stencil_in_three_dimensions(subgroup_size: int) -> None:
-    seven = stencil.stencil7(33, 7, 5, block_z=2)
-    count = calib.count(seven, "f_op_float32_add", subgroup_size=subgroup_size)
-    # rows of 32 work-items, of which the second has one point
-    columns, rows, planes = (2, 7, 5)
-    per_row = -(-32 // subgroup_size)
-    if subgroup_size == 16:
-        expected = (per_row + 1) * rows * planes
-    else:
-        rows_at_once = subgroup_size // 32
-        pairs = {1: 7, 2: 4}[rows_at_once]
-        expected = columns * pairs * planes
-    assert count.at(nx=33, ny=7, nz=5) == 5 * expected
 
 
 def test_loops_with_different_starts_are_compared_trip_by_trip() -> None:

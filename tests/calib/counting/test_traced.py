@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import calib
-from calib.counting import feature_counts as counting
-from calib.counting.inventory import Inventory
 from calib.counting.trace_check import CountingError
 from calib.kernels.collection import MeasurementKernel
 from experiments.kernels import histogram, matmul, spmv, stencil, stream, transpose
@@ -69,31 +66,10 @@ def test_counted_equals_traced(name: str, subgroup_size: int, context: Any) -> N
     assert all(each.equal for each in result)
 
 
-@pytest.fixture
-def one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A count that includes one access twice."""
-    take = counting.take_inventory
-
-    def wrong(scheduled: Any) -> Inventory:
-        inventory = take(scheduled)
-        return dataclasses.replace(inventory, accesses=(*inventory.accesses, inventory.accesses[0]))
-
-    monkeypatch.setattr(counting, "take_inventory", wrong)
-    monkeypatch.setenv("MEMSIM_CACHE_DIR", "")
-
-
-@pytest.mark.usefixtures("one_too_many")
-def test_a_difference_is_an_error(context: Any) -> None:
-    workload = stream.copy(n=96, block_size=32, dtype="float64", stride=2)
-    with pytest.raises(CountingError, match=r"1 of 5 counts differ from the trace: load"):
-        calib.counting_check(workload, context=context)
-
-
 def test_wrong_trip_counts_are_a_difference(context: Any) -> None:
-    with pytest.raises(CountingError, match="counted 160 by lanes"):
-        calib.counting_check(
-            kernels.ragged([3, 0, 5, 1] * 20), trip_counts={"j": 2}, context=context
-        )
+    ragged = kernels.ragged([3, 0, 5, 1] * 20)
+    with pytest.raises(CountingError, match=r"\d counts differ from the trace: .*counted 160 by"):
+        calib.counting_check(ragged, trip_counts={"j": 2}, context=context)
 
 
 def test_measured_control_flow_counts_operations_too(context: Any) -> None:

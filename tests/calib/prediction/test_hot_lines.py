@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,20 +22,14 @@ MEASURED_MS = {"v100": 2.73152, "a100": 2.600448, "titan_v": 2.775552, "titan_x"
 """Of 1,048,576 floating-point additions to one word, by ptheywood/atomicAddBench."""
 
 
-@pytest.mark.parametrize("name", MEASURED_MS)
-def test_rates_are_the_measured_ones(name: str) -> None:
-    machine = load_machine(name)
-    (each,) = {level.line_float_atomic_cycles for level in machine.levels} - {0.0}
-    ms = 1e3 * (1 << 20) * each / machine.clock_hz
-    assert ms == pytest.approx(MEASURED_MS[name], rel=0.001)
-
-
-@pytest.mark.parametrize("name", sorted({*machine_names()} - {"c1060", "cpu-pocl"}))
-def test_gpus_with_an_l2_have_rates_of_contended_atomics(name: str) -> None:
-    machine = load_machine(name)
-    level = next(one for one in machine.levels if one.write_policy == "write_back")
-    assert level.cores_per_instance > 1
-    assert 0 < level.line_atomic_cycles <= level.line_float_atomic_cycles
+def test_gpus_with_an_l2_have_rates_of_contended_atomics_as_measured() -> None:
+    for name in {*machine_names()} - {"c1060", "cpu-pocl"}:
+        machine = load_machine(name)
+        level = next(one for one in machine.levels if one.write_policy == "write_back")
+        assert level.cores_per_instance > 1, name
+        assert 0 < level.line_atomic_cycles <= level.line_float_atomic_cycles, name
+        ms = 1e3 * (1 << 20) * level.line_float_atomic_cycles / machine.clock_hz
+        assert ms == pytest.approx(MEASURED_MS.get(name, ms), rel=0.001)
 
 
 def atomics(
@@ -54,11 +49,13 @@ def cycles(trace: Trace, machine: Machine = H200) -> list[float]:
     return hot_line_cycles(trace, machine, trace.n_access).tolist()
 
 
+ONE_WORD: Any = [[[(0, [5])]]] * 8
+
+
 @pytest.mark.parametrize("hits", [1, 32])
 def test_all_on_one_word_wait_for_one_another(hits: int) -> None:
-    one_word = atomics([[[(0, [5])]]] * 8, hits)
-    assert cycles(one_word) == pytest.approx([hits * FLOATS, 0])
-    integers = atomics([[[(0, [5])]]] * 8, hits, floating=False)
+    assert cycles(atomics(ONE_WORD, hits)) == pytest.approx([hits * FLOATS, 0])
+    integers = atomics(ONE_WORD, hits, floating=False)
     assert cycles(integers) == pytest.approx([hits * INTEGERS, 0])
 
 
@@ -90,33 +87,30 @@ EMPTY_US, WARPS = 3.36, 8448 * 16
 
 
 @pytest.mark.parametrize(
-    ("row", "lines", "sectors", "off"),
+    ("name", "parameters", "lines", "sectors", "off"),
     [
-        ("add_float,places=1 words_apart=0", 1, 1, 0.02),
-        ("add_float,places=8 words_apart=32", 8, 1, 0.02),
-        ("add_float,places=64 words_apart=32", 64, 1, 0.02),
-        ("add_int,places=8 words_apart=32", 8, 1, 0.3),
-        ("add_int,places=64 words_apart=32", 64, 1, 0.02),
-        ("warp_add_float,lanes_apart=1 places=1", 1, 4, 0.02),
-        ("warp_add_float,lanes_apart=1 places=64", 64, 4, 0.07),
+        ("add_float", "places=1 words_apart=0", 1, 1, 0.02),
+        ("add_float", "places=8 words_apart=32", 8, 1, 0.02),
+        ("add_float", "places=64 words_apart=32", 64, 1, 0.02),
+        ("add_int", "places=8 words_apart=32", 8, 1, 0.3),
+        ("add_int", "places=64 words_apart=32", 64, 1, 0.02),
+        ("warp_add_float", "lanes_apart=1 places=1", 1, 4, 0.02),
+        ("warp_add_float", "lanes_apart=1 places=64", 64, 4, 0.07),
     ],
 )
-def test_measured_times_of_many_lines(row: str, lines: int, sectors: int, off: float) -> None:
+def test_measured_times_of_many_lines(
+    name: str, parameters: str, lines: int, sectors: int, off: float
+) -> None:
     """Every warp takes one of so many lines in turn, which all groups use: as long as an H200 did, in all."""
     group = [(0, [4 * line + k for k in range(sectors)]) for line in range(lines)]
-    trace = atomics([[group]] * 8, 1, floating="float" in row)
-    name, _, parameters = row.partition(",")
-    (us,) = (
-        float(one["time_us"])
-        for one in rows("h200_rates.csv")
-        if (one["name"], one["parameters"]) == (name, parameters)
-    )
+    trace = atomics([[group]] * 8, 1, floating="float" in name)
+    measured = {(row["name"], row["parameters"]): row["time_us"] for row in rows("h200_rates.csv")}
+    us = float(measured[name, parameters])
     ours = 1e6 * WARPS * cycles(trace)[0] / H200.clock_hz + EMPTY_US
     assert ours == pytest.approx(us, rel=off)
 
 
 def test_nothing_is_known_without_rates_or_without_atomics() -> None:
-    one_word = atomics([[[(0, [5])]]] * 8, 1)
-    assert cycles(one_word, load_machine("cpu-pocl")) == [0, 0]
+    assert cycles(atomics(ONE_WORD, 1), load_machine("cpu-pocl")) == [0, 0]
     assert cycles(make_trace([[[(0, [5])]]] * 8)) == [0]
     assert cycles(atomics([[[(0, [5])]]], 1)) == [0, 0]  # of one group, nothing else shows the line

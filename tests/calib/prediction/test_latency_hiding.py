@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -65,24 +64,6 @@ def test_the_four_cases_are_the_merged_form(
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("ilp", "following", "bw", "case"),
-    [
-        *((10, 12, 10, 1), (10, 10, 10, 1), (10, 8, 10, 2), (8, 8, 10, 3), (8, 10, 10, 4)),
-        (8, 12, 10, 4),
-    ],
-)
-def test_each_case_by_hand(ilp: float, following: float, bw: float, case: int) -> None:
-    """Sub-group 3 of 4 waits for 100 cycles and its transfer; one runs after it, two before."""
-    covered = {1: ilp + 2 * min(ilp, following), 2: ilp + 2 * following}
-    covered |= {3: covered[2], 4: ilp + 2 * bw}
-    whole = {1: 100 + bw, 2: 100 + bw, 3: 100 + bw + 2 * (bw - ilp), 4: 100 + bw + 2 * (bw - ilp)}
-    blocks = pair(ilp, following, 100, bw)
-    assert denominator(blocks, 2, 2)[0, 2] == whole[case]
-    assert hiding(blocks, 2, 2)[0, 2] == covered[case]
-    assert hidden_factor(blocks, 2, 2)[0, 2] == pytest.approx(1 - covered[case] / whole[case])
-
-
 def test_a_barrier_rounds_the_numerator_down_and_the_denominator_up() -> None:
     """TLP 2, BLP 2: j - 1 = 0, 1, 2, 3 is 0, 2, 2, 4 in the denominator and 0, 0, 2, 2 above."""
     blocks = pair(10, 20, 100, 25, barrier=True)
@@ -90,23 +71,15 @@ def test_a_barrier_rounds_the_numerator_down_and_the_denominator_up() -> None:
     np.testing.assert_array_equal(hiding(blocks, 2, 2)[0], [30, 20, 10 + 40, 40])
 
 
-@given(ilp=CYCLES, following=CYCLES, la=CYCLES, bw=CYCLES, blp=WIDTHS)
-def test_a_barrier_of_a_single_sub_group_stops_nothing(
-    ilp: float, following: float, la: float, bw: float, blp: int
-) -> None:
-    np.testing.assert_array_equal(
-        hidden_factor(pair(ilp, following, la, bw, barrier=True), 1, blp),
-        hidden_factor(pair(ilp, following, la, bw), 1, blp),
-    )
-
-
 @given(ilp=CYCLES, following=CYCLES, la=CYCLES, bw=CYCLES, tlp=WIDTHS, blp=WIDTHS)
 def test_a_barrier_hides_nothing_more(
     ilp: float, following: float, la: float, bw: float, tlp: int, blp: int
 ) -> None:
-    free = idle_cycles(pair(ilp, following, la, bw), tlp, blp)
-    at_barrier = idle_cycles(pair(ilp, following, la, bw, barrier=True), tlp, blp)
-    assert at_barrier[0] >= free[0]
+    """Nor does it stop the sub-groups of groups that have only one."""
+    free, at_barrier = (pair(ilp, following, la, bw, barrier=one) for one in (False, True))
+    assert idle_cycles(at_barrier, tlp, blp)[0] >= idle_cycles(free, tlp, blp)[0]
+    one, other = (hidden_factor(blocks, 1, blp) for blocks in (free, at_barrier))
+    np.testing.assert_array_equal(one, other)
 
 
 def test_one_sub_group_hides_nothing() -> None:
@@ -138,8 +111,7 @@ def test_the_equation_as_printed_counts_idle_time_once_for_each_sub_group() -> N
 
 def test_trials_are_the_leading_axis() -> None:
     rng = np.random.default_rng(3)
-    issue, latency, transfer = rng.uniform(1, 50, (3, 7)), rng.uniform(0, 900, (3, 7)), None
-    transfer = rng.uniform(0, 60, (3, 7))
+    issue, latency, transfer = (rng.uniform(0, most, (3, 7)) for most in (50, 900, 60))
     barrier = rng.random(7) < 0.5
     together = round_cycles(cyclic(issue, latency, transfer, barrier), 4, 3)
     apart = [
@@ -148,19 +120,10 @@ def test_trials_are_the_leading_axis() -> None:
     np.testing.assert_allclose(together, apart, rtol=1e-13)
 
 
-def test_a_million_blocks_are_as_cheap_as_the_distinct_ones() -> None:
-    listed = 10**6
-    issue, latency, transfer = np.full(listed, 8.0), np.full(listed, 700.0), np.full(listed, 9.0)
-    some = 2000
-    one_by_one = round_cycles(cyclic(issue[:some], latency[:some], transfer[:some]), 8, 4)
-    folded = pair(8, 8, 700, 9)
-    whole = Blocks(**{**vars(folded), "count": np.array([float(listed)])})
-    tracemalloc.start()
-    result = round_cycles(whole, 8, 4)
-    _, peak_bytes = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert result * some / listed == pytest.approx(float(one_by_one), rel=1e-12)
-    assert peak_bytes < 1e6  # 10^6 rows of 32 sub-groups would take seconds and 256 MB an array
+def test_a_block_that_is_counted_several_times_is_as_many_blocks() -> None:
+    listed = cyclic([8] * 50, [700] * 50, [9] * 50)
+    folded = Blocks(**{**vars(pair(8, 8, 700, 9)), "count": np.array([50.0])})
+    assert round_cycles(folded, 8, 4) == pytest.approx(float(round_cycles(listed, 8, 4)), rel=1e-12)
 
 
 def random_kernel(
@@ -185,13 +148,9 @@ def random_kernel(
     ("regime", "barriers", "typical", "lowest", "highest"),
     [
         ("latency", 0.0, 0.021, -0.05, 0.11),
-        ("latency", 0.3, 0.011, -0.05, 0.11),
         ("latency", 1.0, 0.008, -0.05, 0.11),
-        ("issue", 0.0, -0.006, -0.1, 0.04),
         ("issue", 0.3, -0.005, -0.1, 0.04),
-        ("issue", 1.0, -0.003, -0.1, 0.04),
         ("bandwidth", 0.0, 0.080, -0.07, 0.5),
-        ("bandwidth", 0.3, 0.078, -0.07, 0.5),
         ("bandwidth", 1.0, 0.101, -0.07, 0.5),
     ],
 )
@@ -213,24 +172,13 @@ def test_against_sub_groups_in_turn(
     assert max(off) < highest
 
 
-def test_the_equation_as_printed_is_several_times_too_long_where_latency_limits() -> None:
-    """The negative control: without the correction the median is 7 times too long."""
-    rng = np.random.default_rng(11)
-    ratio = []
-    for _ in range(100):
-        blocks, tlp, blp = random_kernel(rng, "latency", 0.0)
-        ratio.append(
-            float(round_cycles(blocks, tlp, blp, "paper")) / simulate(blocks, tlp, blp, rounds=8)
-        )
-    assert np.median(ratio) > 4
-
-
 def test_what_cannot_be() -> None:
-    with pytest.raises(LatencyHidingError, match="latency_cycles must be finite"):
-        cyclic([1.0], [-1.0], [0.0])
-    with pytest.raises(LatencyHidingError, match="bandwidth_cycles must be finite"):
-        cyclic([1.0], [1.0], [math.inf])
-    with pytest.raises(LatencyHidingError, match="at least 1, got 0 and 2"):
-        round_cycles(cyclic([1.0], [1.0], [0.0]), 0, 2)
-    with pytest.raises(LatencyHidingError, match="must be one of corrected, paper, got printed"):
-        round_cycles(cyclic([1.0], [1.0], [0.0]), 1, 2, "printed")  # type: ignore[arg-type]
+    blocks = cyclic([1.0], [1.0], [0.0])
+    for make, words in (
+        (lambda: cyclic([1.0], [-1.0], [0.0]), "latency_cycles must be finite"),
+        (lambda: cyclic([1.0], [1.0], [math.inf]), "bandwidth_cycles must be finite"),
+        (lambda: round_cycles(blocks, 0, 2), "at least 1, got 0 and 2"),
+        (lambda: round_cycles(blocks, 1, 2, "printed"), "one of corrected, paper, got printed"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(LatencyHidingError, match=words):
+            make()

@@ -58,12 +58,9 @@ def test_the_report_has_the_time_of_the_prediction(
     assert time.floor_s <= time.seconds.mean
     steps = time.timeline.steps
     assert len(set(steps)) == len(steps) <= MOST_STEPS
-    assert {step for row in time.timeline.rows for step, _, _ in row.spans} <= {
-        WAIT,
-        BARRIER,
-        *range(len(steps)),
-    }
-    assert all(0 <= a <= b for row in time.timeline.rows for _, a, b in row.spans)
+    spans = [span for row in time.timeline.rows for span in row.spans]
+    assert {step for step, _, _ in spans} <= {WAIT, BARRIER, *range(len(steps))}
+    assert all(0 <= begin <= end for _, begin, end in spans)
 
 
 def test_a_resource_that_is_twice_as_fast_saves_at_most_half(prediction: Prediction) -> None:
@@ -93,12 +90,10 @@ def test_a_machine_without_throughputs_has_no_time(traced: list[Trace], replay: 
 
 def test_the_data_can_be_read_again(prediction: Prediction) -> None:
     time = read_time(time_data(prediction))
-    assert time.floors_s == pytest.approx(
-        {name: float(floor.mean()) for name, floor in prediction.timing.floors_s.items()}
-    )
-    assert [one.changes for one in time.what_if] == [
-        one["changes"] for one in twice_as_fast(prediction)
-    ]
+    floors = {name: float(floor.mean()) for name, floor in prediction.timing.floors_s.items()}
+    assert time.floors_s == pytest.approx(floors)
+    changes = [one["changes"] for one in twice_as_fast(prediction)]
+    assert [one.changes for one in time.what_if] == changes
 
 
 @needs_clang

@@ -35,10 +35,9 @@ def chain(n: int) -> CudaWorkload:
 @needs_nvidia
 def test_the_time_is_that_of_the_instructions() -> None:
     """A core of an A100 has 64 lanes for multiply-adds: 4,096 more of them, of 64 warps, take it 131,072 cycles."""
-    made = [calib.predict(chain(n), "a100") for n in (4096, 8192)]
-    assert made[0].limited_by == "issue"
-    more = made[1].seconds.mean - made[0].seconds.mean
-    assert 1.0 <= more / (4096 * 64 / 2 / 1.41e9) < 1.05
+    one, two = (calib.predict(chain(n), "a100") for n in (4096, 8192))
+    assert one.limited_by == "issue"
+    assert 1.0 <= (two.seconds.mean - one.seconds.mean) / (4096 * 64 / 2 / 1.41e9) < 1.05
 
 
 @needs_nvidia

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from collections import Counter
@@ -13,19 +14,28 @@ import numpy as np
 import pytest
 
 import tracegen
+from calib.prediction.launch_time import time_data
 from calib.prediction.options import PredictOptions
-from calib.prediction.prediction import as_json, predict, predict_changed, program_of
-from calib.prediction.report import blocks_table
+from calib.prediction.prediction import (
+    Prediction,
+    as_json,
+    predict,
+    predict_changed,
+    program_of,
+)
+from calib.prediction.report import blocks_table, page
+from calib.prediction.time_model import Timing
 from calib.prediction.what_if import WhatIfError, parse
 from experiments.kernels import matmul, stencil, stream
-from memsim.errors import ReplayError
-from memsim.machine.file import load_machine
+from memsim.errors import MemsimError, ReplayError
+from memsim.machine import Machine, load_machine
 from memsim.machine.parts import Translation
 from memsim.report import bound, read_time, seconds
+from memsim.trace import Trace
 from tests.support import cuda_kernels
 from tests.support.command_line import RunMemsim
 from tests.support.compilers import needs_amd, needs_nvidia
-from tests.support.kernel_matrix import FORTRAN, FORTRAN_ARGS, SCALE, SCALE_ARGS
+from tests.support.kernel_matrix import SCALE, SCALE_ARGS
 
 KERNELS = Path(matmul.__file__).parent
 TILED = f"{KERNELS / 'matmul.py'}:tiled"
@@ -46,9 +56,17 @@ LOAD_FIRST = "float value = x[threadIdx.x]; y[threadIdx.x] = sum; sum += value;"
 TURNS = 20
 
 
-def predicted(workload: Any, machine: Any = V100, **settings: Any) -> Any:
-    traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
+def traced(workload: Any, machine: Machine = V100, **options: Any) -> list[Trace]:
+    return tracegen.trace_snapshots(workload, machine, snapshots=1, **options)
+
+
+def predicted(traces: list[Trace], machine: Machine = V100, **settings: Any) -> Prediction:
     return predict(traces, machine, PredictOptions(**{"trials": 4, "jobs": 1, **settings}))
+
+
+@functools.cache
+def copied(n: int, block_size: int = 256) -> list[Trace]:
+    return traced(stream.copy(n=n, block_size=block_size))
 
 
 @pytest.mark.parametrize(
@@ -67,17 +85,18 @@ def test_stores_are_waited_for_where_a_counter_has_them_among_the_loads(
     else, and on other GPUs, for the last store alone."""
     arrays = np.zeros(64, np.float32), np.ones(64, np.float32)
     given = cuda_kernels.workload(COUNTED % body, *arrays, np.int32(TURNS), block=64)
-    times = []
-    for cycles in (1000.0, 2000.0):
-        waiting = load_machine(machine).replace(store_wait_cycles=cycles)
-        times.append(predicted(given, waiting).seconds.mean * waiting.clock_hz)
-    assert times[1] - times[0] == pytest.approx(waits * 1000)
+    on = load_machine(machine)
+    traces = traced(given, on)
+    one, two = (
+        predicted(traces, on.replace(store_wait_cycles=cycles)).seconds.mean * on.clock_hz
+        for cycles in (1000.0, 2000.0)
+    )
+    assert two - one == pytest.approx(waits * 1000)
 
 
 def test_a_kernel_is_traced_and_changed_by_name() -> None:
     """The same numbers as from a trace, and as from the text of a what-if."""
-    workload = matmul.tiled(64)
-    ours = predict(workload, "v100", trials=4, jobs=1)
+    ours = predict(matmul.tiled(64), "v100", trials=4, jobs=1)
     assert ours.seconds.mean == pytest.approx(predict(ours.traces, V100, ours.options).seconds.mean)
     assert ours.limited_by == ours.timing.binds
     expected = predict_changed(ours, ours.traces, ours.options, parse("l1=64KiB,no-barriers", V100))
@@ -129,25 +148,6 @@ def test_the_parts_make_the_whole(document: Any) -> None:
         assert row["visible_cycles"] == pytest.approx(4 * row["latency_cycles"] * row["not_hidden"])
 
 
-def test_a_note_names_an_translation_of_unmeasured_duration_that_takes_much_time() -> None:
-    """Pages of 256 bytes and one entry: nearly every request misses."""
-    slow = Translation(entries=1, page_bytes=256, miss_cycles=500.0)
-    workload = stream.triad(n=1 << 16)
-    key = "translation.miss_cycles"
-
-    def noted(machine: Any) -> list[str]:
-        notes = predicted(workload, machine).notes
-        return [note for note in notes if "missed address translations alone take" in note]
-
-    for standing in ("fitted", "assumed"):
-        told = {**V100.sources, key: f"{standing}: so"}
-        (note,) = noted(V100.replace(translation=slow, sources=told))
-        assert f"the duration of one is {standing}" in note
-    known = {**V100.sources, key: "measured"}
-    assert not noted(V100.replace(translation=slow, sources=known))
-    assert not noted(V100)
-
-
 def test_what_if_changes_the_time_in_the_expected_direction(document: Any) -> None:
     first, second = document["what_if"]
     assert first["changes"] == "blocks_per_core=1,l1=64KiB,no-barriers"
@@ -162,29 +162,32 @@ def test_the_page_is_self_contained(document: Any) -> None:
     assert "<code>matmul_tiled</code> on" in page
     for outside in ("http://", "https://", "src="):
         assert outside not in page
-    for section in (
-        "What limits the time",
-        "What if",
-        "Timeline",
-        "Basic blocks",
-        "visible latency",
-    ):
-        assert section in page
+    for title in ("What limits the time", "What if", "Timeline", "Basic blocks", "visible latency"):
+        assert title in page
     assert (document["folder"] / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_name_from_a_kernel_is_no_markup() -> None:
-    import dataclasses
+def test_a_note_names_an_translation_of_unmeasured_duration_that_takes_much_time() -> None:
+    """Pages of 256 bytes and one entry: nearly every request misses."""
+    slow = Translation(entries=1, page_bytes=256, miss_cycles=500.0)
+    traces = traced(stream.triad(n=1 << 16))
+    key = "translation.miss_cycles"
 
-    from calib.prediction.launch_time import time_data
-    from calib.prediction.report import page
+    def noted(machine: Any) -> list[str]:
+        notes = predicted(traces, machine).notes
+        return [note for note in notes if "missed address translations alone take" in note]
 
-    prediction = predicted(stencil.stencil7(nx=32, ny=4, nz=2))
-    named = dataclasses.replace(prediction, kernel="<b>x</b>")
-    assert "<b>x" not in page(named, time_data(named))
+    for standing in ("fitted", "assumed"):
+        told = {**V100.sources, key: f"{standing}: so"}
+        (note,) = noted(V100.replace(translation=slow, sources=told))
+        assert f"the duration of one is {standing}" in note
+    known = {**V100.sources, key: "measured"}
+    assert not noted(V100.replace(translation=slow, sources=known))
+    assert not noted(V100)
 
 
 def test_the_terminal_shows_what_limits_the_time(run_memsim: RunMemsim) -> None:
+    """Also of a trace without machine code."""
     ended = run_memsim("predict", TILED, "-m", "v100", "--tracer", "polyhedral", *SMALL)
     assert re.match(
         r"\w+-bound: [\d.]+ (?:± [\d.]+ )?[nu]s, at least .*\n(Try first: .*\n(?:.*\n)?)?matmul_tiled on v100: ",
@@ -198,12 +201,10 @@ def test_the_terminal_shows_what_limits_the_time(run_memsim: RunMemsim) -> None:
         "what if",
         "without latency",
         "not hidden",
+        "the registers per work-item are unknown",
+        "note: the trace has no machine code: arithmetic is not counted",
     ):
         assert text in ended.out
-    assert "the registers per work-item are unknown" in ended.out
-    grid = (f"{KERNELS / 'stencil.py'}:stencil7", "--set", "nx=64", "--trials", "4", "--jobs", "1")
-    assert "95 % interval" in run_memsim("predict", *grid, "-m", "v100").out
-    assert "note: the trace has no machine code: arithmetic is not counted" in ended.out
 
 
 @pytest.mark.parametrize(
@@ -213,15 +214,15 @@ def test_the_terminal_shows_what_limits_the_time(run_memsim: RunMemsim) -> None:
 def test_other_ways_to_predict(
     run_memsim: RunMemsim, options: tuple[str, ...], interval: bool
 ) -> None:
-    ended = run_memsim("predict", TILED, "-m", "v100", *SMALL, *options, "--json", "-")
-    data = json.loads(ended.out)
-    assert (data["time_s"]["ci95"] is not None) == interval
-    assert data["time_s"]["mean"] > 0
+    words = ("predict", TILED, "-m", "v100", "--tracer", "polyhedral", *SMALL, *options)
+    time = json.loads(run_memsim(*words, "--json", "-").out)["time_s"]
+    assert (time["ci95"] is not None) == interval
+    assert time["mean"] > 0
 
 
 def test_predictions_repeat_and_depend_on_the_seed() -> None:
-    workload = stencil.stencil7(nx=64, ny=64, nz=64)
-    one, two, other = (predicted(workload, seed=seed) for seed in (1, 1, 2))
+    traces = traced(stencil.stencil7(nx=64, ny=64, nz=64))
+    one, two, other = (predicted(traces, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.timing.seconds, two.timing.seconds)
     assert (one.timing.seconds != other.timing.seconds).any()
     assert one.seconds.half_width > 0
@@ -229,9 +230,9 @@ def test_predictions_repeat_and_depend_on_the_seed() -> None:
 
 def test_reuse_in_caches_is_what_the_paper_leaves_out() -> None:
     """A naive product reads each row and column repeatedly: caches serve nearly all of it."""
-    workload = matmul.naive(n=256)
-    fed, printed = (predicted(workload, mode=mode).timing for mode in ("simulated", "paper"))
-    assert printed.estimate.mean > 3 * fed.estimate.mean
+    traces = traced(matmul.naive(n=256), tracer="polyhedral")
+    fed, printed = (predicted(traces, mode=mode, trials=1) for mode in ("simulated", "paper"))
+    assert printed.seconds.mean > 3 * fed.seconds.mean
 
 
 @pytest.mark.parametrize(
@@ -239,81 +240,71 @@ def test_reuse_in_caches_is_what_the_paper_leaves_out() -> None:
     [("v100", "simulated", True), ("v100", "paper", False), ("c1060", "paper", True)],
 )
 def test_machines_on_which_a_group_ends_with_a_barrier(
-    machine: str, mode: str, ends_with_barrier: bool
+    machine: str, mode: Any, ends_with_barrier: bool
 ) -> None:
     """Section 2.5: a group ends with an implicit barrier on compute capability 1.x, not later."""
-    prediction = predicted(matmul.naive(n=32, tile=8), load_machine(machine), mode=mode, trials=1)
-    assert prediction.program.blocks[-1].barrier == ends_with_barrier
+    program, _ = program_of(copied(1 << 12), load_machine(machine), mode)
+    assert program.blocks[-1].barrier == ends_with_barrier
 
 
 @pytest.mark.parametrize("kernel", [stream.copy(n=1 << 12), matmul.tiled(n=64)])
-def test_the_end_of_a_group_is_no_barrier(kernel: Any) -> None:
-    listed = [row[-1] for row in blocks_table(predicted(kernel, trials=1))[1]]
-    assert listed[0] == "(start of a group)"
-    assert listed[-1] == "(end of the group)"
-    n_barriers = sum("barrier" in text for text in listed)
-    assert (n_barriers > 0) == (kernel.kernel.default_entrypoint.name == "matmul_tiled")
-
-
 @pytest.mark.parametrize("tracer", ["machine", "polyhedral"])
-def test_the_end_of_a_group_costs_no_instruction(tracer: str) -> None:
-    """Neither with machine code nor without it: the kernel has no barrier."""
-    traces = tracegen.trace_snapshots(stream.copy(n=1 << 12), V100, snapshots=1, tracer=tracer)
-    program, _ = program_of(traces, V100)
-    assert program.blocks[-1].barrier
-    assert not any("barrier" in name for block in program.blocks for name in block.operations)
-
-
-def test_a_stream_is_bound_by_dram_and_takes_its_bytes() -> None:
-    n = 1 << 22
-    prediction = predicted(stream.triad(n=n), registers=32)
-    assert prediction.timing.binds == "DRAM"
-    bandwidth = V100.dram.usable_bandwidth_bytes_per_cycle * V100.clock_hz
-    assert float(prediction.timing.floors_s["DRAM"].mean()) == pytest.approx(
-        3 * 4 * n / bandwidth, rel=0.05
-    )
-
-
-TRIAD = "c[i] = a[i] + 2 * b[i];"
+def test_the_end_of_a_group_is_no_barrier_and_costs_no_instruction(
+    kernel: Any, tracer: str
+) -> None:
+    """Neither with machine code nor without it."""
+    found = predicted(traced(kernel, tracer=tracer), trials=1)
+    listed = [row[-1] for row in blocks_table(found)[1]]
+    assert (listed[0], listed[-1]) == ("(start of a group)", "(end of the group)")
+    has_barrier = kernel.kernel.default_entrypoint.name == "matmul_tiled"
+    assert any("barrier" in text for text in listed) == has_barrier
+    operations = [name for block in found.program.blocks for name in block.operations]
+    assert has_barrier or not any("barrier" in name for name in operations)
 
 
 def test_a_launch_takes_time_beside_its_groups() -> None:
     """Three microseconds, which bind a copy of 4 KiB."""
     without, launched = (
-        predicted(stream.copy(n=1024), V100.replace(launch_us=us)).timing for us in (0.0, 3.0)
+        predicted(copied(1024), V100.replace(launch_us=us)).timing for us in (0.0, 3.0)
     )
     assert launched.estimate.mean == pytest.approx(without.estimate.mean + 3e-6)
     assert launched.floor_means_s == pytest.approx(without.floor_means_s)
     assert launched.parts_s["launch"] == 3e-6
     assert "launch" not in without.parts_s
     assert (launched.binds, without.binds) == ("launch", "latency")
-    starts = V100.replace(launch_us=3.0, group_starts_per_cycle=0.5)
-    beside = predicted(stream.copy(n=1 << 20), starts).timing
-    assert beside.parts_s["launch"] > 0.1 * beside.estimate.mean
-    assert beside.binds != "launch", "it adds to what binds the groups"
 
 
 def test_the_machine_starts_so_many_groups_and_sub_groups_a_cycle() -> None:
-    """2048 groups of 512, 16 sub-groups each: whichever of their rates is slower."""
-    copy = stream.copy(n=1 << 20, block_size=512)
+    """2048 groups of 512, 16 sub-groups each: whichever of their rates is slower. It adds to what binds the groups."""
+    n = 1 << 20
+    traces = copied(n, 512)
+    replay = predicted(traces).replay
+
+    def timing(**rates: float) -> Timing:
+        return predict(traces, V100.replace(**rates), trials=4, jobs=1, replay=replay).timing
 
     def floor_cycles(**rates: float) -> float:
-        timing = predicted(copy, V100.replace(**rates)).timing
-        return float(timing.floor_means_s["starts of groups"] * V100.clock_hz)
+        return float(timing(**rates).floor_means_s["starts of groups"] * V100.clock_hz)
 
-    n = 1 << 20
     assert floor_cycles(subgroup_starts_per_cycle=0.25) == pytest.approx(n / 32 / 0.25)
     assert floor_cycles(group_starts_per_cycle=0.25) == pytest.approx(n / 512 / 0.25)
     both = {"group_starts_per_cycle": 0.25, "subgroup_starts_per_cycle": 0.25}
     assert floor_cycles(**both) == pytest.approx(n / 32 / 0.25)
+    beside = timing(launch_us=3.0, group_starts_per_cycle=0.25)
+    assert beside.parts_s["launch"] > 0.1 * beside.estimate.mean
+    assert beside.binds != "launch"
 
 
 def test_fewer_trials_than_snapshots_move_as_many_bytes() -> None:
     """The start of a launch is traced, but replayed only where it gets a trial."""
-    few, more = (predict(stream.copy(n=1 << 24), V100, trials=n, jobs=1) for n in (2, 8))
+    few = predict(stream.copy(n=1 << 23), V100, trials=2, jobs=1)
+    more = predict(few.traces, V100, trials=8, jobs=1)
     assert len(few.traces) > 2
     floors = [one.timing.floor_means_s["DRAM"] for one in (few, more)]
     assert floors[0] == pytest.approx(floors[1], rel=0.03)
+
+
+TRIAD = "c[i] = a[i] + 2 * b[i];"
 
 
 @needs_nvidia
@@ -348,6 +339,7 @@ def test_a_triad_takes_as_long_in_any_language() -> None:
         traces = tracegen.trace_snapshots(workload, V100, snapshots=1)
         prediction = predict(traces, V100, settings)
         assert not any("arithmetic is not counted" in note for note in prediction.notes)
+        assert prediction.timing.binds == "DRAM"
         assert float(prediction.timing.floors_s["DRAM"].mean()) == pytest.approx(least, rel=0.05)
         counted = Counter[str]()
         for number, runs in prediction.program.occurrences().items():
@@ -379,33 +371,23 @@ def test_only_loopy_kernels_have_an_order_of_the_source(
 
 
 def test_registers_change_the_resident_groups() -> None:
-    workload = matmul.tiled(n=256)
-    traces = tracegen.trace_snapshots(workload, V100, snapshots=1)
-    settings = PredictOptions(trials=2, jobs=1, registers=32)
-    prediction = predict(traces, V100, settings)
-    changed = predict_changed(prediction, traces, settings, parse("registers=128", V100))
-    assert (prediction.timing.residents.groups_per_core, prediction.occupancy.limited_by) == (
-        4,
-        "items",
-    )
-    assert changed.occupancy.groups_per_core == 2
-    assert changed.occupancy.limited_by == "registers"
+    prediction = predict(matmul.tiled(n=256), V100, trials=2, jobs=1, registers=32)
+    after = prediction.what_if("registers=128").occupancy
+    assert prediction.timing.residents.groups_per_core == 4
+    assert prediction.occupancy.limited_by == "items"
+    assert (after.groups_per_core, after.limited_by) == (2, "registers")
 
 
 def test_an_l1_of_twice_the_bandwidth_delivers_a_row_of_doubles_in_half_the_time() -> None:
     """32 doubles: each of 32 banks twice, or each of 64 once."""
-    workload = stencil.stencil7(nx=64, ny=16, nz=4, dtype="float64")
-    traces = tracegen.trace_snapshots(workload, V100, snapshots=1)
-    settings = PredictOptions(trials=2, jobs=1)
-    prediction = predict(traces, V100, settings)
-    changed = predict_changed(prediction, traces, settings, parse("l1=2x", V100))
-    before, after = (one.costs.pipe_cycles for one in (prediction, changed))
+    prediction = predict(stencil.stencil7(64, 16, 4, dtype="float64"), V100, trials=2, jobs=1)
+    before, after = (one.costs.pipe_cycles for one in (prediction, prediction.what_if("l1=2x")))
     assert (before.max(), after.max()) == (2, 1)
 
 
 def test_a_group_too_large_for_a_core_is_refused_with_the_excess() -> None:
     with pytest.raises(ReplayError, match="81920, there are 65536, 16384 too few"):
-        predicted(matmul.tiled(n=64, tile=32), registers=80)
+        predicted(traced(matmul.tiled(n=64, tile=32)), registers=80)
 
 
 @pytest.mark.parametrize(
@@ -438,50 +420,9 @@ def test_a_mistake_is_one_line(
     assert culprit in run_memsim.refused("predict", *arguments)
 
 
-def test_missing_throughputs_are_named(run_memsim: RunMemsim, tmp_path: Path) -> None:
-    from importlib.resources import files
-
-    text = (files("memsim.machine") / "shipped" / "v100.toml").read_text()
-    head, _, tail = text.partition("[throughputs]")
-    kept = [line for line in tail.splitlines() if not line.startswith(("fp32_fma", "local_lanes"))]
-    kept = [line for line in kept if not line.startswith("load_store_lanes")]
-    machine = tmp_path / "poor.toml"
-    machine.write_text(head + "[throughputs]\n" + "\n".join(kept))
-    error = run_memsim.refused("predict", TILED, "-m", str(machine), *SMALL)
-    assert "lists no throughput of" in error
-    for name in ("fp32_fma", "load_store_lanes"):
-        assert name in error
-
-
-def test_help_has_an_example(run_memsim: RunMemsim) -> None:
-    ended = run_memsim("predict", "--help")
-    assert "Example" in ended.out
-    assert "  memsim predict" in ended.out
-
-
-def test_opencl_c_and_fortran_from_the_command_line(
-    run_memsim: RunMemsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "scale.cl").write_text(SCALE)
-    (tmp_path / "f.floopy").write_text(FORTRAN)
-    (tmp_path / "args.py").write_text(FORTRAN_ARGS + SCALE_ARGS)
-    words = ("-m", "v100", "--trials", "2", "--jobs", "1", "--json", "-")
-    times = {}
-    for kernel, function, n in (
-        ("scale.cl:scale", "scale", 1 << 12),
-        ("scale.cl:scale", "scale", 1 << 20),
-        ("f.floopy:neighbours", "arguments", 1 << 12),
-        ("f.floopy:neighbours", "arguments", 1 << 20),
-    ):
-        ended = run_memsim(
-            "predict", kernel, "--args", f"args.py:{function}", "--set", f"n={n}", *words
-        )
-        times[kernel, n] = json.loads(ended.out)["time_s"]["mean"]
-    for kernel in ("scale.cl:scale", "f.floopy:neighbours"):
-        assert 0 < times[kernel, 1 << 12] < times[kernel, 1 << 20] < 1e-3
-    error = run_memsim.refused("predict", "scale.cl:scale", *words)
-    assert "scale.cl does not describe its launch: --args FILE.py:NAME" in error
+def test_a_mode_without_caches_has_no_warm_ones() -> None:
+    with pytest.raises(MemsimError, match="in mode paper there are no caches"):
+        PredictOptions(warm=True, mode="paper")
 
 
 def test_an_interrupted_prediction_has_no_numbers(
@@ -504,16 +445,19 @@ def test_an_interrupted_prediction_has_no_numbers(
     assert not out.exists()
 
 
-@pytest.mark.parametrize("mode", ["simulated", "paper"])
-def test_a_prediction_shows_itself_in_a_notebook(mode: str) -> None:
-    """The times of its JSON, and names escaped; in mode `paper` there are no accesses."""
-    found = predicted(stream.triad(1 << 12), mode=mode)
-    shown = found._repr_html_()
-    time = read_time(as_json(found))
-    assert bound(time) in shown
-    assert seconds(found.timing.estimate.mean) in shown
-    assert "limited by the launch" in shown, "32 groups for 80 cores"
-    assert ("visible latency" in shown) == (mode == "simulated")
-    hostile = dataclasses.replace(found, kernel="<script>alert(1)</script>", notes=["a < b & c"])
-    assert "<script>" not in hostile._repr_html_()
-    assert "a &lt; b &amp; c" in hostile._repr_html_()
+def test_a_prediction_shows_itself_in_a_notebook() -> None:
+    """The times of its JSON, and names escaped, as on its page; in mode `paper` there are no accesses."""
+    traces = traced(stream.triad(1 << 12))
+    for mode in ("simulated", "paper"):
+        found = predicted(traces, mode=mode)
+        shown = found._repr_html_()
+        assert bound(read_time(as_json(found))) in shown
+        assert seconds(found.timing.estimate.mean) in shown
+        assert "limited by the launch" in shown, "32 groups for 80 cores"
+        assert ("visible latency" in shown) == (mode == "simulated")
+        hostile = dataclasses.replace(
+            found, kernel="<script>alert(1)</script>", notes=["a < b & c"]
+        )
+        for html in (hostile._repr_html_(), page(hostile, time_data(hostile))):
+            assert "<script>alert" not in html
+            assert "a &lt; b &amp; c" in html

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from calib.prediction import PredictOptions, predict
-from memsim.machine import load_machine
+from calib.prediction.time_model import Timing
+from memsim.machine import Machine, load_machine
 from memsim.report import DEPENDENT
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import workload
@@ -39,68 +40,46 @@ def sums(independent: int, groups: int = 1, threads: int = 32, steps: int = STEP
     return workload(SOURCE, a, 0.5, 0.25, kernel=kernel, grid=groups, block=threads)
 
 
-def cycles_an_operation(machine_name: str, made: CudaWorkload, steps: int = STEPS) -> float:
-    """Predicted cycles of a core for each of the steps' operations of one sub-group."""
-    machine = load_machine(machine_name)
+pytestmark = needs_nvidia
+
+
+def timing(machine: Machine, made: CudaWorkload) -> Timing:
     traces = trace_snapshots(made, machine, snapshots=1)
-    timing = predict(traces, machine, PredictOptions(trials=1)).timing
-    return float(timing.estimate.mean * machine.clock_hz / (steps * SUMS))
+    return predict(traces, machine, PredictOptions(trials=1)).timing
 
 
-@needs_nvidia
 @pytest.mark.parametrize("machine_name", ["v100", "a100"])
 def test_a_chain_of_operations_takes_its_latency_and_independent_ones_do_not(
     machine_name: str,
 ) -> None:
-    """A sub-core has 16 lanes, so a warp's operation occupies it for two cycles."""
-    chain = cycles_an_operation(machine_name, sums(1))
-    apart = cycles_an_operation(machine_name, sums(SUMS))
-    assert chain == pytest.approx(DEPENDENT_CYCLES, rel=0.15)
-    assert apart == pytest.approx(2, rel=0.15)
+    """A sub-core has 16 lanes, so a warp's operation occupies it for two cycles. Other warps hide it: eight on each scheduler do 64
+    operations a cycle, whatever depends on what."""
+    machine = load_machine(machine_name)
+    for independent, each_cycles in ((1, DEPENDENT_CYCLES), (SUMS, 2)):
+        alone = timing(machine, sums(independent)).estimate.mean
+        cycles = alone * machine.clock_hz / (STEPS * SUMS)
+        assert cycles == pytest.approx(each_cycles, rel=0.15)
+        full = timing(machine, sums(independent, machine.n_cores, 1024, 250)).estimate.mean
+        assert full * machine.clock_hz / (250 * SUMS) == pytest.approx(1024 / 64, rel=0.1)
 
 
-@needs_nvidia
-def test_other_sub_groups_hide_it() -> None:
-    """Eight warps on each scheduler: the core does 64 operations a cycle, whatever depends on what."""
+def test_a_chain_is_what_binds_and_few_sub_groups_without_chains_are_no_dependence() -> None:
     machine = load_machine("v100")
-    groups = machine.n_cores
-    for independent in (1, SUMS):
-        made = sums(independent, groups, 1024, steps=250)
-        assert cycles_an_operation("v100", made, 250) == pytest.approx(1024 / 64, rel=0.1)
-
-
-@needs_nvidia
-def test_a_chain_is_what_binds_and_advice_says_so() -> None:
-    machine = load_machine("v100")
-    made = sums(1, machine.n_cores, 128)
-    traces = trace_snapshots(made, machine, snapshots=1)
-    found = predict(traces, machine, PredictOptions(trials=1)).timing
+    found = timing(machine, sums(1, machine.n_cores, 128))
     assert found.binds == DEPENDENT
     # Without the chain, the four warps would occupy their sub-cores half of the time.
     assert found.parts_s[DEPENDENT] == pytest.approx(0.5 * found.estimate.mean, rel=0.1)
     assert found.parts_s["latency"] < 0.01 * found.estimate.mean
-
-
-@needs_nvidia
-def test_few_sub_groups_without_chains_are_no_dependence() -> None:
-    """One warp keeps one of four schedulers busy: three quarters of the core idle, but nothing waits for a result."""
-    machine = load_machine("v100")
-    made = sums(SUMS, machine.n_cores, 32)
-    traces = trace_snapshots(made, machine, snapshots=1)
-    found = predict(traces, machine, PredictOptions(trials=1)).timing
+    # One warp keeps one of four schedulers busy: three quarters of the core idle, but nothing waits for a result.
+    found = timing(machine, sums(SUMS, machine.n_cores, 32))
     assert found.parts_s[DEPENDENT] < 0.1 * found.estimate.mean
     assert found.binds != DEPENDENT
 
 
-@needs_nvidia
-def test_older_gpus_have_none() -> None:
-    """nvdisasm shows their code as that of a later one."""
+def test_stalls_are_read_from_the_encoding_and_left_out_of_the_listing() -> None:
+    """Older GPUs have none: nvdisasm shows their code as that of a later one."""
     old = next(bind(sums(1), "sm_61")).code
     assert {i.stall_cycles for block in old.blocks for i in block.instructions} == {0}
-
-
-@needs_nvidia
-def test_stalls_are_read_from_the_encoding_and_left_out_of_the_listing() -> None:
     code = next(bind(sums(1), "sm_80")).code
     body = max(code.blocks, key=lambda block: len(block.instructions))
     chain = [i for i in body.instructions if i.opcode.startswith("FFMA")]

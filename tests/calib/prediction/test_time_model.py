@@ -22,9 +22,8 @@ from calib.prediction.latency_hiding import LatencyHidingError
 from calib.prediction.machine_pipes import READS
 from calib.prediction.residency import Residents, residents
 from calib.prediction.throughputs import ThroughputError, cycles_of, issue_cycles, missing
-from calib.prediction.time_model import blocks_of, floors_cycles, time_of, timeline
-from memsim.machine.file import load_machine
-from memsim.machine.model import Machine
+from calib.prediction.time_model import Timing, blocks_of, floors_cycles, time_of, timeline
+from memsim.machine import Machine, load_machine
 from memsim.montecarlo.occupancy import resident_groups
 from memsim.report import BULK, IN_TURN
 from memsim.statistics import Places, describe
@@ -46,13 +45,9 @@ def inputs(
     latencies = np.atleast_2d(np.asarray(latency, np.float64))
     moved = np.asarray(channels, np.float64).reshape(-1, n, np.shape(channels)[-1])
     barriers = barrier or (False,) * (n - 1) + (True,)
+    blocks = tuple(Block(barrier=b, operations={"k": float(k)}) for k, b in enumerate(barriers))
     return Inputs(
-        program=Program(
-            blocks=tuple(
-                Block(barrier=b, operations={"k": float(k)}) for k, b in enumerate(barriers)
-            ),
-            steps=steps or tuple(range(n)),
-        ),
+        program=Program(blocks=blocks, steps=steps or tuple(range(n))),
         unit_cycles=np.array(issue, np.float64)[:, None],
         pipe_cycles=np.zeros(n),
         latency_cycles=latencies,
@@ -77,8 +72,9 @@ def cycles_on_v100(given: Inputs, where: Residents, **options: Any) -> float:
     return time_of(given, where, V100, **options).estimate.mean * V100.clock_hz
 
 
-def launch(n_groups: int, items: int) -> Launch:
-    return Launch(kernel="k", n_groups=n_groups, group_items=items, registers_per_item=32)
+def alone(given: Inputs, **options: Any) -> Timing:
+    """Of one sub-group."""
+    return time_of(given, resident(1, 1), V100, **options)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +87,7 @@ def launch(n_groups: int, items: int) -> Launch:
     ],
 )
 def test_residents(n_groups: int, items: int, tlp: int, blp: int, rounds: float) -> None:
-    shape = launch(n_groups, items)
+    shape = Launch(kernel="k", n_groups=n_groups, group_items=items, registers_per_item=32)
     residency = residents(V100, shape, resident_groups(V100, shape))
     assert (residency.subgroups_per_group, residency.groups_per_core) == (tlp, blp)
     assert residency.rounds == rounds
@@ -116,25 +112,23 @@ def test_the_time_equals_the_lower_bound_that_limits_it(
     solver: Any,
 ) -> None:
     """The event simulation repeats the program: in a steady state nothing is lost at its ends."""
-    timing = time_of(
-        inputs(issue, latency, [[w] for w in channel], barrier=(False,) * 3),
-        resident(1, 8, rounds=3),
-        V100,
-        solver=solver,
-    )
+    given = inputs(issue, latency, [[w] for w in channel], barrier=(False,) * 3)
+    timing = time_of(given, resident(1, 8, rounds=3), V100, solver=solver)
     assert timing.estimate.mean * V100.clock_hz / 3 == pytest.approx(cycles, rel=0.03)
     assert timing.binds == binds
 
 
 def test_latency_binds() -> None:
-    """One sub-group alone: 30 cycles of issue and 500 of waiting."""
-    timing = time_of(
-        inputs([0, 10, 20], [0, 500, 0], [[0], [0], [0]]), resident(1, 1, rounds=2), V100
-    )
+    """One sub-group alone: 30 cycles of issue and 500 of waiting; or 10 and 300 at the start."""
+    given = inputs([0, 10, 20], [0, 500, 0], [[0], [0], [0]])
+    timing = time_of(given, resident(1, 1, rounds=2), V100)
     assert timing.estimate.mean * V100.clock_hz == pytest.approx(2 * 530)
     assert timing.binds == "latency"
     assert timing.parts_s["latency"] * V100.clock_hz == pytest.approx(2 * 500)
     np.testing.assert_allclose(timing.exposed, [0, 1, 0])
+    start = alone(inputs([0, 10], [300, 0], [[0], [0]]))
+    assert start.parts_s["group start"] * V100.clock_hz == pytest.approx(300)
+    assert start.binds == "group start"
 
 
 @pytest.mark.parametrize(("subgroups", "not_hidden"), [(1, 1), (2, 64 / 72), (9, 8 / 72), (10, 0)])
@@ -142,11 +136,8 @@ def test_the_wait_that_is_not_hidden_is_the_time_in_which_a_core_issues_nothing(
     subgroups: int, not_hidden: float
 ) -> None:
     """A block of 8 cycles, whose data arrive 72 cycles later: each other sub-group covers 8 of them."""
-    timing = time_of(
-        inputs([0, 8, 0], [0, 72, 0], [[0], [0], [0]], barrier=(False,) * 3),
-        resident(1, subgroups),
-        V100,
-    )
+    given = inputs([0, 8, 0], [0, 72, 0], [[0], [0], [0]], barrier=(False,) * 3)
+    timing = time_of(given, resident(1, subgroups), V100)
     np.testing.assert_allclose(timing.exposed, [0, not_hidden, 0], atol=1e-9)
 
 
@@ -194,43 +185,30 @@ def test_barriers_bind() -> None:
     Without it one issues while the other waits.
     """
     given = inputs([0, 100, 100], [0, 100, 0], [[0], [0], [0]], barrier=(False, True, True))
-    timing = time_of(given, resident(2, 1, rounds=1), V100)
-    without = time_of(
-        dataclasses.replace(given, barrier=np.array([False, False, True])), resident(2, 1), V100
-    )
+    free = dataclasses.replace(given, barrier=np.array([False, False, True]))
+    timing, without = (time_of(one, resident(2, 1), V100) for one in (given, free))
     saved = timing.estimate.mean - without.estimate.mean
     assert saved > 0
     assert timing.parts_s["barriers"] == pytest.approx(saved)
 
 
-def test_the_group_start_is_named() -> None:
-    timing = time_of(inputs([0, 10], [300, 0], [[0], [0]]), resident(1, 1), V100)
-    assert timing.parts_s["group start"] * V100.clock_hz == pytest.approx(300)
-    assert timing.binds == "group start"
-
-
 @pytest.mark.parametrize("solver", ["events", "equation"])
-@pytest.mark.parametrize("count", [40, 400])
-def test_a_loop_that_is_cut_lasts_as_long_as_the_whole(count: int, solver: Any) -> None:
+def test_a_loop_that_is_cut_lasts_as_long_as_the_whole(solver: Any) -> None:
     """The event simulation runs six iterations and adds the others; here all of them are run."""
-    given = inputs([0, 5, 7, 3], [10, 90, 40, 0], [[0], [6], [0], [0]])
-    folded = dataclasses.replace(
-        given, program=Program(blocks=given.program.blocks, steps=(0, Repeat((1, 2), count), 3))
-    )
-    whole = dataclasses.replace(
-        given, program=Program(blocks=given.program.blocks, steps=(0, *(1, 2) * count, 3))
-    )
-    times = [time_of(each, resident(2, 2), V100, solver=solver) for each in (folded, whole)]
+    given: Any = ([0, 5, 7, 3], [10, 90, 40, 0], [[0], [6], [0], [0]])
+    folded, whole = ((0, *loop, 3) for loop in ([Repeat((1, 2), 40)], (1, 2) * 40))
+    times = [
+        time_of(inputs(*given, steps=steps), resident(2, 2), V100, solver=solver)
+        for steps in (folded, whole)
+    ]
     assert times[0].estimate.mean == pytest.approx(times[1].estimate.mean, rel=0.02)
     for name, floor in times[0].floors_s.items():
         np.testing.assert_allclose(floor, times[1].floors_s[name])
 
 
 def test_a_million_blocks_are_no_more_than_their_kinds() -> None:
-    given = inputs([0, 5, 7], [10, 90, 0], [[0], [6], [0]])
-    many = dataclasses.replace(
-        given, program=Program(blocks=given.program.blocks, steps=(0, Repeat((1,), 10**6), 2))
-    )
+    steps = (0, Repeat((1,), 10**6), 2)
+    many = inputs([0, 5, 7], [10, 90, 0], [[0], [6], [0]], steps=steps)
     blocks, pairs = blocks_of(many)
     assert len(pairs) == 4
     assert blocks.count.sum() == 10**6 + 2
@@ -259,12 +237,13 @@ def test_time_is_never_below_a_floor_and_never_falls_with_latency() -> None:
         latency = np.array([0.0, *rng.uniform(0, 600, n - 1)])
         channels = rng.uniform(0, 60, (n, 2))
         where = resident(int(rng.integers(1, 5)), int(rng.integers(1, 5)))
-        for solver in ("events", "equation"):
-            timing = time_of(inputs(issue, latency, channels), where, V100, solver=solver)  # type: ignore[arg-type]
+        given, slower = (inputs(issue, times * latency, channels) for times in (1, 2))
+        events, equation = (time_of(given, where, V100, solver=s) for s in ("events", "equation"))
+        for timing in (events, equation):
             for floor in timing.floors_s.values():
                 assert (timing.seconds >= floor * (1 - 1e-12)).all()
-        longer = time_of(inputs(issue, 2 * latency, channels), where, V100, solver="equation")
-        assert longer.seconds[0] >= timing.seconds[0]
+        longer = time_of(slower, where, V100, solver="equation")
+        assert longer.seconds[0] >= equation.seconds[0]
 
 
 def test_uncertain_hits_make_an_uncertain_time() -> None:
@@ -273,7 +252,7 @@ def test_uncertain_hits_make_an_uncertain_time() -> None:
     off = rng.normal(0, 30, 12)
     waits = 400 + np.concatenate([off, -off])  # no skewness: the interval is Student's
     latency = np.stack([np.zeros(24), waits, np.zeros(24)], axis=1)
-    timing = time_of(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 1), V100)
+    timing = alone(inputs([0, 10, 20], latency, [[0], [0], [0]]))
     assert timing.seconds.shape == (24,)
     cycles = timing.seconds * V100.clock_hz
     np.testing.assert_allclose(cycles, 30 + waits)
@@ -293,7 +272,7 @@ def test_the_mean_of_trials_weighs_places_as_estimates_do() -> None:
     found = mean_of_trials(given, places)
     assert found.latency_cycles.tolist() == [[0, 0.75 * 200 + 0.25 * 600, 0]]
     assert describe(waits, places).mean == pytest.approx(300)
-    timing = time_of(given, resident(1, 1), V100, places=places)
+    timing = alone(given, places=places)
     assert timing.parts_s["latency"] * V100.clock_hz == pytest.approx(300)
 
 
@@ -305,12 +284,8 @@ def test_the_paper_counts_as_it_prints() -> None:
     waits = sum(1000 - 10 * (8 - j) for j in range(1, 9))
     assert timing.estimate.mean * V100.clock_hz == pytest.approx(80 + waits)
     assert (timing.mode, timing.solver) == ("paper", "equation")
-
-
-def test_unknown_modes_and_solvers_are_refused() -> None:
-    given = inputs([0, 10], [0, 1000], [[0], [0]])
     with pytest.raises(LatencyHidingError, match="no mode 'simulated' with solver 'guess'"):
-        time_of(given, resident(1, 1), V100, solver="guess")  # type: ignore[arg-type]
+        alone(given, solver="guess")
 
 
 def test_the_timeline_is_of_the_mean_trial() -> None:
@@ -357,13 +332,22 @@ def known_program() -> Program:
     return Program(blocks=blocks, steps=(0, 1, 2))
 
 
+def known_inputs(
+    machine: Machine = V100,
+    program: Program | None = None,
+    latency: Any = "slowest",
+    **changes: Any,
+) -> Inputs:
+    """changes : of the costs"""
+    blocks, where = program or known_program(), resident(2, 3)
+    return simulated_inputs(blocks, costs(**changes), machine, where, latency=latency)
+
+
 def test_few_groups_share_what_all_would() -> None:
     """Of 80 cores one has a group: it has all of DRAM to itself, and of L2 what its port of 64 bytes a cycle carries."""
     all_cores, one = (
-        simulated_inputs(known_program(), costs(), V100, resident(2, 1, groups=n)).channel_cycles[
-            0, 1
-        ]
-        for n in (80, 1)
+        simulated_inputs(known_program(), costs(), V100, where).channel_cycles[0, 1]
+        for where in (resident(2, 1, groups=80), resident(2, 1, groups=1))
     )
     port = V100.levels[1].bandwidth_bytes_per_cycle / 80 / 64
     np.testing.assert_allclose(one, all_cores * [port, 1 / 80, 1 / 80])
@@ -384,7 +368,7 @@ def test_a_lone_group_reads_what_it_has_in_flight() -> None:
 
 
 def test_inputs_are_those_of_the_replay() -> None:
-    result = simulated_inputs(known_program(), costs(), V100, resident(2, 3))
+    result = known_inputs()
     # 32 lanes / 32 fp64 a cycle: one cycle an instruction; L1's pipe beside it.
     np.testing.assert_allclose(result.issue_cycles, [0, 2 + 4, 4 + 2, 1 + 1])
     # y never hits, so block 1 waits for DRAM; x alone is half in L1 and half in L2.
@@ -410,11 +394,10 @@ def test_inputs_are_those_of_the_replay() -> None:
 
 def test_a_group_that_ends_in_a_store_waits_for_it_where_the_machine_does() -> None:
     waiting = V100.replace(store_wait_cycles=364.0)
-    result = simulated_inputs(known_program(), costs(), waiting, resident(2, 3))
-    np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, 364]])
     stored_before = Program(blocks=known_program().blocks, steps=(2, 0, 1))
-    result = simulated_inputs(stored_before, costs(), waiting, resident(2, 3))
-    np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
+    for program, wait in ((known_program(), 364), (stored_before, 0)):
+        result = known_inputs(waiting, program)
+        np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, wait]])
 
 
 def test_a_store_is_waited_for_with_the_loads_behind_it() -> None:
@@ -423,10 +406,10 @@ def test_a_store_is_waited_for_with_the_loads_behind_it() -> None:
     block = dataclasses.replace(stores, accesses=("store z", "x"), waits_for=("store z", "x"))
     program = Program(blocks=(block, *others[::-1]), steps=(0, 1, 2))
     waiting = V100.replace(store_wait_cycles=120.0)
-    result = simulated_inputs(program, costs(), waiting, resident(2, 3))
+    result = known_inputs(waiting, program)
     assert result.latency_cycles[0, 1] == pytest.approx((120 + 212) / 2)
     assert set(result.latencies_cycles(0)[1].round(6)) == {120, 212}
-    no_wait = simulated_inputs(program, costs(), V100, resident(2, 3))
+    no_wait = known_inputs(program=program)
     assert no_wait.latency_cycles[0, 1] == pytest.approx((28 + 212) / 2)
 
 
@@ -434,27 +417,23 @@ def test_the_slowest_of_several_accesses_is_waited_for() -> None:
     """Of x (one line, half in L1) and y' (two lines, each 3 times in 4 in L1, all in L2):
     all three lines are in L1 with 0.5 x 0.75^2."""
     served = np.array([[[0.5, 0.75, 0.0], [1.0, 1.0, 0.0]]])
-    result = simulated_inputs(known_program(), costs(served=served), V100, resident(2, 3))
+    result = known_inputs(served=served)
     inside = 0.5 * 0.75**2
     assert result.latency_cycles[0, 1] == pytest.approx(28 * inside + 212 * (1 - inside))
-    alone = simulated_inputs(
-        known_program(), costs(served=served), V100, resident(2, 3), latency="expected"
-    )
-    assert alone.latency_cycles[0, 1] == 432  # the larger X of the two, as in the replay
+    expected = known_inputs(latency="expected", served=served)
+    assert expected.latency_cycles[0, 1] == 432  # the larger X of the two, as in the replay
 
 
 def test_accesses_that_were_left_out_cost_as_much_less() -> None:
     """The program accesses x twice, the trace once per sub-group: the costs are halved."""
-    rarer = costs(per_subgroup=np.array([1.0, 1.0, 1.0]))
-    result = simulated_inputs(known_program(), rarer, V100, resident(2, 3))
+    result = known_inputs(per_subgroup=np.array([1.0, 1.0, 1.0]))
     np.testing.assert_allclose(result.channel_cycles[0, :, 0], [0, (32 + 256) / 16, 32 / 16, 8])
     np.testing.assert_allclose(result.pipe_cycles, [0, 1 + 4, 1, 1])
 
 
 def test_look_ups_at_a_rate_that_is_not_known_take_no_time() -> None:
     """As of a machine file without tags_per_cycle; L1 then looks up a line in a cycle."""
-    result = simulated_inputs(known_program(), costs(look_ups_per_cycle=0.0), V100, resident(2, 3))
-    assert result.channels == ("L2", DRAM)
+    assert known_inputs(look_ups_per_cycle=0.0).channels == ("L2", DRAM)
     unknown = dataclasses.replace(V100.levels[1], tags_per_cycle=0.0)
     assert unknown.first_tags_per_cycle == 1
     machine = V100.replace(levels=(V100.levels[0], unknown))
@@ -466,13 +445,10 @@ def test_bulk_copies_take_their_units_time() -> None:
     machine has no such rate, they take none."""
     of_bulk = {"bulk_lines": np.array([8.0, 4.0, 0.0]), "bulk_bytes": np.array([256.0, 512.0, 0.0])}
     machine = V100.replace(throughputs={**V100.throughputs, "bulk_lines": 1.0})
-    result = simulated_inputs(known_program(), costs(**of_bulk), machine, resident(2, 3))
+    result = known_inputs(machine, **of_bulk)
     at = result.channels.index(BULK)
     np.testing.assert_allclose(result.channel_cycles[0, :, at], [0, 8 + 8, 8, 0])
-    assert (
-        BULK
-        not in simulated_inputs(known_program(), costs(**of_bulk), V100, resident(2, 3)).channels
-    )
+    assert BULK not in known_inputs(**of_bulk).channels
 
 
 def test_products_in_tensor_memory_take_all_tensor_cores() -> None:
@@ -480,8 +456,7 @@ def test_products_in_tensor_memory_take_all_tensor_cores() -> None:
     for kind, times in (("tcgen05_f16_f32", 1), ("tensor_f16_f32", 4)):
         machine = V100.replace(throughputs={**V100.throughputs, kind: 4096.0})
         blocks = (Block(operations={f"issued_{kind}": 8192.0}, accesses=("x",), waits_for=("x",)),)
-        program = Program(blocks=blocks, steps=(0,))
-        result = simulated_inputs(program, costs(), machine, resident(2, 3))
+        result = known_inputs(machine, Program(blocks=blocks, steps=(0,)))
         assert result.alone_cycles[1] == times * 64
 
 
@@ -493,53 +468,38 @@ def test_the_papers_inputs_ignore_hits() -> None:
     np.testing.assert_allclose(result.channel_cycles[0, :, 0], np.array([0, 16, 8, 8]) * 32 / share)
 
 
-def test_bandwidth_of_a_core() -> None:
+def test_bandwidths_of_a_core_and_cycles_of_a_warp() -> None:
+    """Those of a C1060 are in table 2 of the paper."""
     assert core_bandwidth(V100, "L2") == pytest.approx(1666.667 / 80)
     assert core_bandwidth(V100, DRAM) == pytest.approx(571.014 / 80)
-
-
-@pytest.mark.parametrize(
-    ("machine", "operation", "cycles"),
-    [
-        # Table 2 of the paper, cycles a warp.
-        *(("c1060", "fp32_fma", 4), ("c1060", "fp32_fma_local", 6), ("c1060", "global_load", 4)),
-        *(("c1060", "local_load", 4), ("c1060", "barrier", 4)),
-        *(("v100", "fp32_fma", 0.5), ("v100", "fp16_fma", 0.5), ("v100", "fp64_fma", 1)),
-    ],
-)
-def test_throughputs(machine: str, operation: str, cycles: float) -> None:
-    assert cycles_of(load_machine(machine), operation) == pytest.approx(cycles)
+    paper = {"fp32_fma": 4, "fp32_fma_local": 6, "global_load": 4, "local_load": 4, "barrier": 4}
+    for machine, cycles in (
+        (load_machine("c1060"), paper),
+        (V100, {"fp32_fma": 0.5, "fp16_fma": 0.5, "fp64_fma": 1}),
+    ):
+        for operation, expected in cycles.items():
+            assert cycles_of(machine, operation) == pytest.approx(expected), operation
 
 
 def test_the_paper_adds_what_machine_instructions_take() -> None:
     """4 multiply-adds on 64 lanes, 2 integer instructions on 64, and 3 passes of local memory, of which one is a
     conflict's."""
-    operations = {
-        "issued_fma": 4.0,
-        "issued_alu": 2.0,
-        "issued_local_32": 2.0,
-        "issued_conflict": 1.0,
-    }
-    made = paper_inputs(Program(blocks=(Block(operations=operations),), steps=(0,)), V100)
+    counts = {"fma": 4.0, "alu": 2.0, "local_32": 2.0, "conflict": 1.0}
+    block = Block(operations={f"issued_{kind}": n for kind, n in counts.items()})
+    made = paper_inputs(Program(blocks=(block,), steps=(0,)), V100)
     assert made.issue_cycles[1] == 4 * 32 / 64 + 2 * 32 / 64 + 3 * 32 / 32
 
 
-def without_throughputs(*names: str) -> Machine:
-    left = {name: value for name, value in V100.throughputs.items() if name not in names}
-    return V100.replace(throughputs=left)
-
-
 def test_all_missing_throughputs_are_named_together() -> None:
-    poor = without_throughputs("fp64_fma", "fp32_special")
-    operations = {"fp64_fma": 3.0, "fp32_special": 1.0, "fp32_fma": 1.0}
-    assert missing(poor, operations) == ["fp32_special", "fp64_fma"]
-    with pytest.raises(
-        ThroughputError,
-        match=r"machine v100 lists no throughput of fp32_special, fp64_fma: add it to the",
-    ):
-        issue_cycles(poor, operations)
+    wanted = {"fp64_fma": 3.0, "fp32_special": 1.0, "fp32_fma": 1.0}
+    listed = {"fp32_fma": V100.throughputs["fp32_fma"]}
+    poor = V100.replace(throughputs=listed)
+    words = "machine v100 lists no throughput of fp32_special, fp64_fma: add it to the"
+    assert missing(poor, wanted) == ["fp32_special", "fp64_fma"]
+    with pytest.raises(ThroughputError, match=words):
+        issue_cycles(poor, wanted)
     with pytest.raises(ThroughputError, match="no throughput of fp64_fma"):
-        simulated_inputs(known_program(), costs(), poor, resident(2, 3))
+        known_inputs(poor)
     assert issue_cycles(V100, {"fp64_fma": 3.0, "fp32_fma": 2.0}) == 3 + 1
 
 
@@ -562,9 +522,8 @@ def test_a_group_waits_for_the_sub_group_with_the_longest_path() -> None:
 def test_sub_groups_with_different_barriers_take_one_path() -> None:
     """Sub-groups that wait at different barriers would never go on: all take the program's own steps."""
     given = inputs([0, 8, 8], [0, 500, 0], [[0]] * 3, barrier=(False, True, True))
-    apart = dataclasses.replace(
-        given, program=dataclasses.replace(given.program, paths=((0, 2), (0, 1, 2)))
-    )
+    paths = dataclasses.replace(given.program, paths=((0, 2), (0, 1, 2)))
+    apart = dataclasses.replace(given, program=paths)
     assert cycles_on_v100(given, resident(2, 1)) == cycles_on_v100(apart, resident(2, 1))
 
 

@@ -36,41 +36,18 @@ def costs(trace: Trace, machine: Machine = V100, **options: Any) -> AccessCosts:
     return access_costs(trace, result, machine)
 
 
-@pytest.mark.parametrize(
-    ("granules", "masks", "lines", "cycles"),
-    [
-        # A row of 32 floats: one line, 32 banks once, 32 lanes a cycle.
-        (range(4), None, 1, 1),
-        # A row of 32 doubles: two lines, each bank twice.
-        (range(8), None, 2, 2),
-        # One word each of 32 lines: all in the first bank; look-ups alone would take 32 / 4.
-        (range(0, 128, 4), [WORD] * 32, 32, 32),
-        # One word each of 8 lines, two in each quarter of the banks: 8 / 4 look-ups and one more.
-        ([4 * k + k % 4 for k in range(8)], [WORD] * 8, 8, 3),
-        ([4 * k + k % 4 for k in range(7)], [WORD] * 7, 7, 2),
-    ],
-)
-def test_cycles_of_l1s_pipe(granules: Any, masks: Any, lines: int, cycles: float) -> None:
-    access = (0, list(granules), True, masks) if masks else (0, list(granules), True)
-    result = costs(make_trace([[[access]]] * 160))
-    assert result.lines[0] == lines
-    assert result.pipe_cycles[0] == cycles
-    assert result.per_subgroup[0] == 1
-
-
 LINE, COLUMN = (0, range(4), True), (0, range(0, 128, 4), True, [WORD] * 32)
 """A row of 32 floats takes 1 cycle of L1; a word each of 32 lines takes 32."""
 
 
-def of_launch(groups: list[Any], n_groups: int) -> Trace:
-    """The first groups of a launch."""
-    trace = make_trace(groups)
+def of_launch(trace: Trace, n_groups: int) -> Trace:
+    """The trace of the first groups of a longer launch."""
     return trace.replace(launch=dataclasses.replace(trace.launch, n_groups=n_groups), whole=False)
 
 
 def test_groups_that_differ_in_cycles_of_l1_leave_the_mean_open() -> None:
     """10 of 40 groups were traced; each second one reads a column besides a row."""
-    groups = [[[LINE, LINE]], [[LINE, COLUMN]]] * 5
+    groups = make_trace([[[LINE, LINE]], [[LINE, COLUMN]]] * 5)
     one = of_launch(groups, 40)
     requests, cycles = np.array([8.0, 36.0] * 5), np.array([2.0, 33.0] * 5)
     residuals = cycles - requests * cycles.mean() / requests.mean()
@@ -78,12 +55,9 @@ def test_groups_that_differ_in_cycles_of_l1_leave_the_mean_open() -> None:
     expected = stats.t.ppf(0.975, 9) * error * np.sqrt(1 - 10 / 40)
     assert pipe_half_width([one], V100) == pytest.approx(expected)
     assert pipe_half_width([of_launch(groups, 10)], V100) == 0.0
-    assert pipe_half_width([of_launch([[[LINE, COLUMN]]] * 10, 40)], V100) == 0.0
-
-
-def test_each_of_several_snapshots_is_one_value_of_l1s_cycles() -> None:
-    """Groups of a snapshot that are alike say nothing of the other snapshots."""
-    snapshots = [of_launch([[[access]]] * 10, 40) for access in (LINE, COLUMN)]
+    assert pipe_half_width([of_launch(make_trace([[[LINE, COLUMN]]] * 10), 40)], V100) == 0.0
+    # Groups of a snapshot that are alike say nothing of the other snapshots.
+    snapshots = [of_launch(make_trace([[[access]]] * 10), 40) for access in (LINE, COLUMN)]
     assert all(pipe_half_width([one], V100) == 0 for one in snapshots)
     assert pipe_half_width(snapshots, V100) > 0.5
 
@@ -93,17 +67,23 @@ def test_the_banks_of_a_smaller_l1_are_the_same() -> None:
     l1 = V100.levels[0]
     smaller = V100.replace(levels=(l1.resized(l1.size_bytes // 2), *V100.levels[1:]))
     trace = make_trace([[[(0, list(range(0, 128, 4)), True, [WORD] * 32)]]] * 160)
-    assert costs(trace, smaller).pipe_cycles[0] == costs(trace).pipe_cycles[0] == 32
+    whole = costs(trace)
+    assert costs(trace, smaller).pipe_cycles[0] == whole.pipe_cycles[0] == 32
+    assert (whole.lines[0], whole.per_subgroup[0]) == (32, 1)
+
+
+N = 4096
+
+
+def copies(**fields: Any) -> Trace:
+    """Each of N groups loads a line and stores another of its own: 128 bytes down, 128 bytes up."""
+    lines = [range(4 * k, 4 * k + 4) for k in range(2 * N)]
+    groups = [[[(0, lines[g]), (1, lines[N + g])]] for g in range(N)]
+    return make_trace(groups, ("load", "store"), **fields)
 
 
 def test_every_byte_of_a_stream_moves_once_on_each_channel() -> None:
-    """Each group loads a line and stores another of its own: 128 bytes down, 128 bytes up."""
-    n = 4096
-    far = 4 * n
-    groups = [
-        [[(0, range(4 * g, 4 * g + 4)), (1, range(far + 4 * g, far + 4 * g + 4))]] for g in range(n)
-    ]
-    result = costs(make_trace(groups, ("load", "store")))
+    result = costs(copies())
     assert result.channels == channel_names(V100) == ("L2", "L2 stores", DRAM)
     assert list(result.loads) == [True, False]
     np.testing.assert_allclose(result.channel_bytes[:, 0], [[128, 0]] * 2)
@@ -115,26 +95,15 @@ def test_every_byte_of_a_stream_moves_once_on_each_channel() -> None:
 
 def test_what_a_short_snapshot_leaves_in_the_last_level_is_written_back_later() -> None:
     """The same groups in a launch a hundred times as long: the L2 can keep 6 of its 100 MiB."""
-    n = 4096
-    far = 4 * n
-    groups = [
-        [[(0, range(4 * g, 4 * g + 4)), (1, range(far + 4 * g, far + 4 * g + 4))]] for g in range(n)
-    ]
-    trace = make_trace(groups, ("load", "store"))
-    trace = trace.replace(launch=dataclasses.replace(trace.launch, n_groups=100 * n), whole=False)
-    kept = 6 * 2**20 / (100 * n * 256)
+    trace = of_launch(copies(), 100 * N)
+    kept = 6 * 2**20 / (100 * N * 256)
     np.testing.assert_allclose(costs(trace).channel_bytes[:, 2, 1], 128 * (1 - kept))
 
 
 def test_one_bus_leads_to_a_cache_on_the_memorys_side() -> None:
     """128 bytes down and 128 up again: what dies store goes on to the L3, which keeps all of it."""
-    n = 4096
-    far = 4 * n
-    groups = [
-        [[(0, range(4 * g, 4 * g + 4)), (1, range(far + 4 * g, far + 4 * g + 4))]] for g in range(n)
-    ]
     machine = load_machine("mi300a").replace(coalesce_lanes=64)
-    result = costs(make_trace(groups, ("load", "store"), subgroup_size=64), machine)
+    result = costs(copies(subgroup_size=64), machine)
     assert result.channels == channel_names(machine) == ("L2", "L2 stores", "L3", DRAM)
     np.testing.assert_allclose(result.channel_bytes[:, :3, 0], [[128, 0, 128]] * 2)
     np.testing.assert_allclose(result.channel_bytes[:, :3, 1], [[0, 128, 128]] * 2)

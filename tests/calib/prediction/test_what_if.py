@@ -19,40 +19,34 @@ def test_several_changes_at_once() -> None:
     assert changes.machine.levels[1:] == V100.levels[1:]
     assert changes.needs_replay
 
-
-def test_what_leaves_the_replay_as_it_was() -> None:
     for text in ("no-barriers", "no-latency", "dram=2x", "fp64_fma=0.5x", "l2=3x"):
         assert not parse(text, V100).needs_replay
+    changes = parse("registers=40,no-latency", V100)
+    assert (changes.registers, changes.latency, changes.needs_replay) == (40, False, True)
+    assert changes.machine is V100
 
 
 def test_bandwidths_and_throughputs() -> None:
     result = parse("dram=2x,l2=1.5x,fp64_fma=0.5x", V100).machine
-    assert result.dram.bandwidth_bytes_per_cycle == 2 * V100.dram.bandwidth_bytes_per_cycle
-    assert (
-        result.dram.usable_bandwidth_bytes_per_cycle
-        == 2 * V100.dram.usable_bandwidth_bytes_per_cycle
-    )
     h200 = load_machine("h200")
-    rows = parse("dram=2x", h200).machine.dram.row_activations_per_cycle
-    assert rows == 2 * h200.dram.row_activations_per_cycle > 0
+    for field, before in (
+        ("bandwidth_bytes_per_cycle", V100),
+        ("usable_bandwidth_bytes_per_cycle", V100),
+        ("row_activations_per_cycle", h200),
+    ):
+        after = parse("dram=2x", before).machine
+        assert getattr(after.dram, field) == 2 * getattr(before.dram, field) > 0
+    assert result.dram == parse("dram=2x", V100).machine.dram
     before = V100.levels[1].bandwidth_bytes_per_cycle
     assert result.levels[1].bandwidth_bytes_per_cycle == pytest.approx(1.5 * before)
     assert result.throughputs["fp64_fma"] == 16
     assert result.throughputs["fp32_fma"] == V100.throughputs["fp32_fma"]
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("l2=12MiB", 12 * KIB * KIB), ("L2=768KiB", 768 * KIB), ("l1=65536B", 65536)]
-)
-def test_sizes(text: str, size: int) -> None:
-    result = parse(text, V100).machine
-    assert size in [level.size_bytes for level in result.levels]
-
-
-def test_registers_and_no_latency() -> None:
-    changes = parse("registers=40,no-latency", V100)
-    assert (changes.registers, changes.latency, changes.needs_replay) == (40, False, True)
-    assert changes.machine is V100
+def test_sizes() -> None:
+    sizes = {"l2=12MiB": 12 * KIB * KIB, "L2=768KiB": 768 * KIB, "l1=65536B": 65536}
+    for text, size in sizes.items():
+        assert size in [level.size_bytes for level in parse(text, V100).machine.levels]
 
 
 @pytest.mark.parametrize(
@@ -79,14 +73,12 @@ def test_what_is_refused(text: str, message: str) -> None:
 
 def test_a_program_without_barriers_still_ends_as_a_group() -> None:
     barrier = {"barrier": 1.0}
-    program = Program(
-        blocks=(
-            Block(waits_for=("x",), accesses=("x",)),
-            Block(operations={"local_store": 2.0, **barrier}, barrier=True),
-            Block(operations={"fp32_fma": 8.0, **barrier}, barrier=True),
-        ),
-        steps=(Repeat((0, 1), 4), 2),
+    blocks = (
+        Block(waits_for=("x",), accesses=("x",)),
+        Block(operations={"local_store": 2.0, **barrier}, barrier=True),
+        Block(operations={"fp32_fma": 8.0, **barrier}, barrier=True),
     )
+    program = Program(blocks=blocks, steps=(Repeat((0, 1), 4), 2))
     result = without_barriers(program)
     assert result.steps == program.steps
     assert [block.barrier for block in result.blocks] == [False, False, True]

@@ -53,6 +53,14 @@ def outcome(time_s: float = 1.0, failure: str = "", value: str = "1") -> Outcome
     )
 
 
+def refused(path: Path, subject: Subject, words: str | None = None) -> str:
+    """The line with which a store is not opened."""
+    with pytest.raises(StoreError, match=words) as raised:
+        OutcomeStore(path, subject)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
 def test_other_compilers_may_write_other_code(
     tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,15 +71,6 @@ def test_other_compilers_may_write_other_code(
         assert store.get(task(subject)) == outcome()
         versions["nvrtc"] = "12.9"
         assert store.get(task(subject)) is None
-
-
-def test_outcomes_of_another_tracer_are_other_outcomes(tmp_path: Path, subject: Subject) -> None:
-    path = tmp_path / "store"
-    with OutcomeStore(path, subject) as store:
-        store.add(task(subject), outcome())
-    source_order = dataclasses.replace(subject, tracing=TraceOptions(tracer="polyhedral"))
-    with pytest.raises(StoreError, match="another"), OutcomeStore(path, source_order):
-        pass
 
 
 def test_what_was_added_is_read_by_a_later_run(tmp_path: Path, subject: Subject) -> None:
@@ -88,24 +87,20 @@ def test_what_was_added_is_read_by_a_later_run(tmp_path: Path, subject: Subject)
             assert store.get(other) is None
 
 
-def test_a_store_of_another_kernel_is_refused(tmp_path: Path, subject: Subject) -> None:
+def test_another_kernel_text_setting_or_tracer_needs_another_store(
+    tmp_path: Path, subject: Subject
+) -> None:
     path = tmp_path / "store"
+    OutcomeStore(path, subject).__exit__()
     OutcomeStore(path, subject).__exit__()
     other = dataclasses.replace(subject, kernel=KernelSpec("other.py:knl", {}, None))
-    with pytest.raises(StoreError, match="not of other"):
-        OutcomeStore(path, other)
-
-
-def test_a_changed_kernel_or_setting_needs_another_store(tmp_path: Path, subject: Subject) -> None:
-    path = tmp_path / "store"
-    OutcomeStore(path, subject).__exit__()
-    OutcomeStore(path, subject).__exit__()
-    kernel = dataclasses.replace(subject.kernel, settings={"n": "5"})
-    with pytest.raises(StoreError, match="another text"):
-        OutcomeStore(path, dataclasses.replace(subject, kernel=kernel))
+    refused(path, other, "not of other")
+    sized = dataclasses.replace(subject.kernel, settings={"n": "5"})
+    refused(path, dataclasses.replace(subject, kernel=sized), "another text")
+    by_source = dataclasses.replace(subject, tracing=TraceOptions(tracer="polyhedral"))
+    refused(path, by_source, "another text")
     (tmp_path / "kernel.py").write_text("knl = 1\n")
-    with pytest.raises(StoreError, match="another text"):
-        OutcomeStore(path, subject)
+    refused(path, subject, "another text")
 
 
 @pytest.mark.parametrize("spec", ["{0}/k.cu:n::k<1>", "{0}/k.py:k", "pack.k:k"])
@@ -152,19 +147,18 @@ def test_failures_are_tried_again_within_other_limits(tmp_path: Path, subject: S
 def test_files_that_are_no_store_are_refused_and_left_alone(
     tmp_path: Path, subject: Subject
 ) -> None:
-    text = tmp_path / "text"
+    """Of a damaged schema, SQLite quotes the text, which has several lines."""
+    text, database, damaged = (tmp_path / name for name in ("text", "other.db", "damaged"))
     text.write_text("not a database, but a text that is long enough to be read as one" * 20)
-    database = tmp_path / "other.db"
     connection = sqlite3.connect(database)
     connection.execute("create table mine (x)")
     connection.commit()
     connection.close()
-    for path in (text, database, tmp_path, tmp_path / "no" / "folder"):
+    OutcomeStore(damaged, subject).__exit__()
+    damaged.write_bytes(damaged.read_bytes().replace(b"(\n    key text", b"(\n    `ey text"))
+    for path in (text, database, damaged, tmp_path, tmp_path / "no" / "folder"):
         before = path.read_bytes() if path.is_file() else None
-        with pytest.raises(StoreError) as raised:
-            OutcomeStore(path, subject)
-        assert "\n" not in str(raised.value)
-        assert str(path) in str(raised.value)
+        assert str(path) in refused(path, subject)
         assert before is None or path.read_bytes() == before
 
 
@@ -205,7 +199,7 @@ def test_no_changed_byte_of_an_outcome_is_read(tmp_path: Path, subject: Subject)
         store.add(task(subject), outcome())
     good, rng = path.read_bytes(), random.Random(0)
     first = good.index(b'{"configuration"')
-    places = [*range(first, first + 400), *(rng.randrange(len(good)) for _ in range(400))]
+    places = [*range(first, first + 400, 3), *(rng.randrange(len(good)) for _ in range(100))]
     ended: Counter[str] = Counter()
     for at in places:
         bad = bytearray(good)
@@ -219,20 +213,8 @@ def test_no_changed_byte_of_an_outcome_is_read(tmp_path: Path, subject: Subject)
         else:
             assert found in (None, outcome())
             ended["read" if found else "none"] += 1
-    assert ended["refused"] >= 400
+    assert ended["refused"] >= 400 // 3
     assert ended["read"]
-
-
-def test_a_damaged_schema_is_one_line(tmp_path: Path, subject: Subject) -> None:
-    """SQLite quotes the text of the schema, which has several lines."""
-    path = tmp_path / "store"
-    OutcomeStore(path, subject).__exit__()
-    path.write_bytes(
-        path.read_bytes().replace(b"(\n    key text primary", b"(\n    `ey text primary")
-    )
-    with pytest.raises(StoreError, match="malformed database schema") as raised:
-        OutcomeStore(path, subject)
-    assert "\n" not in str(raised.value)
 
 
 FULL = """
@@ -242,40 +224,37 @@ from tests.calib.tuning.test_store import outcome, subject_of, task
 from calib.tuning import OutcomeStore
 from calib.tuning.store import StoreError
 
-subject, path = subject_of(Path(sys.argv[1])), Path(sys.argv[2])
+kernel, *paths = map(Path, sys.argv[1:])
+subject = subject_of(kernel)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-if sys.argv[3:]:
-    with OutcomeStore(path, subject) as store:
-        store.add(task(subject), outcome())
-size = path.stat().st_size if path.exists() else 0
-resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-try:
-    with OutcomeStore(path, subject) as store:
-        for k in range(1000):
-            store.add(task(subject, str(k + 2)), outcome())
-except StoreError as error:
-    print(error)
+for path in paths:
+    size = path.stat().st_size if path.exists() else 0
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    try:
+        with OutcomeStore(path, subject) as store:
+            for k in range(1000):
+                store.add(task(subject, str(k + 2)), outcome())
+    except StoreError as error:
+        print(error)
 """
 
 
-@pytest.mark.parametrize("had", [["one"], []])
-def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, had: list[str]) -> None:
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, subject: Subject) -> None:
     """Files that may not grow, in a process of its own: what was added before is there, and no store is made."""
-    path, kernel = tmp_path / "store", tmp_path / "kernel.py"
-    kernel.write_text("knl = None\n")
+    full, new, kernel = (tmp_path / name for name in ("store", "new", "kernel.py"))
+    with OutcomeStore(full, subject) as store:
+        store.add(task(subject), outcome())
     ended = subprocess.run(
-        [sys.executable, "-c", FULL, str(kernel), str(path), *had],
+        [sys.executable, "-c", FULL, str(kernel), str(full), str(new)],
         capture_output=True,
         text=True,
         check=True,
         cwd=Path(__file__).parents[3],
         timeout=120,
     )
-    assert len(ended.stdout.splitlines()) == 1, ended.stderr
-    assert str(path) in ended.stdout
-    if had:
-        with OutcomeStore(path, subject_of(kernel)) as store:
-            assert store.get(task(subject_of(kernel))) == outcome()
-    else:
-        assert ended.stdout == f"{path} cannot be written: disk I/O error\n"
-        assert list(tmp_path.iterdir()) == [kernel]
+    of_full, of_new = ended.stdout.splitlines()
+    assert str(full) in of_full
+    assert of_new == f"{new} cannot be written: disk I/O error"
+    with OutcomeStore(full, subject) as store:
+        assert store.get(task(subject)) == outcome()
+    assert {*tmp_path.iterdir()} == {full, kernel}
