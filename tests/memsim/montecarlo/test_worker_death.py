@@ -35,20 +35,21 @@ def die_at(plan: int, workspace: None, seed: int, trial: int) -> int:
 HANDLING = Handling(_save, _load, _no_workspace)
 
 
-def test_finished_trials_are_kept() -> None:
-    with (
-        Workers([12], jobs=2, handling=HANDLING) as workers,
-        pytest.warns(UserWarning, match=r"a worker process died.*; \d+ complete trials are kept"),
-    ):
-        done, interrupted = trials_on(workers, seed=0, trials=40, task=die_at)
-    assert interrupted
-    assert done == list(range(len(done)))
-    assert 1 <= len(done) <= 12
+def test_finished_trials_are_kept_and_the_next_run_has_other_workers() -> None:
+    with Workers([12], jobs=2, handling=HANDLING) as workers:
+        kept = r"a worker process died.*; \d+ complete trials are kept"
+        with pytest.warns(UserWarning, match=kept):
+            done, interrupted = trials_on(workers, seed=0, trials=40, task=die_at)
+        assert interrupted
+        assert done == list(range(len(done)))
+        assert 1 <= len(done) <= 12
+        assert trials_on(workers, seed=0, trials=6, task=die_at) == (list(range(6)), False)
 
 
 def test_without_a_finished_trial_it_is_an_error() -> None:
+    message = "^a worker process died: it was killed, perhaps because memory ran out$"
     with (
         Workers([0], jobs=2, handling=HANDLING) as workers,
-        pytest.raises(WorkerDied, match="perhaps because memory ran out"),
+        pytest.raises(WorkerDied, match=message),
     ):
         trials_on(workers, seed=0, trials=4, task=die_at)
