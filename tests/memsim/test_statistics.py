@@ -111,7 +111,6 @@ def test_running_ends_at_the_estimate(n_trials: int) -> None:
 Draw = Callable[[np.random.Generator, tuple[int, int]], npt.NDArray[np.float64]]
 SKEWED: dict[str, tuple[float, Draw]] = {
     "exponential": (1.0, lambda rng, shape: rng.exponential(size=shape)),
-    "0 in three of four": (0.125, lambda rng, shape: rng.random(shape) * (rng.random(shape) < 0.25)),
     "one in four": (0.25, lambda rng, shape: (rng.random(shape) < 0.25).astype(np.float64)),
     "one in eight": (0.125, lambda rng, shape: (rng.random(shape) < 0.125).astype(np.float64)),
 }  # fmt: skip

@@ -561,7 +561,7 @@ def test_a_subgroup_that_returned_holds_up_no_start() -> None:
 
 
 @settings(
-    max_examples=30,
+    max_examples=20,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
