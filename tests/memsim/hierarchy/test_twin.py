@@ -148,7 +148,7 @@ def test_no_index_leaves_its_array(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "1500"]
     command += ["-m", "not bench", "-k", "not no_index"]
     hierarchy = Path(__file__).parents[1] / "hierarchy"
-    files = [Path(__file__), hierarchy / "test_closed_forms.py", hierarchy / "test_sub_cores.py"]
+    files = [Path(__file__), hierarchy / "test_closed_forms.py", hierarchy / "test_schedulers.py"]
     ended = subprocess.run(
         [*command, *map(str, files)],
         cwd=Path(__file__).parents[3],
