@@ -80,7 +80,7 @@ REPEATABLE = settings(
 )
 
 
-@settings(REPEATABLE, max_examples=60)
+@settings(REPEATABLE, max_examples=50)
 @given(cases())
 def test_fast_trial_equals_its_twin(case: tuple[Trace, Machine, dict[str, Any], int]) -> None:
     trace, on, options, seed = case

@@ -102,7 +102,6 @@ def test_unwritable_outputs_are_one_line(replay: Replay, tmp_path: Path) -> None
         (replay.save, tmp_path / "none" / "a", "there is no folder"),
         (replay.save, tmp_path / "file" / "a", "there is no folder"),
         (replay.to_json, tmp_path, "it is a folder"),
-        (replay.to_html, tmp_path, "it is a folder"),
     ]:
         with pytest.raises(ResultError, match=reason) as caught:
             write(path)
