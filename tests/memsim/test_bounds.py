@@ -88,9 +88,8 @@ def test_doubtful_hits_miss_in_the_lower_bound_alone() -> None:
         xr.testing.assert_equal(load_hit_ratio(same, "L2"), before)
         assert not is_open(same)
     np.testing.assert_allclose(load_hit_ratio(low, "L2"), 0.6 * before, rtol=1e-3)
-    more = 64 * dataset["doubtful"].sum(
-        ["level", "site"]
-    )  # a miss of the V100's L2 fetches two sectors
+    # A miss of the V100's L2 fetches two sectors.
+    more = 64 * dataset["doubtful"].sum(["level", "site"])
     xr.testing.assert_equal(low["dram_read_bytes"], dataset["dram_read_bytes"] + more)
     xr.testing.assert_equal(
         low["read_bytes"].sel(level="L2").sum("site"),
@@ -109,32 +108,27 @@ def test_a_doubtful_hit_of_the_first_level_misses_in_all() -> None:
         )
 
 
-def test_an_interval_covers_that_doubtful_hits_miss() -> None:
-    dataset = doubted(0.4)
-    ratio = summarise(dataset).totals["L2", "read"].hit_ratio
-    none = describe(load_hit_ratio(with_open_hits(dataset, "none"), "L2").values).mean
-    assert ratio.mean == pytest.approx(describe(load_hit_ratio(dataset, "L2").values).mean)
-    assert ratio.parts[PAST] == pytest.approx(ratio.mean - none)
-
-
-def test_intervals_reach_both_bounds() -> None:
-    dataset = opened(0.4)
+@pytest.mark.parametrize(
+    ("dataset", "place"),
+    [
+        (opened(0.4), 0.5),
+        (
+            opened(0.4, likely=0.0),
+            0.0,
+        ),  # where nothing is known of earlier groups, misses stay misses
+        (doubted(0.4), 1.0),
+    ],
+)
+def test_intervals_reach_both_bounds(dataset: xr.Dataset, place: float) -> None:
+    """place : of the mean between the bounds"""
     ratio = summarise(dataset).totals["L2", "read"].hit_ratio
     low, high = (
         describe(load_hit_ratio(with_open_hits(dataset, hits), "L2").values).mean
         for hits in ("none", "every")
     )
-    assert ratio.mean == pytest.approx((low + high) / 2)
-    assert ratio.parts[PAST] == pytest.approx((high - low) / 2)
+    assert ratio.mean == pytest.approx(low + place * (high - low))
+    assert ratio.parts[PAST] == pytest.approx(max(place, 1 - place) * (high - low))
     assert ratio.half_width == pytest.approx(ratio.parts[ORDERING] + ratio.parts[PAST])
-
-
-def test_where_nothing_is_known_of_earlier_groups_misses_stay_misses() -> None:
-    dataset = opened(0.4, likely=0.0)
-    ratio = summarise(dataset).totals["L2", "read"].hit_ratio
-    assert ratio.mean == pytest.approx(describe(load_hit_ratio(dataset, "L2").values).mean)
-    every = load_hit_ratio(with_open_hits(dataset, "every"), "L2").values
-    assert ratio.parts[PAST] == pytest.approx(describe(every).mean - ratio.mean)
 
 
 def test_the_verdict_says_what_a_latency_is_over() -> None:
@@ -168,18 +162,19 @@ class TestPlaces:
         assert places_of(dataset) == Places(1, 0.25)
         several = with_options(dataset, snapshots=4, own_weights=[0.2, 0.1], has_start=True)
         assert places_of(several) == Places(4, 0.25, (0.2, 0.1), has_start=True)
-        for unsound in (0.1, [0.1, "x"], [0.0], [0.6, 0.5], [0.1] * 4, [math.nan], [[0.1]]):
-            broken = with_options(dataset, snapshots=4, own_weights=unsound, has_start=True)
+        for wrong in (0.1, [0.1, "x"], [0.0], [0.6, 0.5], [0.1] * 4, [math.nan], [[0.1]]):
+            broken = with_options(dataset, snapshots=4, own_weights=wrong, has_start=True)
             assert places_of(broken) == Places(4, 0.25)
         assert places_of(with_options(dataset, snapshots=2, phases=True)).phases
-        for broken in (
+        unsound = (
             "[",
             "[]",
             '{"snapshots": "x"}',
             '{"snapshots": -1}',
             '{"snapshots": 1000000000}',
-        ):
-            assert places_of(dataset.assign_attrs(options_json=broken)).n == 1
+        )
+        for text in unsound:
+            assert places_of(dataset.assign_attrs(options_json=text)).n == 1
 
     def test_the_interval_of_places_is_students(self) -> None:
         """Three places of 1, 2 and 3, without any difference between orderings."""
@@ -189,17 +184,22 @@ class TestPlaces:
         assert found.parts == {ORDERING: 0.0, PLACE: pytest.approx(half)}
         assert found.sigma == 0
 
-    def test_the_start_stands_for_itself(self) -> None:
-        """Two samples of 1 and 3 for 90 % of the launch, a start of 7 for the rest."""
-        found = describe([1.0, 3.0, 7.0] * 4, Places(3, 0.0, (0.1,), has_start=True))
-        assert found.mean == pytest.approx(0.9 * 2 + 0.1 * 7)
-        assert found.parts[PLACE] == pytest.approx(student_t(2) * math.sqrt(2 / 2) * 0.9)
-
-    def test_so_does_the_start_of_a_layer(self) -> None:
-        """Two samples of 1 and 3 for 70 % of the launch, 5 for 20 % and 7 for 10 %."""
-        found = describe([1.0, 3.0, 5.0, 7.0] * 4, Places(4, 0.0, (0.2, 0.1), has_start=True))
-        assert found.mean == pytest.approx(0.7 * 2 + 0.2 * 5 + 0.1 * 7)
-        assert found.parts[PLACE] == pytest.approx(student_t(2) * math.sqrt(2 / 2) * 0.7)
+    @pytest.mark.parametrize(
+        ("values", "own_weights", "mean", "sampled"),
+        [
+            # Two samples of 1 and 3 for 90 % of the launch, a start of 7 for the rest.
+            ([1.0, 3.0, 7.0], (0.1,), 0.9 * 2 + 0.1 * 7, 0.9),
+            # The same for 70 %, 5 for 20 % and 7 for 10 %.
+            ([1.0, 3.0, 5.0, 7.0], (0.2, 0.1), 0.7 * 2 + 0.2 * 5 + 0.1 * 7, 0.7),
+        ],
+    )
+    def test_the_starts_of_the_launch_and_of_a_layer_stand_for_themselves(
+        self, values: list[float], own_weights: tuple[float, ...], mean: float, sampled: float
+    ) -> None:
+        places = Places(len(values), 0.0, own_weights, has_start=True)
+        found = describe(values * 4, places)
+        assert found.mean == pytest.approx(mean)
+        assert found.parts[PLACE] == pytest.approx(student_t(2) * math.sqrt(2 / 2) * sampled)
 
     def test_one_trial_of_each_is_weighed_too(self) -> None:
         places = Places(4, 0.0, (0.2, 0.1), has_start=True)
@@ -247,9 +247,9 @@ class TestPlaces:
 
     def test_intervals_over_places_cover_the_mean_of_all_places(self) -> None:
         """Of a launch of 1000 places with normal differences, four are sampled, with two noisy
-        orderings each: 95 % of 2000 intervals, within 4 standard errors; without the part that is due
+        orderings each: 95 % of 1000 intervals, within 4 standard errors; without the part that is due
         to the place, far fewer."""
-        rng, n, repetitions = np.random.default_rng(5), 4, 2000
+        rng, n, repetitions = np.random.default_rng(5), 4, 1000
         inside = without = 0
         for _ in range(repetitions):
             launch = rng.normal(0, 1, 1000)

@@ -1,115 +1,87 @@
-"""The name under which compiled loops are cached changes with every source that they inline."""
+"""Compiled loops: the name under which they are cached changes with every source that they inline; damaged files are replaced."""
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import memsim
+import tracegen.instrumented.merge
 from memsim import compile as compile_
+from tests.support.small_machines import few_cores
+from tests.support.traces import make_trace
 
-_SHOW = "import {0}; from memsim.compile import fingerprint; print(fingerprint('{0}'))"
-
-
-@pytest.fixture
-def package(tmp_path: Path) -> Path:
-    """A copy of memsim's sources, to be damaged."""
-    source = Path(memsim.__file__).parent
-    shutil.copytree(source, tmp_path / "memsim", ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path
+USER = "memsim_user"
+"""A package whose loops are compiled; no other module has its name."""
 
 
-def _fingerprint(folder: Path, module: str = "memsim.hierarchy.core_stage") -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", _SHOW.format(module)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
+def _write(package: Path, **sources: str) -> None:
+    package.mkdir(exist_ok=True)
+    for name, source in {"__init__": "", **sources}.items():
+        (package / f"{name}.py").write_text(source)
+
+
+def _fingerprint(monkeypatch: pytest.MonkeyPatch) -> str:
+    """That of the package's module `loops`, of which only the package is loaded, as in a new process."""
+    for cached in (compile_._imported, compile_._home, compile_._source):
+        cached.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == USER]:
+        monkeypatch.delitem(sys.modules, name)
+    package = importlib.import_module(USER)
+    return getattr(package, "FINGERPRINT", None) or compile_.fingerprint(f"{USER}.loops")
+
+
+def test_a_fingerprint_changes_with_each_source_that_loops_reach_and_with_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / USER
+    _write(
+        package,
+        loops=f"from {USER} import steps\n",
+        steps=f"import numpy\nfrom {USER}.numbers import drawn\n",
+        numbers="drawn = 1\n",
+        other="text = 1\n",
     )
-    return done.stdout.strip()
+    before = _fingerprint(monkeypatch)
+    _write(package, other="raise AssertionError\n")
+    assert _fingerprint(monkeypatch) == before
+    _write(package, numbers="drawn = 2\n")
+    changed = _fingerprint(monkeypatch)
+    _write(package, numbers="drawn = 1\n")
+    assert changed != before == _fingerprint(monkeypatch)
 
 
-def _replace(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-
-
-def test_a_renamed_module_changes_the_fingerprint(package: Path) -> None:
-    before = _fingerprint(package)
-    folder = package / "memsim"
-    (folder / "hierarchy" / "rng.py").rename(folder / "hierarchy" / "random_numbers.py")
-    for path in folder.rglob("*.py"):
-        path.write_text(
-            path.read_text().replace("memsim.hierarchy.rng", "memsim.hierarchy.random_numbers")
-        )
-    assert _fingerprint(package) != before
-
-
-def test_a_change_in_any_imported_source_changes_the_fingerprint(package: Path) -> None:
-    before = _fingerprint(package)
-    assert _fingerprint(package) == before
-    # memsim.hierarchy.cache imports rng, and core_stage imports memsim.hierarchy.cache.
-    _replace(
-        package / "memsim" / "hierarchy" / "rng.py",
-        "import numpy as np",
-        "import numpy as np  # changed",
-    )
-    assert _fingerprint(package) != before
-
-
-def test_other_sources_do_not(package: Path) -> None:
-    before = _fingerprint(package)
-    (package / "memsim" / "commands" / "output.py").write_text("raise AssertionError")
-    assert _fingerprint(package) == before
-
-
-def test_a_package_that_is_still_loading(tmp_path: Path) -> None:
+def test_a_fingerprint_of_a_package_that_is_still_loading_has_what_it_will_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A hot module imports its package, whose next import has not run when the loop is compiled."""
-    folder = tmp_path / "memsim_user"
-    folder.mkdir()
-    (folder / "__init__.py").write_text(
-        "from . import loops\nfrom memsim_user.tables import TABLE\n"
-    )
-    (folder / "loops.py").write_text(
-        "import memsim_user\nfrom memsim.compile import fingerprint\nprint(fingerprint(__name__))\n"
-    )
+    monkeypatch.syspath_prepend(tmp_path)
     prints = []
     for table in (1, 1, 2):
-        (folder / "tables.py").write_text(f"TABLE = {table}\n")
-        command = [sys.executable, "-B", "-c", "import memsim_user"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        prints.append(done.stdout)
+        _write(
+            tmp_path / USER,
+            __init__=f"from .loops import FINGERPRINT\nfrom {USER}.tables import TABLE\n",
+            loops=f"import {USER}\nfrom memsim.compile import fingerprint\nFINGERPRINT = fingerprint(__name__)\n",
+            tables=f"TABLE = {table}\n",
+        )
+        prints.append(_fingerprint(monkeypatch))
     assert prints[0] == prints[1] != prints[2]
 
 
-def test_what_comes_through_a_face_counts() -> None:
-    """`from memsim.trace import coalesce` inlines from a file that the statement does not name."""
-    import tracegen.instrumented.merge
-
-    reached = set(compile_._closure(tracegen.instrumented.merge.__name__))
-    assert "memsim.trace.coalescing" in reached
-
-
-LOOP = """
-import numpy as np
-from memsim.compile import hot
-
-@hot
-def total(values):
-    sum_ = 0
-    for i in range(len(values)):
-        sum_ += values[i]
-    return sum_
-
-print(total(np.arange(10)))
-"""
+def test_loops_of_a_replay_reach_their_random_numbers_and_no_command() -> None:
+    reached = compile_._closure("memsim.hierarchy.core_stage")
+    assert {"memsim.hierarchy.cache", "memsim.hierarchy.rng"} <= reached
+    assert "memsim.commands.output" not in reached
+    # `from memsim.trace import coalesce` inlines from a file that the statement does not name.
+    assert "memsim.trace.coalescing" in compile_._closure(tracegen.instrumented.merge.__name__)
 
 
 def _run(folder: Path, cache: Path) -> subprocess.CompletedProcess[str]:
@@ -123,39 +95,16 @@ def _run(folder: Path, cache: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("kind", ["*.nbi", "*.nbc"])
-def test_damaged_machine_code_is_compiled_again(tmp_path: Path, kind: str) -> None:
-    """A disk that was full leaves empty files, which numba takes for the end of the input."""
-    (tmp_path / "loop.py").write_text(LOOP)
-    cache = tmp_path / "cache"
-    assert _run(tmp_path, cache).stdout == "45\n"
-    assert compile_.damaged_cache_files(cache) == []
-    [file] = cache.rglob(kind)
-    whole = file.stat().st_size
-    whole_pickle = b"\x80\x04K\x01."
-    for damage in (b"\x80\x05", b"not a pickle", b"", whole_pickle):
-        file.write_bytes(damage)
-        cut = damage != whole_pickle or kind == "*.nbi"
-        assert compile_.damaged_cache_files(cache) == ([file] if cut else []), damage
-    for damage in (b"", whole_pickle):
-        file.write_bytes(damage)
-        done = _run(tmp_path, cache)
-        assert (done.stdout, done.returncode) == ("45\n", 0), (damage, done.stderr)
-        assert compile_.damaged_cache_files(cache) == [], damage
-        assert file.stat().st_size > whole / 2, damage
-
-
-def test_where_no_folder_can_be_written(tmp_path: Path) -> None:
-    (tmp_path / "loop.py").write_text(LOOP)
-    occupied = tmp_path / "file"
-    occupied.write_text("")
-    done = _run(tmp_path, occupied / "cache")
-    assert done.stdout == "45\n", done.stderr
-
-
-ALLOCATES = """
+LOOPS = """
 import numpy as np
-from memsim.compile import compiled
+from memsim.compile import compiled, hot
+
+@hot
+def total(values):
+    sum_ = 0
+    for i in range(len(values)):
+        sum_ += values[i]
+    return sum_
 
 @compiled
 def doubled(values):
@@ -164,16 +113,53 @@ def doubled(values):
         result[i] = 2 * values[i]
     return result
 
-print(doubled(np.arange(3)).sum())
+print(doubled(np.arange(3)).sum(), total(np.arange(10)))
 """
 
 
-def test_machine_code_that_allocates_runs_when_it_is_loaded(tmp_path: Path) -> None:
-    """The second process loads it, and needs numba's runtime, which compiling would have set up."""
-    (tmp_path / "loop.py").write_text(ALLOCATES)
-    for _ in range(2):
-        done = _run(tmp_path, tmp_path / "cache")
-        assert (done.stdout, done.returncode) == ("6\n", 0), done.stderr
+def test_damaged_machine_code_is_compiled_again(tmp_path: Path) -> None:
+    """A disk that was full leaves empty files, which numba takes for the end of the input."""
+    (tmp_path / "loop.py").write_text(LOOPS)
+    cache = tmp_path / "cache"
+
+    def check() -> None:
+        done = _run(tmp_path, cache)
+        assert (done.stdout, done.returncode) == ("6 45\n", 0), done.stderr
+        assert compile_.damaged_cache_files(cache) == []
+
+    check()
+    check()  # now it is loaded, and what allocates needs numba's runtime, which compiling would have set up
+    files = {
+        (name, kind): file
+        for name in ("total", "doubled")
+        for kind in ("nbi", "nbc")
+        for file in cache.rglob(f"*{name}*.{kind}")
+    }
+    sizes = {of: file.stat().st_size for of, file in files.items()}
+    assert len(files) == 4
+    whole_pickle = b"\x80\x04K\x01."
+    for kind in ("nbi", "nbc"):
+        file = files["total", kind]
+        content = file.read_bytes()
+        for damage in (b"\x80\x05", b"not a pickle", b"", whole_pickle):
+            file.write_bytes(damage)
+            cut = damage != whole_pickle or kind == "nbi"
+            assert compile_.damaged_cache_files(cache) == ([file] if cut else []), damage
+        file.write_bytes(content)
+    for emptied, other in (("nbi", "nbc"), ("nbc", "nbi")):
+        files["total", emptied].write_bytes(b"")
+        files["doubled", other].write_bytes(whole_pickle)
+        check()
+        for of, file in files.items():
+            assert file.stat().st_size > sizes[of] / 2, of
+
+
+def test_where_no_folder_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOPS)
+    occupied = tmp_path / "file"
+    occupied.write_text("")
+    done = _run(tmp_path, occupied / "cache")
+    assert done.stdout == "6 45\n", done.stderr
 
 
 PARTS = """
@@ -213,26 +199,22 @@ def test_a_loop_contains_what_it_calls(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(list((tmp_path / "cache").rglob("*.nbc"))) == 1
 
 
-REPLAY = """
-import memsim
-from tests.support.small_machines import few_cores
-from tests.support.traces import make_trace
-accesses = [(0, range(8)), (1, [40]), (0, [100, 101])]
-trace = make_trace([[[*accesses, (0, [50 * g])]] * 2 for g in range(9)], ("load", "store"))
-print(memsim.replay(trace, few_cores("v100"), trials=2).dataset["hits"].values.tolist())
-"""
+def replayed_hits() -> Any:
+    accesses = [(0, range(8)), (1, [40]), (0, [100, 101])]
+    trace = make_trace([[[*accesses, (0, [50 * g])]] * 2 for g in range(9)], ("load", "store"))
+    return memsim.replay(trace, few_cores("v100"), trials=2).dataset["hits"].values.tolist()
 
 
 def test_interpreted_loops_give_the_same_numbers() -> None:
-    compiled, interpreted = (
-        subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", REPLAY],
-            cwd=Path(__file__).parents[2],
-            env=os.environ | {"NUMBA_DISABLE_JIT": disable},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for disable in ("0", "1")
+    program = (
+        f"from tests.memsim.{Path(__file__).stem} import replayed_hits; print(replayed_hits())"
     )
-    assert interpreted == compiled != ""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == replayed_hits() != []

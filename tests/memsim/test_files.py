@@ -172,7 +172,7 @@ def test_a_long_name_that_is_allowed(tmp_path: Path) -> None:
 def test_many_writers_of_one_file(tmp_path: Path) -> None:
     program = (
         "import sys; from memsim.files import write_text\n"
-        "for k in range(200): write_text(sys.argv[1], sys.argv[2] * 1000)"
+        "for k in range(100): write_text(sys.argv[1], sys.argv[2] * 1000)"
     )
     path = tmp_path / "out.txt"
     children = [

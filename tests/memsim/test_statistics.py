@@ -26,7 +26,6 @@ from memsim.statistics import (
     welch,
 )
 
-NORMAL_95 = 1.959963984540054
 floats = st.floats(-1e6, 1e6, allow_nan=False)
 
 
@@ -109,31 +108,9 @@ def test_running_ends_at_the_estimate(n_trials: int) -> None:
     assert math.isnan(half_width[0])
 
 
-def _coverage(n_trials: int, factor: float, n_samples: int = 4000) -> float:
-    """Share of the intervals mean +- factor * standard error that contain the true mean, 0."""
-    values = np.random.default_rng(7).normal(size=(n_samples, n_trials))
-    error = values.std(axis=1, ddof=1) / math.sqrt(n_trials)
-    return float(np.mean(np.abs(values.mean(axis=1)) <= factor * error))
-
-
-@pytest.mark.parametrize("n_trials", [2, 4, 16])
-def test_intervals_cover_95_percent(n_trials: int) -> None:
-    tolerance = 5 * math.sqrt(0.95 * 0.05 / 4000)
-    assert abs(_coverage(n_trials, student_t(n_trials)) - 0.95) < tolerance
-    if n_trials < 16:  # negative control: the normal factor does not, and the tolerance sees it
-        assert abs(_coverage(n_trials, NORMAL_95) - 0.95) > tolerance
-
-
-def test_estimates_have_that_coverage() -> None:
-    values = np.random.default_rng(11).normal(5.0, 2.0, size=(4000, 16))
-    covered = np.mean([e.low <= 5.0 <= e.high for e in map(estimate, values)])
-    assert abs(covered - 0.95) < 3 * math.sqrt(0.95 * 0.05 / 4000)
-
-
 Draw = Callable[[np.random.Generator, tuple[int, int]], npt.NDArray[np.float64]]
 SKEWED: dict[str, tuple[float, Draw]] = {
     "exponential": (1.0, lambda rng, shape: rng.exponential(size=shape)),
-    "0 in three of four": (0.125, lambda rng, shape: rng.random(shape) * (rng.random(shape) < 0.25)),
     "one in four": (0.25, lambda rng, shape: (rng.random(shape) < 0.25).astype(np.float64)),
     "one in eight": (0.125, lambda rng, shape: (rng.random(shape) < 0.125).astype(np.float64)),
 }  # fmt: skip
@@ -154,22 +131,6 @@ def test_skewed_quantities_are_covered_where_student_does_not(name: str) -> None
     assert 0.93 < covered < (0.99 if name == "one in eight" else 0.97)
     assert plain < 0.93 + noise  # the negative control
     assert plain < covered - noise
-
-
-def test_students_error_agrees_with_its_expansion() -> None:
-    """Coverage of plain Student intervals of exponential values, of skewness 2 and excess kurtosis 6:
-    0.95 - 2 phi(z) z (skewness^2 (z^4 + 2 z^2 - 3) / 18 - kurtosis (z^2 - 3) / 12) / n."""
-    n, n_samples = 100, 100_000
-    values = np.random.default_rng(13).exponential(size=(n_samples, n))
-    error = values.std(axis=1, ddof=1) / math.sqrt(n)
-    missing = 0.95 - np.mean(np.abs(values.mean(axis=1) - 1) <= student_t(n) * error)
-    z = NORMAL_95
-    kurtosis = z * 6 * (z**2 - 3) / 12 / n
-    expected = 2 * stats.norm.pdf(z) * (skewed_term(n, 2.0) - kurtosis)
-    noise = 3 * math.sqrt(0.95 * 0.05 / n_samples)
-    # The next term is of order 1 / n^2: at most a quarter here.
-    assert missing == pytest.approx(expected, abs=noise + expected / 4)
-    assert missing > 2 * noise
 
 
 @given(st.lists(floats, min_size=2, max_size=20), st.lists(floats, min_size=2, max_size=20))

@@ -96,24 +96,17 @@ class Branching(Program):
         """A load, a store or an atomic operation at a random aligned address."""
         rng, made = self.rng, self.made
         kind = str(rng.choice(["LOAD", "LOAD", "STORE", "ATOMIC", "LOAD_CONSTANT"]))
-        space = int(
-            rng.choice(
-                [o.GLOBAL, o.LOCAL, o.GENERIC]
-                if kind == "ATOMIC"
-                else [o.GLOBAL, o.LOCAL, o.PRIVATE, o.GENERIC]
-            )
-        )
-        size = int(rng.choice([4, 8] if kind == "ATOMIC" else [1, 2, 4, 8, 16]))
-        floating = kind == "ATOMIC" and space == o.GLOBAL and rng.random() < 0.5
+        atomic = kind == "ATOMIC"
+        spaces = [o.GLOBAL, o.LOCAL, *([] if atomic else [o.PRIVATE]), o.GENERIC]
+        space = int(rng.choice(spaces))
+        size = int(rng.choice([4, 8] if atomic else [1, 2, 4, 8, 16]))
+        floating = atomic and space == o.GLOBAL and rng.random() < 0.5
         if floating:
             size = 8 if self.form == "f64" else 4
         base, length = BASE + ((2 if floating else 1) << 16), ARRAY_BYTES
         if space == o.GENERIC:
-            base, length = [
-                (base, length),
-                (o.LOCAL_WINDOW, LOCAL_BYTES),
-                (o.PRIVATE_WINDOW, PRIVATE_BYTES),
-            ][int(rng.integers(0, 2 if kind == "ATOMIC" else 3))]
+            local, private = (o.LOCAL_WINDOW, LOCAL_BYTES), (o.PRIVATE_WINDOW, PRIVATE_BYTES)
+            base, length = [(base, length), local, private][int(rng.integers(0, 3 - atomic))]
         elif space != o.GLOBAL:
             base, length = 0, LOCAL_BYTES if space == o.LOCAL else PRIVATE_BYTES
         if kind == "LOAD_CONSTANT":
@@ -122,7 +115,7 @@ class Branching(Program):
         at = made.rows("offset", 2)
         self.emit("LOGIC3", d=at, a=self.row(1), b=made.constant(length // size - 1), y=_AND)
         x = size << o.BYTES
-        if size in (1, 2) and kind != "ATOMIC":
+        if size in (1, 2) and not atomic:
             x |= o.SIGN_EXTEND * int(rng.integers(0, 2))
             x |= int(rng.choice([0, o.HIGH_HALF, o.KEEP_HALF])) * (kind != "LOAD_CONSTANT")
         guard = self.mask()
@@ -142,7 +135,7 @@ class Branching(Program):
                 self.emit("ADD64", d=at, a=at, b=fields.pop("b"))
                 x &= ~(o.ADDRESS_32 | o.SIGNED_32)
         x |= space | o.SKIPPED * int(rng.random() < 0.1)
-        if kind == "ATOMIC":
+        if atomic:
             self.atomic(size, x, fields, floating)
         else:
             if kind == "STORE" and space in (o.GLOBAL, o.PRIVATE):
@@ -165,14 +158,8 @@ class Branching(Program):
             keep, ones = _ONES[self.form]
             number = made.temporary(2)
             self.emit("MOVE", d=number, a=operand)
-            self.emit(
-                "LOGIC3",
-                d=number + (size == 8),
-                a=operand,
-                b=made.constant(keep),
-                c=made.constant(ones),
-                y=0xEA,
-            )
+            kept, one = made.constant(keep), made.constant(ones)
+            self.emit("LOGIC3", d=number + (size == 8), a=operand, b=kept, c=one, y=0xEA)
             operand = number
         x |= operation << o.ATOMIC_OPERATION | o.NO_RESULT * int(self.rng.integers(0, 2))
         self.emit("ATOMIC", **fields, c=operand, e=self.row(2), d=self.row(2), x=x)
@@ -272,9 +259,8 @@ class Branching(Program):
         """All lanes come here; they count, or agree on, a mask."""
         self.next()
         how = int(self.rng.integers(0, 4))
-        self.emit(
-            "BARRIER", d=self.row(1), e=int(self.rng.choice(self.masks)), m=self.mask(), x=how << 1
-        )
+        row, mask = self.row(1), int(self.rng.choice(self.masks))
+        self.emit("BARRIER", d=row, e=mask, m=self.mask(), x=how << 1)
         self.made.block()
 
     def finish(self, parts: int) -> Any:

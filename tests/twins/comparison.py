@@ -70,41 +70,25 @@ def recorded(execution: run.Execution, result: run.Recorded) -> list[tuple[Any, 
     for k, place in enumerate(result.access.tolist()):
         end = int(result.granule_end[k])
         number, region = divmod(place, n_places)
-        touched = dict(
-            zip(
-                result.granule[begin:end].tolist(),
-                result.byte_mask[begin:end].tolist(),
-                strict=True,
-            )
-        )
-        is_private = region == n_places - 1
-        out.append(
-            (
-                -1 if place < 0 else execution.places[number],
-                "barrier" if place < 0 else "private" if is_private else touched,
-                int(result.lanes[k]),
-                int(result.waits[k]),
-            )
-        )
+        rows, masks = (one[begin:end].tolist() for one in (result.granule, result.byte_mask))
+        touched = dict(zip(rows, masks, strict=True))
+        private = region == n_places - 1
+        where = "barrier" if place < 0 else "private" if private else touched
+        number = -1 if place < 0 else execution.places[number]
+        out.append((number, where, int(result.lanes[k]), int(result.waits[k])))
         begin = end
     return out
 
 
 def described(group: twin.Group) -> list[tuple[Any, ...]]:
-    events = [event for warp in group.warps for event in warp.events if event.kind != "arrive"]
-    return [
-        (
-            -1 if event.kind == "barrier" else event.instruction,
-            "barrier"
-            if event.kind == "barrier"
-            else "private"
-            if event.space == o.PRIVATE
-            else granules(event),
-            min(2 * len(granules(event)), 32) if event.space == o.BULK else len(event.addresses),
-            event.waits,
-        )
-        for event in events
-    ]
+    out: list[tuple[Any, ...]] = []
+    for event in (event for warp in group.warps for event in warp.events if event.kind != "arrive"):
+        barrier, private = event.kind == "barrier", event.space == o.PRIVATE
+        touched = granules(event)
+        n_lanes = min(2 * len(touched), 32) if event.space == o.BULK else len(event.addresses)
+        where = "barrier" if barrier else "private" if private else touched
+        out.append((-1 if barrier else event.instruction, where, n_lanes, event.waits))
+    return out
 
 
 INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80}

@@ -557,13 +557,8 @@ def hopper(old: int, given: int, leaving: int) -> int:
     awaited, phase = ((old >> 21) + (given >> 32)) % (1 << 22), old >> 63
     if missing == awaited == 0:
         missing, phase = threads, 1 - phase
-    return (
-        phase << 63
-        | -missing % (1 << 20) << 43
-        | awaited << 21
-        | -threads % (1 << 20) << 1
-        | old & 1
-    )
+    left, leaves = (-number % (1 << 20) for number in (missing, threads))
+    return phase << 63 | left << 43 | awaited << 21 | leaves << 1 | old & 1
 
 
 def changed_floats(kind: int, old: int, given: int, size: int, x: int) -> int:

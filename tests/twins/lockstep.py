@@ -13,22 +13,8 @@ def lane_tokens_kept(
     tokens: Sequence[tuple[int, int]], probes: Sequence[Probe], reduced: bool
 ) -> list[tuple[int, int]]:
     """One work-item's (position, index) of accesses, the redundant ones left out where `reduced`."""
-    keys, kills = tables.keys(probes), tables.kills(probes)
-    known: dict[int, int] = {}
-    kept = []
-    for position, index in tokens:
-        probe, key = probes[position], keys[position]
-        if probe.kind == "barrier":
-            known.clear()
-        for killed in kills[position]:
-            known.pop(killed, None)
-        if probe.kind in ("edge", "barrier"):
-            continue
-        if not (reduced and probe.kind == "load" and known.get(key) == index):
-            kept.append((position, index))
-        if key >= 0:
-            known[key] = index
-    return kept
+    alone = lockstep([tokens], probes, reduced)
+    return [(step.position, step.lanes[0]) for step in alone if step.lanes is not None]
 
 
 @dataclass(frozen=True)

@@ -273,13 +273,8 @@ comparison("COMPARE_F64", lambda s, field: values_of(s, field, reals.F64, s.x >>
 def compare_f16(s: Step) -> None:
     form = half_format(s.x)
     x = s.x >> 8 & 0xFB | (s.x >> 24 & 3) << o.HALVES_A | (s.x >> 26 & 3) << o.HALVES_B
-    low, high = (
-        each(
-            lambda p, q: relation(s.x, p.value, q.value),
-            *(halves(s, side, form, x, half) for side in "ab"),
-        )
-        for half in (0, 1)
-    )
+    sides = [[halves(s, side, form, x, half) for side in "ab"] for half in (0, 1)]
+    low, high = (each(lambda p, q: relation(s.x, p.value, q.value), *both) for both in sides)
     conditions(s, d=low, e=high)
 
 
@@ -521,9 +516,8 @@ def quotient(bits: tuple[int, int, int], form: Format) -> int:
     negative = low.negative != high.negative
     if low.is_nan or high.is_nan or (low.size == high.size and low.size in (0, math.inf)):
         return form.not_a_number
-    vanishes = form.exponent(bits[2]) - form.exponent(bits[1]) < (
-        -150 if form.bits == 32 else -1075
-    )
+    least = -150 if form.bits == 32 else -1075
+    vanishes = form.exponent(bits[2]) - form.exponent(bits[1]) < least
     if low.size == 0 or high.is_infinite or (found.is_nan and not low.is_infinite and high.size):
         return encoded(Real(negative, math.inf), form)
     if low.is_infinite or high.size == 0 or vanishes:
@@ -575,19 +569,13 @@ def nearest_eight(real: Real, kind: int, rounding: int, saturates: bool) -> int:
     sizes = [EIGHTS[kind][code].size for code in finite]
     beyond = 2 * sizes[-1] - sizes[-2]  # the next one, if there were more
     if real.size >= beyond:
-        is_over = real.is_infinite or rounding in (
-            reals.NEAREST,
-            reals.DOWN if real.negative else reals.UP,
-        )
-        code = finite[-1] + is_over
+        away = reals.DOWN if real.negative else reals.UP
+        code = finite[-1] + (real.is_infinite or rounding in (reals.NEAREST, away))
     else:
         below = max(k for k, one in enumerate(sizes) if one <= real.size)
-        gap = [*sizes, beyond][below + 1] - sizes[below]
-        code = (
-            below
-            + rounded_size((real.size - sizes[below]) / gap + below % 2, real.negative, rounding)
-            - below % 2
-        )
+        part = (real.size - sizes[below]) / ([*sizes, beyond][below + 1] - sizes[below])
+        odd = below % 2
+        code = below - odd + rounded_size(part + odd, real.negative, rounding)
     if code > finite[-1]:
         code = finite[-1] if saturates else {o.E4M3: 127, o.E5M2: 124}.get(kind, none)
     if code == 128 or (code == 0 and kind in (o.E4M3FNUZ, o.E5M2FNUZ)):
@@ -600,17 +588,14 @@ division(reals.F64, "F64")
 
 FORMATS = {o.F16: reals.F16, o.BFLOAT16: reals.BF16, o.F32: reals.F32, o.F64: reals.F64}
 EIGHTS = {
-    o.E4M3: {
-        code: reals.NOT_A_NUMBER if code % 128 == 127 else eight(code, 3, 7) for code in range(256)
-    },
-    o.E5M2: {code: reals.decoded(code << 8, reals.F16) for code in range(256)},
-    o.E4M3FNUZ: {
-        code: reals.NOT_A_NUMBER if code == 128 else eight(code, 3, 8) for code in range(256)
-    },
-    o.E5M2FNUZ: {
-        code: reals.NOT_A_NUMBER if code == 128 else eight(code, 2, 16) for code in range(256)
-    },
-}
+    kind: {
+        code: reals.NOT_A_NUMBER if code in none else eight(code, fraction, bias)
+        for code in range(256)
+    }
+    for kind, fraction, bias, none in (
+        (o.E4M3, 3, 7, (127, 255)), (o.E4M3FNUZ, 3, 8, (128,)), (o.E5M2FNUZ, 2, 16, (128,)),
+    )
+} | {o.E5M2: {code: reals.decoded(code << 8, reals.F16) for code in range(256)}}  # fmt: skip
 """What each code of a float of 8 bits is."""
 WIDTHS = {o.U8: 8, o.S8: 8, o.U16: 16, o.S16: 16, o.U32: 32, o.S32: 32, o.U64: 64, o.S64: 64}
 ROUNDINGS = {o.TO_NEAREST: reals.NEAREST, o.TO_DOWN: reals.DOWN, o.TO_UP: reals.UP, o.TO_ZERO: reals.ZERO}  # fmt: skip
@@ -640,13 +625,12 @@ def converted(bits: int, x: int) -> int:
     negative = (real.negative and not x & o.ABSOLUTE_SOURCE) != bool(x & o.NEGATE_SOURCE)
     is_float = source in FORMATS or source in EIGHTS
     real = Real(negative and (is_float or real.size != 0), real.size)
+    to_float = target in FORMATS or (target in EIGHTS and is_float)
+    if to_float and x & o.WHOLE_NUMBER and not isinstance(real.size, float):
+        real = Real(real.negative, Fraction(rounded_size(real.size, real.negative, rounding)))
     if target in EIGHTS:
-        if x & o.WHOLE_NUMBER and is_float and not isinstance(real.size, float):
-            real = Real(real.negative, Fraction(rounded_size(real.size, real.negative, rounding)))
         return nearest_eight(real, target, rounding, bool(x & o.SATURATE_TO))
     if target in FORMATS:
-        if x & o.WHOLE_NUMBER and not isinstance(real.size, float):
-            real = Real(real.negative, Fraction(rounded_size(real.size, real.negative, rounding)))
         real = reals.clamped(real) if x & o.SATURATE_TO else real
         bits = encoded(real, FORMATS[target], rounding)
         return flushed(bits, reals.F32, flush) if target == o.F32 else bits

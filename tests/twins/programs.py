@@ -100,26 +100,14 @@ def conversion(rng: Rng) -> dict[str, int]:
         x |= some(rng, o.WHOLE_NUMBER)
     if is_float if to_float else source not in (o.U64, o.S64):
         x |= some(rng, o.SATURATE_TO)
-    parts = {8: 4, 16: 2}.get(
-        {
-            **dict.fromkeys((o.E4M3, o.E5M2, o.E4M3FNUZ, o.E5M2FNUZ), 8),
-            o.U8: 8,
-            o.S8: 8,
-            o.U16: 16,
-            o.S16: 16,
-            o.F16: 16,
-            o.BFLOAT16: 16,
-        }.get(source, 32),
-        1,
-    )
+    of_8_bits = source in (o.U8, o.S8, o.E4M3, o.E5M2, o.E4M3FNUZ, o.E5M2FNUZ)
+    parts = 4 if of_8_bits else 2 if source in (o.U16, o.S16, o.F16, o.BFLOAT16) else 1
     return {"x": x | int(rng.integers(0, parts)) << o.SOURCE_PART}
 
 
 def special(rng: Rng) -> dict[str, int]:
-    return {
-        "y": int(rng.integers(0, 8)),
-        "x": some(rng, o.NEGATE_A, o.ABSOLUTE_A, o.SATURATE, o.FLUSH),
-    }
+    y = int(rng.integers(0, 8))
+    return {"y": y, "x": some(rng, o.NEGATE_A, o.ABSOLUTE_A, o.SATURATE, o.FLUSH)}
 
 
 SIGNED_COMPARED = tuple(flag << 8 for flag in (o.NEGATE_A, o.NEGATE_B, o.ABSOLUTE_A, o.ABSOLUTE_B))
@@ -231,9 +219,6 @@ def result_format(name: str, fields: dict[str, int]) -> str:
         return {o.F16: "f16", o.BFLOAT16: "bf16", o.F32: "f32", o.F64: "f64"}.get(x >> 4 & 15, "")
     if kind == "F16":
         return "bf16" if x & o.BF16 else "f16"
-    return {
-        "F32": "f32",
-        "F64": "f64",
-        "SPECIAL": "f32",
-        "HIGH": "high" if name == "SPECIAL_HIGH" else "",
-    }.get(kind, "")
+    if name == "SPECIAL_HIGH":
+        return "high"
+    return {"F32": "f32", "F64": "f64", "SPECIAL": "f32"}.get(kind, "")

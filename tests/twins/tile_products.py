@@ -8,38 +8,24 @@ from typing import Any
 import numpy as np
 
 from memsim.errors import KernelError
-from tests.twins.operations import Step, first, operation
+from tests.twins.operations import EIGHTS, Step, first, operation
 from tracegen.execution import operations as o
 
 FORMATS = {0: ["f16", "bf16", "tf32"], 1: ["e4m3", "e5m2"], 2: ["u1", "i1"], 3: ["none", "e2m1"]}
 BYTES = {
-    "f16": 2,
-    "bf16": 2,
-    "tf32": 4,
-    "e4m3": 1,
-    "e5m2": 1,
-    "u1": 1,
-    "i1": 1,
-    "f64": 8,
-    "e2m1": 0.5,
-    "f32": 4,
-    "e4m3fnuz": 1,
-    "e5m2fnuz": 1,
+    "f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "u1": 1, "i1": 1, "f64": 8, "e2m1": 0.5, "f32": 4,
+    "e4m3fnuz": 1, "e5m2fnuz": 1,
+}  # fmt: skip
+NAMES = list(BYTES)
+EIGHT_BITS = {"e4m3": o.E4M3, "e5m2": o.E5M2, "e4m3fnuz": o.E4M3FNUZ, "e5m2fnuz": o.E5M2FNUZ}
+DECODED = {
+    form: np.copysign(
+        [float(one.size) for one in EIGHTS[kind].values()],
+        np.where(np.arange(256) < 128 + form.endswith("fnuz"), 1, -1),
+    )
+    for form, kind in EIGHT_BITS.items()
 }
-NAMES = [
-    "f16",
-    "bf16",
-    "tf32",
-    "e4m3",
-    "e5m2",
-    "u1",
-    "i1",
-    "f64",
-    "e2m1",
-    "f32",
-    "e4m3fnuz",
-    "e5m2fnuz",
-]
+"""What each code of a float of 8 bits is."""
 
 
 def places(s: Step, lane: int) -> list[tuple[int, int]]:
@@ -144,14 +130,10 @@ def multiply_fragments(s: Step) -> None:
     if blocks := s.x >> o.SCALES & 7:
         row = np.arange(max(m, n))
         of_rows = 4 * (row % 8) + row // 8
+        is_float, scales = bool(s.x & o.SCALE_IS_FLOAT), s.warp.rows[s.fields.e : s.fields.e + 2]
         a, b = (
-            scaled(
-                one,
-                s.warp.rows[s.fields.e + k][of_rows[: len(one)]],
-                blocks,
-                bool(s.x & o.SCALE_IS_FLOAT),
-            )
-            for k, one in enumerate((a, b))
+            scaled(one, row[of_rows[: len(one)]], blocks, is_float)
+            for one, row in zip((a, b), scales, strict=True)
         )
     kind: Any = np.int32 if s.x & o.WHOLE_SUMS else np.float16 if s.x & o.HALF_SUMS else np.float32
     kind = np.float64 if of_first == "f64" else kind
@@ -192,9 +174,8 @@ def multiply_blocks(s: Step) -> None:
     if s.x & o.HALF_SUMS:
         old = (held >> 16 * bool(s.x & o.HIGH_HALVES)).astype(np.uint16).view(np.float16)
     else:
-        old = np.ascontiguousarray(held.reshape(n, 1 + double, lanes).swapaxes(1, 2)).view(kind)[
-            ..., 0
-        ]
+        words_ = np.ascontiguousarray(held.reshape(n, 1 + double, lanes).swapaxes(1, 2))
+        old = words_.view(kind)[..., 0]
     sums = np.zeros((blocks, rows, rows))
     sums[place] = old * (s.fields.m != o.NEVER)
     for k in range(depth):
@@ -242,15 +223,12 @@ def sums_of_blocks(n: int, rows: int, lane: Any, double: bool) -> tuple[Any, Any
 
 def fused(a: Any, b: Any, c: Any) -> Any:
     """a b + c, rounded once."""
+    every = np.broadcast_arrays(a, b, c)
     exact = [
-        Fraction(x) * Fraction(y) + Fraction(z) if np.isfinite(x * y + z) else x * y + z
-        for x, y, z in zip(
-            *(one.ravel().tolist() for one in np.broadcast_arrays(a, b, c)), strict=True
-        )
+        float(Fraction(x) * Fraction(y) + Fraction(z)) if np.isfinite(x * y + z) else x * y + z
+        for x, y, z in zip(*(one.ravel().tolist() for one in every), strict=True)
     ]
-    return np.array([float(one) for one in exact]).reshape(
-        np.broadcast_shapes(a.shape, b.shape, c.shape)
-    )
+    return np.array(exact).reshape(every[0].shape)
 
 
 @operation("TENSOR_COPY")
@@ -276,11 +254,8 @@ def words(tensor: Any, place: int, n: int) -> Any:
 def scaled(values: Any, held: Any, blocks: int, is_float: bool) -> Any:
     """Each block along the depth times the scale in its byte."""
     codes = held[:, None] >> 8 * np.arange(blocks, dtype=np.uint32) & 255
-    factors = (
-        numbers(codes.astype(np.uint8) & 127, "e4m3")
-        if is_float
-        else 2.0 ** (codes.astype(float) - 127)
-    )
+    powers = 2.0 ** (codes.astype(float) - 127)
+    factors = numbers(codes.astype(np.uint8) & 127, "e4m3") if is_float else powers
     return values * np.repeat(factors, values.shape[1] // blocks, axis=1)
 
 
@@ -318,8 +293,7 @@ def tile(s: Step, words: int, lines: range, form: str, across: int) -> Any:
     start, leading, stride = (16 * (words >> at & 0x3FFF) for at in (0, 16, 32))
     mode, size = words >> 61 & 7, BYTES[form]
     width = {0: 16, 1: 128, 2: 128, 4: 64, 6: 32}[mode]
-    if size < 1:  # two numbers a byte
-        size = 1
+    size = max(size, 1)  # of two numbers a byte the byte
     i, k = np.meshgrid(np.array(lines), np.arange(32 // size), indexing="ij")
     along, down = (i * size, k) if across else (k * size, i)
     at = start + down % 8 * width + along % width
@@ -344,19 +318,7 @@ def numbers(data: Any, form: str) -> Any:
         return (data.view(np.uint32) & 0xFFFFE000).view(np.float32).astype(np.float64)
     if form == "f32":
         return data.view(np.float32).astype(np.float64)
-    if form.endswith("fnuz"):
-        fraction, bias = (3, 8) if form == "e4m3fnuz" else (2, 16)
-        exponent, rest = (data & 127).astype(int) >> fraction, data % (1 << fraction)
-        value = (rest + (exponent > 0) * 2.0**fraction) * 2.0 ** (
-            np.maximum(exponent, 1) - bias - fraction
-        )
-        return np.where(data == 128, np.nan, np.where(data & 128, -value, value))
-    if form == "e5m2":
-        return (data.astype(np.uint16) << 8).view(np.float16).astype(np.float64)
-    if form == "e2m1":
-        codes = np.stack([data & 15, data >> 4], -1).reshape(len(data), -1)
-        return np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7] * np.where(codes & 8, -1, 1)
-    size = data.astype(np.int64) & 127
-    value = np.where(size < 8, size / 512, (8 + size % 8) * 2.0 ** (size // 8 - 10))
-    value = np.where(size == 127, np.nan, value)
-    return np.where(data & 128, -value, value)
+    if form in DECODED:
+        return DECODED[form][data]
+    codes = np.stack([data & 15, data >> 4], -1).reshape(len(data), -1)  # e2m1
+    return np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7] * np.where(codes & 8, -1, 1)

@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from memsim.errors import MachineError
 from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
 from memsim.machine.parts import Level
 from tests.support.small_machines import level, machine
@@ -59,9 +58,3 @@ def test_lines_come_in_the_order_in_which_they_were_asked_for() -> None:
     first = level(ways=2, allocate="on_fill")
     assert counted([[A, B, C], [C, B]], first) == (2, 0, 3)
     assert counted([[A, B, C], [A]], first) == (0, 0, 4)
-
-
-def test_stores_are_not_kept_there() -> None:
-    for changes in ({"write_policy": "write_back"}, {"write_allocate": "no_fetch"}):
-        with pytest.raises(MachineError, match="allocate must be on_miss where stores are kept"):
-            machine(level(allocate="on_fill", **changes))

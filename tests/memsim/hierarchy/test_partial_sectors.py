@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
-from memsim.errors import MachineError
 from memsim.hierarchy.cache import HITS, READ_GRANULES, WRITE_GRANULES
 from memsim.machine.model import Machine
 from memsim.montecarlo.plan import make_plan
@@ -26,15 +22,9 @@ LINES = 4096
 
 def of_cores(percent: float, *, sets: int = LINES, cores: int = 2) -> Machine:
     """Two cores share a direct-mapped cache that keeps written bytes under a mask."""
-    shared = level(
-        "L2",
-        sets=sets,
-        cores_per_instance=cores,
-        write_policy="write_back",
-        write_allocate="lazy_fetch_on_read",
-        partial_write_back_percent=percent,
-    )
-    return machine(level(), shared, cores=cores)
+    kept = {"write_policy": "write_back", "write_allocate": "lazy_fetch_on_read"}
+    kept["partial_write_back_percent"] = percent
+    return machine(level(), level("L2", sets=sets, cores_per_instance=cores, **kept), cores=cores)
 
 
 def halves(n: int, first: int = LOW, second: int = HIGH) -> Trace:
@@ -94,13 +84,8 @@ def test_the_last_writer_of_a_line_pays_for_completing_it() -> None:
     atomic reads the pair 2 and 3. On eviction sector 0, alone, is read and written in the atomic's
     name, with its own dirty sector: three granules read, which are no whole number of pairs."""
     accesses = [(0, [0], True, [LOW]), (1, [2], True, [0xF]), (2, [4])]
-    of_one_line = dataclasses.replace(
-        of_cores(30.0, sets=1).levels[1],
-        size_bytes=128,
-        line_bytes=128,
-        sector_bytes=32,
-        fill_bytes=64,
-    )
+    sizes = {"size_bytes": 128, "line_bytes": 128, "sector_bytes": 32, "fill_bytes": 64}
+    of_one_line = dataclasses.replace(of_cores(30.0, sets=1).levels[1], **sizes)
     on = machine(level(), of_one_line, cores=2)
     plan, _ = make_plan(make_trace([[accesses]], ("store", "atomic", "load")), on)
     moved = run_trial(plan, 1, 0).counts[1][:, [READ_GRANULES, WRITE_GRANULES]]
@@ -121,29 +106,3 @@ def test_a_completed_sector_serves_loads() -> None:
         assert stores[READ_GRANULES] == read
         assert loads[READ_GRANULES] == 39
         assert loads[HITS] == 1
-
-
-@pytest.mark.parametrize(
-    ("position", "changes", "message"),
-    [
-        (1, {"partial_write_back_percent": 101.0}, "be at most 100, got 101.0 (level 'L2')"),
-        (1, {"partial_write_back_percent": -1.0}, "partial_write_back_percent must"),
-        (1, {"write_allocate": "no_fetch"}, "only with write_back and lazy_fetch_on_read"),
-        (1, {"write_policy": "write_through"}, "only with write_back and lazy_fetch_on_read"),
-        (
-            0,
-            {
-                "partial_write_back_percent": 38.0,
-                "write_policy": "write_back",
-                "write_allocate": "lazy_fetch_on_read",
-            },
-            "partial_write_back_percent must be 0 in the first level, which",
-        ),
-    ],
-)
-def test_rules(position: int, changes: dict[str, Any], message: str) -> None:
-    on = of_cores(38.0)
-    levels = list(on.levels)
-    levels[position] = dataclasses.replace(levels[position], **changes)
-    with pytest.raises(MachineError, match=re.escape(message)):
-        on.replace(levels=tuple(levels))

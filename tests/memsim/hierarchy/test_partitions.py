@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import memsim
-from memsim.errors import MachineError
 from memsim.hierarchy.cache import ACCESSES, FAR, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
 from memsim.latency import level_latencies_cycles
-from memsim.machine.file import machine_from_toml, machine_to_toml
 from memsim.machine.model import Machine
 from tests.support.small_machines import level, machine
 from tests.support.traces import loads, make_trace
@@ -26,15 +22,9 @@ LINES = 8
 def halved(cores: int = 2, **fields: Any) -> Machine:
     """An L1 that all loads bypass, and an L2 of two partitions: even lines belong to the first."""
     first = level("L1", caches_loads=False)
-    plain: dict[str, Any] = {
-        "ways": -1,
-        "sets": LINES,
-        "slices": 2,
-        "n_partitions": 2,
-        "cores_per_instance": cores,
-        "write_policy": "write_back",
-        "write_allocate": "lazy_fetch_on_read",
-    }
+    plain: dict[str, Any] = {"ways": -1, "sets": LINES, "slices": 2, "n_partitions": 2}
+    plain |= {"write_policy": "write_back", "write_allocate": "lazy_fetch_on_read"}
+    plain["cores_per_instance"] = cores
     return machine(first, level("L2", **{**plain, **fields}), cores=cores)
 
 
@@ -111,32 +101,3 @@ def test_a_far_hit_takes_longer(line: int, copies: int) -> None:
     assert list(level_latencies_cycles(replay.dataset)) == [1.0, 200.0]
     without = memsim.replay(trace, halved(8, n_partitions=1), trials=2, seed=1)
     assert "far_hits" not in without.dataset
-
-
-@pytest.mark.parametrize(
-    ("position", "changes", "message"),
-    [
-        (1, {"n_slices": 3, "size_bytes": 3 * 32 * LINES}, "n_slices must be a multiple of n_part"),
-        (1, {"cores_per_instance": 1}, "cores_per_instance must be a multiple of n_partitions (2)"),
-        (0, {"n_partitions": 2}, "n_partitions must be 1 but for the second level, got 2"),
-        (1, {"n_partitions": 0}, "n_partitions must be positive, got 0"),
-        (
-            1,
-            {"allocate": "on_fill", "write_policy": "write_through", "write_allocate": "none"},
-            "allocate must be on_miss where n_partitions is more",
-        ),
-    ],
-)
-def test_rules(position: int, changes: dict[str, Any], message: str) -> None:
-    on = halved(2)
-    levels = list(on.levels)
-    levels[position] = dataclasses.replace(levels[position], **changes)
-    with pytest.raises(MachineError, match=re.escape(message)):
-        on.replace(levels=tuple(levels))
-
-
-def test_a_machine_file_says_it() -> None:
-    on = halved(2, far_latency_cycles=400.0)
-    assert machine_from_toml(machine_to_toml(on)) == on.replace(
-        sources=machine_from_toml(machine_to_toml(on)).sources
-    )

@@ -19,10 +19,9 @@ import pytest
 from memsim.hierarchy.cache import ACCESSES, HITS
 from memsim.machine.model import Machine
 from memsim.machine.parts import Level
-from memsim.montecarlo.plan import make_plan
-from memsim.montecarlo.trial import run_trial
 from tests.support.small_machines import level, machine
-from tests.support.traces import make_trace
+from tests.support.traces import one_subgroup
+from tests.support.trials import replayed
 
 LOAD, STORE = 0, 1
 KEEPS = {"write_policy": "write_back", "write_allocate": "fetch_on_write"}
@@ -35,17 +34,10 @@ def theirs(
     memory = cachesim.MainMemory()
     below, caches = None, []
     for cache in reversed(levels):
-        below = cachesim.Cache(
-            cache.name,
-            cache.n_sets,
-            cache.n_ways,
-            cache.line_bytes,
-            cache.replacement.upper(),
-            write_back=cache.write_policy == "write_back",
-            write_allocate=cache.write_policy == "write_back",
-            load_from=below,
-            store_to=below,
-        )
+        keeps = cache.write_policy == "write_back"
+        shape = (cache.n_sets, cache.n_ways, cache.line_bytes, cache.replacement.upper())
+        links = {"load_from": below, "store_to": below}
+        below = cachesim.Cache(cache.name, *shape, write_back=keeps, write_allocate=keeps, **links)
         caches.append(below)
     memory.load_to(caches[0])
     memory.store_from(caches[0])
@@ -58,23 +50,17 @@ def theirs(
 def ours(
     on: Machine, granules: npt.NDArray[np.int64], kinds: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], int, int]:
-    trace = make_trace(
-        [[[(k, [g]) for g, k in zip(granules.tolist(), kinds.tolist(), strict=True)]]],
-        ("load", "store"),
-    )
-    plan, _ = make_plan(trace, on)
-    result = run_trial(plan, 0, 0)
+    accesses = ((k, [g]) for g, k in zip(granules.tolist(), kinds.tolist(), strict=True))
+    result = replayed(one_subgroup(accesses, "load", "store"), on)
     return result.counts, result.dram_read_bytes, result.dram_write_bytes
 
 
-def stream(kind: str, n: int = 4000) -> npt.NDArray[np.int64]:
-    """Granules: a sweep, a stride, or a walk with reuse at all distances."""
+def stream(n: int = 1500) -> npt.NDArray[np.int64]:
+    """Granules: a sweep, a stride, and a walk with reuse at all distances, one after another."""
     rng = np.random.default_rng(3)
-    if kind == "sweep":
-        return np.arange(n, dtype=np.int64) % 700
-    if kind == "stride":
-        return np.arange(n, dtype=np.int64) * 9 % 1024
-    return np.abs(np.cumsum(rng.zipf(1.5, size=n).clip(max=300) * rng.choice([-1, 1], size=n)))
+    sweep, stride = np.arange(n) % 700, np.arange(n) * 9 % 1024
+    steps = rng.zipf(1.5, size=2 * n).clip(max=300) * rng.choice([-1, 1], size=2 * n)
+    return np.concatenate([sweep, stride, np.abs(np.cumsum(steps))])
 
 
 GEOMETRIES = {
@@ -89,13 +75,9 @@ GEOMETRIES = {
 }  # fmt: skip
 
 
-KINDS = ["sweep", "stride", "walk"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("geometry", sorted(GEOMETRIES))
-def test_loads(geometry: str, kind: str) -> None:
-    levels, granules = GEOMETRIES[geometry], stream(kind)
+def test_loads(geometry: str) -> None:
+    levels, granules = GEOMETRIES[geometry], stream()
     kinds = np.full(len(granules), LOAD)
     counts, read, written = ours(machine(*levels), granules, kinds)
     *caches, memory = theirs(levels, granules, kinds)
@@ -105,13 +87,12 @@ def test_loads(geometry: str, kind: str) -> None:
         assert mine[ACCESSES] - mine[HITS] == cache["MISS_count"]
     assert read == memory["LOAD_count"] * levels[-1].line_bytes
     assert written == 0
-    if kind == "walk":
-        assert (counts[:, LOAD, HITS] > 0).all()
+    assert (counts[:, LOAD, HITS] > 0).all()
 
 
-def mixed(replacement: str, kind: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def mixed(replacement: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Granules and kinds: loads and stores at random; under LRU a store follows its own load."""
-    granules = stream(kind)
+    granules = stream()
     kinds = np.random.default_rng(4).integers(0, 2, size=len(granules))
     if replacement == "lru":
         kinds[1::2] = STORE
@@ -121,13 +102,12 @@ def mixed(replacement: str, kind: str) -> tuple[npt.NDArray[np.int64], npt.NDArr
 
 
 @pytest.mark.parametrize("replacement", ["lru", "fifo"])
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("geometry", ["direct mapped", "4 ways", "fully associative", "64 ways"])
-def test_loads_and_stores_written_back(geometry: str, kind: str, replacement: str) -> None:
+def test_loads_and_stores_written_back(geometry: str, replacement: str) -> None:
     """Stores hit and miss as loads do, and a dirty line goes out once."""
     (plain,) = GEOMETRIES[geometry]
     cache = dataclasses.replace(plain, replacement=replacement, **KEEPS)
-    granules, kinds = mixed(replacement, kind)
+    granules, kinds = mixed(replacement)
     counts, read, written = ours(machine(cache), granules, kinds)
     their, memory = theirs((cache,), granules, kinds)
     misses = counts[0, :, ACCESSES] - counts[0, :, HITS]
@@ -142,14 +122,13 @@ def test_loads_and_stores_written_back(geometry: str, kind: str, replacement: st
     assert written > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_write_through_level_above_a_write_back_one(kind: str) -> None:
+def test_a_write_through_level_above_a_write_back_one() -> None:
     """The lower level is FIFO, because it receives stores to lines that no load requested."""
     levels = (
         level("L1", line=64, ways=2, sets=8, replacement="fifo"),
         level("L2", line=64, ways=4, sets=32, replacement="fifo", **KEEPS),
     )
-    granules, kinds = mixed("fifo", kind)
+    granules, kinds = mixed("fifo")
     counts, read, written = ours(machine(*levels), granules, kinds)
     first, second, memory = theirs(levels, granules, kinds)
     misses = counts[..., ACCESSES] - counts[..., HITS]

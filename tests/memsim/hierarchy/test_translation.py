@@ -1,33 +1,39 @@
-"""Misses of a core's translation buffer against hand counts; another test compares with the twin."""
+"""Misses of a core's translation buffer against hand counts, and the random placement of pages."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from memsim.errors import MachineError
-from memsim.machine.file import load_machine, machine_from_json, machine_to_json
+from memsim.hierarchy.cache import HITS
+from memsim.hierarchy.translation import N_FRAMES, page_offsets, placement_key
+from memsim.machine.file import load_machine, machine_to_json
 from memsim.machine.model import Machine
-from memsim.machine.parts import Translation
+from memsim.machine.parts import Level, Translation
 from memsim.montecarlo.one_launch import replay
+from memsim.montecarlo.plan import make_plan
+from memsim.montecarlo.trial import Workspace, run_trial
+from memsim.trace.model import Trace
 from tests.support.small_machines import level, machine
-from tests.support.traces import make_trace
+from tests.support.traces import loads, make_trace
 
 PAGE_BYTES = 4096
 PAGE = PAGE_BYTES // 32
 """Granules of a page."""
 
 
-def buffered(entries: int, *levels: object, cores: int = 1) -> Machine:
-    translation = Translation(entries=entries, page_bytes=PAGE_BYTES, miss_cycles=20.0)
-    return machine(*levels, cores=cores).replace(translation=translation)  # type: ignore[arg-type]
+def buffered(entries: int, *levels: Level, cores: int = 1, **fields: Any) -> Machine:
+    pages = Translation(entries=entries, page_bytes=PAGE_BYTES, miss_cycles=20.0, **fields)
+    return machine(*levels, cores=cores).replace(translation=pages)
 
 
-def missed(trace: object, on: Machine) -> list[int]:
-    found = replay(trace, on, trials=1).dataset["missed_translations"]  # type: ignore[arg-type]
+def missed(trace: Trace, on: Machine) -> list[int]:
+    found = replay(trace, on, trials=1).dataset["missed_translations"]
     assert found.dims == ("trial", "site")
     return [int(n) for n in found.values[0]]
 
@@ -87,16 +93,6 @@ def test_without_translation_nothing_is_said() -> None:
     assert "translation" not in machine_to_json(load_machine("c2050"))
 
 
-def test_a_machine_keeps_its_translation() -> None:
-    v100 = load_machine("v100")
-    assert v100.translation == Translation(
-        entries=16, page_bytes=1 << 21, miss_cycles=32.0, placement="random", under_way=16
-    )
-    assert machine_from_json(machine_to_json(v100)) == v100
-    assert v100.standing("translation.miss_cycles") == "fitted"
-    assert v100.standing("translation.entries") == ""
-
-
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
@@ -105,11 +101,66 @@ def test_a_machine_keeps_its_translation() -> None:
         ({"page_bytes": 3000}, "page_bytes must be a power of two, at least 256, got 3000"),
         ({"page_bytes": 128}, "page_bytes must be a power of two, at least 256, got 128"),
         ({"miss_cycles": -1.0}, "miss_cycles must be positive, got -1.0"),
+        ({"placement": "scattered"}, "placement must be one of"),
     ],
 )
-def test_broken_values(changes: dict[str, float], rule: str) -> None:
+def test_broken_values(changes: dict[str, Any], rule: str) -> None:
     v100 = load_machine("v100")
     assert v100.translation is not None
     broken = dataclasses.replace(v100.translation, **changes)  # type: ignore[arg-type]
     with pytest.raises(MachineError, match=rule):
         v100.replace(translation=broken)
+
+
+# Random placement: lines of a page keep their relative sets, and pages collide at random
+
+
+def placed(placement: str, pages: int) -> Machine:
+    """One core; a first level of one line, and a direct-mapped second one of so many pages."""
+    shared = level("L2", ways=1, sets=PAGE * pages)
+    return buffered(16, level(), shared, placement=placement)
+
+
+def second_sweep_hits(on: Machine, pages: int, n_trial: int) -> list[int]:
+    """Hits of each trial in two sweeps over consecutive pages."""
+    plan, _ = make_plan(loads([*range(PAGE * pages)] * 2), on)
+    work = Workspace(plan)
+    return [int(run_trial(plan, 1, k, workspace=work).counts[1, 0, HITS]) for k in range(n_trial)]
+
+
+def test_pages_fit_that_are_contiguous_or_alone() -> None:
+    assert second_sweep_hits(placed("contiguous", 2), 2, 4) == [2 * PAGE] * 4
+    assert second_sweep_hits(placed("random", 1), 1, 16) == [PAGE] * 16
+
+
+def test_two_pages_collide_in_half_of_the_trials() -> None:
+    """Two pages in one frame evict each other completely: within 4 standard errors, and never in part."""
+    n = 200
+    hits = second_sweep_hits(placed("random", 2), 2, n)
+    assert set(hits) == {0, 2 * PAGE}
+    fits = hits.count(2 * PAGE) / n
+    assert abs(fits - 0.5) < 4 * math.sqrt(0.25 / n)
+
+
+def test_trials_can_be_repeated() -> None:
+    on = placed("random", 4)
+    assert second_sweep_hits(on, 4, 8) == second_sweep_hits(on, 4, 8)
+
+
+def test_places_are_spread_evenly() -> None:
+    """Each of 64 equal parts of memory gets its share of 200,000 pages, within 5 standard errors."""
+    chunk = np.arange(200_000, dtype=np.int64) * 16
+    frame = (chunk + page_offsets(chunk, 4096, placement_key(3, 4))) // 16
+    assert frame.min() >= 0
+    assert frame.max() < N_FRAMES
+    counts = np.bincount(frame * 64 // N_FRAMES, minlength=64)
+    mean = len(chunk) / 64
+    assert np.abs(counts - mean).max() < 5 * math.sqrt(mean)
+
+
+def test_what_lies_within_a_page_stays_together() -> None:
+    chunk = np.arange(1000, dtype=np.int64)
+    off = page_offsets(chunk, 4096, 7)
+    for page in range(1000 // 16):
+        assert len(set(off[16 * page : 16 * page + 16])) == 1
+    assert len(set(off)) > 50

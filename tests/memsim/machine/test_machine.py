@@ -9,10 +9,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click.testing
 import pytest
 
+import memsim
 from memsim.commands.machines import machines as machines_command
 from memsim.errors import MachineError
 from memsim.machine.file import (
@@ -23,10 +25,14 @@ from memsim.machine.file import (
     machine_from_toml,
     machine_names,
     machine_to_json,
+    machine_to_toml,
 )
+from memsim.machine.model import Machine
 from memsim.machine.parts import Level
 from memsim.machine.table import machines_table, unit_of, value_of
+from tests.support import small_machines as made
 from tests.support.outline import printed
+from tests.support.traces import make_trace
 
 FOLDER = Path(__file__).parents[3] / "memsim" / "machine" / "shipped"
 SHIPPED = sorted(path.stem for path in FOLDER.glob("*.toml"))
@@ -42,6 +48,7 @@ def test_shipped_machines(name: str) -> None:
     machine = load_machine(name)
     assert machine.name == name
     assert machine_from_json(machine_to_json(machine)) == machine
+    assert machine_from_toml(machine_to_toml(machine)) == machine
     assert set(machine.sources) == set(keys(machine))
     latencies = [level.latency_cycles for level in machine.levels]
     latencies.append(machine.dram.latency_cycles)
@@ -53,6 +60,11 @@ def test_shipped_machines(name: str) -> None:
             level.resized(level.size_beside(carveout))
     residency = machine.residency
     assert residency.max_items == residency.max_subgroups * machine.subgroup_size
+    for key in keys(machine):  # a number without a unit in its name is a count
+        assert unit_of(key) or not isinstance(value_of(machine, key), float), key
+    # Closing a row takes as long as opening one, within the rounding of the files; the C1060's RP is shorter than its RCD.
+    dram, factor = machine.dram, {"c1060": 22 / 12}.get(name, 2.0)
+    assert dram.row_conflict_cycles == pytest.approx(factor * dram.row_miss_cycles, abs=2e-3)
 
 
 def test_a_year_needs_no_source() -> None:
@@ -63,32 +75,17 @@ def test_a_year_needs_no_source() -> None:
             machine_from_toml(V100.replace("year = 2017", f"year = {bad}"))
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_every_number_carries_its_unit(name: str) -> None:
-    """A number without a unit in its name is a count."""
-    machine = load_machine(name)
-    for key in keys(machine):
-        value = value_of(machine, key)
-        if isinstance(value, float):
-            assert unit_of(key), key
-
-
-def test_targets_of_compilers() -> None:
-    named = {name: load_machine(name).compiler_target for name in SHIPPED}
-    assert [name for name, target in named.items() if not target] == [
-        *("arc_b580", "cpu-pocl", "max1550")
-    ]
-    assert {named[name] for name in ("v100", "titan_v", "v100-accelsim")} == {"sm_70"}
-    assert (named["h100"], named["titan_x"]) == ("sm_90", "sm_52")  # a Titan X of Maxwell's
-    assert (named["mi250x"], named["mi300x"]) == ("gfx90a", "gfx942")
-    assert (named["rtx3090"], named["l4"], named["rtx5090"]) == ("sm_86", "sm_89", "sm_120")
-    assert (named["b200"], named["mi355x"], named["rx7900xtx"]) == ("sm_100", "gfx950", "gfx1100")
+def test_a_machine_without_a_compiler_has_no_target() -> None:
+    targets = {name: load_machine(name).compiler_target for name in SHIPPED}
+    without = ["arc_b580", "cpu-pocl", "max1550"]
+    assert [name for name, target in targets.items() if not target] == without
+    assert (targets["titan_x"], targets["mi250x"]) == ("sm_52", "gfx90a")  # a Titan X of Maxwell's
     host = load_machine("cpu-pocl")
     assert "compiler_target" not in keys(host)
     assert "compiler_target" not in json.loads(machine_to_json(host))
 
 
-@pytest.mark.parametrize(("width", "columns"), [(200, 12), (120, 11), (90, 10), (80, 9), (40, 4)])
+@pytest.mark.parametrize(("width", "columns"), [(200, 12), (90, 10), (80, 9), (40, 4)])
 def test_the_list_leaves_out_what_does_not_fit(width: int, columns: int) -> None:
     """One line a machine, by maker and year, of which nothing is cut."""
     table = machines_table([load_machine(name) for name in SHIPPED], width)
@@ -171,15 +168,14 @@ def line_of(text: str, pattern: str, after: str = "") -> int:
     return 1 + text.count("\n", 0, results.start())
 
 
-def replaced(key: str, value: str, after: str = "") -> str:
-    """The V100's text with the value of a key, the first from `after` on, replaced."""
-    start = V100.index(after)
-    pattern = rf"^{key} = \{{ value = .*?, source"
+def replaced(key: str, value: object, after: str = "", text: str = V100) -> str:
+    """The text of a machine file with the value of a key, the first from `after` on, replaced."""
+    head, mark, tail = text.partition(after) if after else ("", "", text)
     changed, n = re.subn(
-        pattern, f"{key} = {{ value = {value}, source", V100[start:], count=1, flags=re.MULTILINE
+        rf"(^{key} = {{ value = ).*?(?=, source)", rf"\g<1>{value}", tail, count=1, flags=re.M
     )
     assert n == 1
-    return V100[:start] + changed
+    return head + mark + changed
 
 
 L1, L2 = 'name = "L1"', 'name = "L2"'
@@ -190,10 +186,7 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
     [
         ("n_cores", "0", "", "n_cores must be positive, got 0"),
         ("n_cores", "80.5", "", "n_cores must be an integer, got 80.5"),
-        ("n_cores", "true", "", "n_cores must be an integer, got True"),
-        ("n_cores", "99999999999999999999", "", "n_cores must be at most"),
         ("clock_hz", "nan", "", "clock_hz must be finite, got nan"),
-        ("clock_hz", "inf", "", "clock_hz must be finite, got inf"),
         ("clock_hz", "-1.0", "", "clock_hz must be positive, got -1.0"),
         ("clock_hz", '"fast"', "", "clock_hz must be a number, got 'fast'"),
         ("clock_hz", "1" + "0" * 400, "", "clock_hz must be at most 1099511627776"),
@@ -206,15 +199,12 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
         ("line_bytes", "512", L1, "line_bytes must be at most 256, got 512 (level 'L1')"),
         ("line_bytes", "[128]", L1, "line_bytes must be an integer, got [128] (level 'L1')"),
         ("sector_bytes", "256", L1, "sector_bytes must be at most line_bytes (128), got 256"),
-        ("sector_bytes", "48", L2, "sector_bytes must be a power of two, got 48 (level 'L2')"),
         ("sector_bytes", "16", L2, "sector_bytes must be at least 32, the granule of a trace"),
         ("fill_bytes", "48", L2, "fill_bytes must be a multiple of sector_bytes (32), got 48"),
         ("fill_bytes", "96", L2, "fill_bytes must divide line_bytes (128), got 96"),
-        ("fill_bytes", "256", L2, "fill_bytes must be at most line_bytes (128), got 256"),
         ("size_bytes", "6291457", L2, "size_bytes must be a multiple of line_bytes x ways x n_slices (131072), got 6291457"),
         ("size_bytes", "65536", L1, "size_bytes must be what the smallest carve-out leaves"),
         ("ways", "0", L2, "ways must be positive, got 0 (level 'L2')"),
-        ("ways", "-2", L2, "ways must be positive, got -2 (level 'L2')"),
         ("cores_per_instance", "81", L2, "cores_per_instance must be at most n_cores (80), got 81"),
         ("replacement", '"mru"', L2, "replacement must be one of lru, lru_loads, fifo, plru, random, got 'mru'"),
         ("set_index", "3", L2, "set_index must be one of modulo, xor, xor_next, ipoly, fermi, hopper, scatter, got 3"),
@@ -225,27 +215,74 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
         ("storage_bytes", "-1", L1, "storage_bytes must not be negative, got -1"),
         ("local_carveouts_bytes", "[0, 16384, 8192]", L1, "local_carveouts_bytes must ascend"),
         ("local_carveouts_bytes", "[0, 8193]", L1, "must leave a multiple of one set of"),
-        ("local_carveouts_bytes", "[0, 131072]", L1, "must leave a multiple of one set"),
         ("local_carveouts_bytes", "[0, 1.5]", L1, "must be an integer, got 1.5"),
         ("local_carveouts_bytes", "8192", L1, "must be a list of integers, got 8192"),
         ("n_channels", "0", "[dram]", "n_channels must be positive, got 0 (dram)"),
         ("row_miss_cycles", "-0.5", "[dram]", "row_miss_cycles must not be negative, got -0.5"),
+        ("n_cores", "4097", "", "n_cores must be at most 4096, got 4097"),
+        ("n_channels", "4097", "[dram]", "n_channels must be at most 4096"),
+        ("n_banks", "1025", "[dram]", "n_banks must be at most 1024"),
+        ("max_groups", 1 << 40, "[residency]", "max_groups must be at most 4096"),
+        ("max_registers_per_item", 1 << 40, "[residency]", "max_registers_per_item must be at most 4096"),
+        ("size_bytes", 1 << 40, L2, "size_bytes must have at most 33554432 lines in its 1 instances"),
+        ("storage_bytes", 1 << 37, L1, "size_bytes must be what the smallest carve-out leaves of storage_bytes"),
+        ("cycles_per_turn", 1e-300, "", "cycles_per_turn must be at least 1e-06"),
         ("registers", "1.5", "[residency]", "registers must be an integer, got 1.5 (residency)"),
         ("fp32_fma", "-1", "[throughputs]", "fp32_fma must be positive, got -1.0 (throughputs)"),
     ],
 )  # fmt: skip
-def test_broken_values(key: str, value: str, after: str, message: str) -> None:
+def test_broken_values(key: str, value: object, after: str, message: str) -> None:
     text = replaced(key, value, after)
     with pytest.raises(MachineError, match=re.escape(message)) as caught:
         machine_from_toml(text, "my.toml")
     assert "\n" not in str(caught.value)
-    culprit = "ways" if "plru" in value else message.split()[0]
-    if key == "storage_bytes" and value == "0":
-        culprit = "local_carveouts_bytes"
-    expected = line_of(text, key if culprit not in text else culprit, after)
-    if culprit in ("must",):
-        expected = line_of(text, key, after)
-    assert str(caught.value).startswith(f"my.toml:{expected}: ")
+    culprit = key if message.startswith("must") else message.split()[0]
+    assert str(caught.value).startswith(f"my.toml:{line_of(text, culprit, after)}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "after", "message"),
+    [
+        ("v100-accelsim", "pending_requests", 1 << 14, L1, "pending_requests must be at most 1048576 in its 80 instances together"),
+        ("c1060", "burst_bytes", 96, "[dram]", "burst_bytes must be a power of two, got 96 (dram)"),
+    ],
+)  # fmt: skip
+def test_broken_values_of_others(name: str, key: str, value: int, after: str, message: str) -> None:
+    text = replaced(key, value, after, (FOLDER / f"{name}.toml").read_text())
+    with pytest.raises(MachineError, match=rf"^m\.toml:\d+: {re.escape(message)}"):
+        machine_from_toml(text, "m.toml")
+
+
+@pytest.mark.parametrize("burst", [16, 1024])
+def test_every_burst_that_is_allowed_replays(burst: int) -> None:
+    text = replaced("burst_bytes", burst, "[dram]", (FOLDER / "c1060.toml").read_text())
+    trace = make_trace([[[(0, range(5, 19))]] for _ in range(40)])
+    counted = memsim.replay(trace, machine_from_toml(text), trials=2)
+    assert counted.dataset["dram_read_bytes"].min() > 0
+
+
+def test_a_refresh_that_leaves_no_time_for_a_request() -> None:
+    """A channel that refreshed for ever would never serve it."""
+    machine = load_machine("v100")
+    dram, refresh = machine.dram, 350.0
+    longest = dram.row_miss_cycles + 256 * dram.n_channels / dram.bandwidth_bytes_per_cycle
+
+    def refreshing(interval: float) -> Machine:
+        changed = {"refresh_cycles": refresh, "refresh_interval_cycles": interval}
+        return machine.replace(dram=dataclasses.replace(dram, **changed))
+
+    with pytest.raises(MachineError, match="refresh_interval_cycles must be more than"):
+        refreshing(refresh + 0.99 * longest)
+    kept = refreshing(refresh + 1.01 * longest)
+    assert machine_from_toml(machine_to_toml(kept)).dram.refresh_cycles == refresh
+
+
+def test_texts_are_one_line() -> None:
+    text = V100.replace('title = "', 'title = "\\u001b[31m', 1)
+    with pytest.raises(MachineError, match="title must be one line of text without control"):
+        machine_from_toml(text)
+    sourced = re.sub(r'source = "', r'source = "\\u001b[31m\\n', V100, count=1)
+    assert all(source.isprintable() for source in machine_from_toml(sourced).sources.values())
 
 
 (N_CORES,), (WAYS, *_) = (re.findall(f"^{key} = .*", V100, re.M) for key in ("n_cores", "ways"))
@@ -270,7 +307,7 @@ def test_broken_values(key: str, value: str, after: str, message: str) -> None:
         ('title = "', 'title = 3 # "', "title must be a text, got 3", "title"),
         (WAYS, "", "missing key 'ways' (level 'L1')", r"\[\[levels"),
         ('name = "L2"', 'name = "L1"', "level names must be unique, got 'L1' more", 'name = "L1"'),
-        ('name = "L2"', 'name = "L-2"', "name must be letters, digits and _, got 'L-2'", "name"),
+        ('name = "L2"', 'name = "L-2"', "name must be letters, digits and _, got 'L-2'", 'name = "L-2"'),
         ('name = "L1"', "name = 1", "name of level 1 must be a text", "name = 1"),
         ('name = "L1"\n', "", "name of level 1 must be a text", r"\[\[levels"),
         ("[[levels]]\nname = \"L1\"", "[x]\n[[levels]]\nname = \"L1\"", "unknown key 'x'", r"\[x"),
@@ -282,15 +319,9 @@ def test_broken_structure(old: str, new: str, message: str, line: str | None) ->
     with pytest.raises(MachineError, match=re.escape(message)) as caught:
         machine_from_toml(text, "my.toml")
     assert "\n" not in str(caught.value)
-    results = int(str(caught.value).split(":")[1])
-    if line is None:
-        assert results == 1
-    elif line == 'name = "L1"':  # the later of the two
-        assert results == line_of(text, line, "write_hit")
-    elif line == "name":
-        assert results == line_of(text, 'name = "L-2"')
-    else:
-        assert results == line_of(text, line)
+    after = "write_hit" if line == L1 else ""  # the later of the two
+    expected = 1 if line is None else line_of(text, line, after)
+    assert str(caught.value).startswith(f"my.toml:{expected}: ")
 
 
 @pytest.mark.parametrize(
@@ -351,11 +382,46 @@ def test_rules_hold_for_machines_made_in_python() -> None:
         machine.replace(levels=(dataclasses.replace(machine.levels[0], line_bytes=96),))
 
 
+ON_FILL = {"allocate": "on_fill", "write_policy": "write_through", "write_allocate": "none"}
+KEEPS = {"write_policy": "write_back", "write_allocate": "lazy_fetch_on_read"}
+PART = "partial_write_back_percent"
+
+
+@pytest.mark.parametrize(
+    ("position", "changes", "message"),
+    [
+        (1, {PART: 101.0}, f"{PART} must be at most 100, got 101.0 (level 'L2')"),
+        (1, {PART: -1.0}, f"{PART} must"),
+        (1, {"write_allocate": "no_fetch"}, "only with write_back and lazy_fetch_on_read"),
+        (1, {"write_policy": "write_through"}, "only with write_back and lazy_fetch_on_read"),
+        (0, {PART: 38.0, **KEEPS}, f"{PART} must be 0 in the first level, which"),
+        (1, {"n_slices": 3, "size_bytes": 96}, "n_slices must be a multiple of n_partitions"),
+        (1, {"cores_per_instance": 1}, "cores_per_instance must be a multiple of n_partitions (2)"),
+        (0, {"n_partitions": 2}, "n_partitions must be 1 but for the second level, got 2"),
+        (1, {"n_partitions": 0}, "n_partitions must be positive, got 0"),
+        (1, {PART: 0.0, "completes_sectors": False, **ON_FILL}, "allocate must be on_miss where n_partitions is more"),
+        (0, {"allocate": "on_fill", "write_policy": "write_back"}, "allocate must be on_miss where stores are kept"),
+        (0, {"allocate": "on_fill", "write_allocate": "no_fetch"}, "allocate must be on_miss where stores are kept"),
+    ],
+)  # fmt: skip
+def test_rules_between_the_fields_of_levels(
+    position: int, changes: dict[str, Any], message: str
+) -> None:
+    halved = {"slices": 2, "n_partitions": 2, "cores_per_instance": 2, PART: 38.0, **KEEPS}
+    levels = [made.level(), made.level("L2", **halved)]
+    on = made.machine(*levels, cores=2)
+    levels[position] = dataclasses.replace(levels[position], **changes)
+    with pytest.raises(MachineError, match=re.escape(message)):
+        on.replace(levels=tuple(levels))
+
+
 @pytest.mark.parametrize("name", ["v10", "V100", "nonsense"])
 def test_unknown_names(name: str) -> None:
     with pytest.raises(MachineError, match=f"unknown machine '{name}'.*v100-accelsim") as caught:
         load_machine(name)
     assert ("did you mean 'v100'?" in str(caught.value)) == (name != "nonsense")
+    result = click.testing.CliRunner().invoke(machines_command, [name])
+    assert isinstance(result.exception, MachineError)
 
 
 @pytest.mark.parametrize(
@@ -434,11 +500,6 @@ def test_command_shows_every_number_with_its_source() -> None:
     assert machine_from_json(invoke("v100", "--json", "-")) == machine
 
 
-def test_command_raises_for_the_group_to_show() -> None:
-    result = click.testing.CliRunner().invoke(machines_command, ["v10"])
-    assert isinstance(result.exception, MachineError)
-
-
 def test_sources_are_not_read_as_markup(tmp_path: Path) -> None:
     path = tmp_path / "my.toml"
     source = "[bold]brackets[/nonsense] stay"
@@ -508,11 +569,3 @@ def test_rows_that_can_be_opened_limit_single_bursts() -> None:
     )
     at = {n: dram.bandwidth_at(0.0, bytes_per_row=n) for n in (64.0, 128.0, math.inf, math.nan)}
     assert list(at.values()) == [32.0, 50.0, 50.0, 50.0]
-
-
-@pytest.mark.parametrize("name", machine_names())
-def test_a_row_conflict_closes_and_opens_a_row(name: str) -> None:
-    """Closing takes as long as opening, within the rounding of the files; the C1060's RP is shorter than its RCD."""
-    dram = load_machine(name).dram
-    factor = {"c1060": 22 / 12}.get(name, 2.0)
-    assert dram.row_conflict_cycles == pytest.approx(factor * dram.row_miss_cycles, abs=2e-3)

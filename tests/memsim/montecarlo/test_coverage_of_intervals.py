@@ -27,13 +27,8 @@ def plan() -> Plan:
         [[(int(rng.integers(0, 2)), [int(rng.integers(0, 24))]) for _ in range(8)] for _ in "ab"]
         for _ in range(8)
     ]
-    on = machine(
-        level("L1", ways=-1, sets=6),
-        level("L2", ways=4, sets=2, cores_per_instance=2),
-        cores=2,
-        max_groups=4,
-        miss_turns=3,
-    )
+    first, second = level(ways=-1, sets=6), level("L2", ways=4, sets=2, cores_per_instance=2)
+    on = machine(first, second, cores=2, max_groups=4, miss_turns=3)
     return make_plan(make_trace(groups, ("load", "load"), whole=False), on, warmup_waves=0)[0]
 
 
@@ -61,16 +56,11 @@ def coverage(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trials", [16, 64])
-def test_a_given_number_of_trials(plan: Plan, truth: npt.NDArray[np.float64], trials: int) -> None:
-    covered = coverage(plan, truth, trials)
-    assert (covered >= 0.90).all(), covered
-    assert (covered <= 0.99).all(), covered
-
-
-@pytest.mark.slow
-def test_stopping_at_a_half_width(plan: Plan, truth: npt.NDArray[np.float64]) -> None:
-    covered = coverage(plan, truth, 400, ci=0.05)
+@pytest.mark.parametrize(("trials", "ci"), [(16, None), (64, None), (400, 0.05)])
+def test_intervals_of_so_many_trials_or_of_a_half_width_cover_95_percent(
+    plan: Plan, truth: npt.NDArray[np.float64], trials: int, ci: float | None
+) -> None:
+    covered = coverage(plan, truth, trials, ci)
     assert (covered >= 0.90).all(), covered
     assert (covered <= 0.99).all(), covered
 

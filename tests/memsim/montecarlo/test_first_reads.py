@@ -9,8 +9,10 @@ import pytest
 
 import memsim
 from memsim.errors import SnapshotWarning
+from memsim.montecarlo import totals
 from memsim.montecarlo.past import FirstLoads, first_loads, first_reads
-from memsim.trace.model import AccessSite, ArrayExtent, Trace
+from memsim.montecarlo.totals import requests_of_group
+from memsim.trace.model import BARRIER_SITE, AccessSite, ArrayExtent, Trace
 from tests.support.traces import make_trace
 
 TABLE, GROUPS = 8, 64
@@ -45,23 +47,34 @@ def beyond(trace: Trace, uncounted: int, read: dict[str, float] = HITS) -> dict[
     return first_reads(first_loads(trace, uncounted, trace.n_groups - uncounted), read)
 
 
-def test_a_table_is_read_before_the_snapshot_and_a_stream_is_not() -> None:
-    earlier = {"earlier": np.array([[0, TABLE], [100, 116]]), "earlier_groups": 16}
-    assert beyond(table_and_stream(16, 8, **earlier), 0) == {"table": 32 * TABLE}
-    assert beyond(table_and_stream(16, 8, **earlier), 4) == {"table": 32 * TABLE}
+EARLIER = {"earlier": np.array([[0, TABLE], [100, 116]]), "earlier_groups": 16}
+HALF = {"earlier": np.array([[0, TABLE // 2], [100, 116]]), "earlier_groups": 16}
 
 
-def test_groups_that_warm_the_caches_are_earlier_ones() -> None:
-    assert beyond(table_and_stream(0, 8), 4) == {"table": 32 * TABLE}
-    assert beyond(table_and_stream(0, 8), 0) == {}, "the counted groups have read it"
+@pytest.mark.parametrize(
+    ("trace", "uncounted", "expected"),
+    [
+        (table_and_stream(16, 8, **EARLIER), 0, {"table": 32 * TABLE}),  # and not the stream
+        (table_and_stream(16, 8, **EARLIER), 4, {"table": 32 * TABLE}),
+        (
+            table_and_stream(0, 8),
+            4,
+            {"table": 32 * TABLE},
+        ),  # those that warm the caches are earlier
+        (table_and_stream(0, 8), 0, {}),  # the counted groups have read it
+        # 4 sectors by 16 earlier groups, 4 by 8 counted ones: 8 - 4 / 8 * 24 is not more than their own.
+        (table_and_stream(16, 8, **HALF), 0, {}),
+    ],
+)
+def test_what_all_groups_share_is_read_before_the_snapshot(
+    trace: Trace, uncounted: int, expected: dict[str, int]
+) -> None:
+    assert beyond(trace, uncounted) == expected
+
+
+def test_the_last_groups_may_not_be_counted_either() -> None:
     first = first_loads(table_and_stream(0, 8), 4, 3)
     assert first == {"table": FirstLoads(32 * TABLE, 0, 3 * 32 * TABLE)}
-
-
-def test_half_of_a_table_that_the_counted_groups_read() -> None:
-    """4 sectors by 16 earlier groups, 4 by 8 counted ones: 8 - 4 / 8 * 24 is not more than their own."""
-    earlier = {"earlier": np.array([[0, 4], [100, 116]]), "earlier_groups": 16}
-    assert beyond(table_and_stream(16, 8, **earlier), 0) == {}
 
 
 def test_what_is_read_again_is_in_the_scaled_counts_already() -> None:
@@ -109,3 +122,30 @@ def test_the_totals_of_a_launch_contain_what_it_must_read(warm: bool) -> None:
     assert table.mean >= 32 * TABLE
     read = replay.launch.read_bytes("DRAM").mean
     assert read == pytest.approx(sum(one.moved.read_bytes["DRAM"].mean for one in arrays.values()))
+
+
+# How often a group requests an array
+
+
+def test_each_group_is_counted_alone() -> None:
+    """Two groups that load the same two sectors: once each, and three times in a group of two sub-groups."""
+    once = make_trace([[[(0, [1, 2])]], [[(0, [1, 2])]]])
+    assert requests_of_group(once) == {"a": 1.0}
+    again = make_trace([[[(0, [1, 2]), (BARRIER_SITE, [])], [(0, [1, 2]), (0, [1, 2])]]])
+    assert requests_of_group(again) == {"a": 3.0}
+
+
+def test_stores_and_traces_without_loads_do_not_count() -> None:
+    both = make_trace([[[(0, [1]), (1, [1]), (1, [1])]]], ("load", "store"))
+    assert requests_of_group(both) == {"a": 1.0}
+    assert requests_of_group(make_trace([[[(0, [1])]]], ("store",))) == {}
+    assert requests_of_group(make_trace([])) == {}
+
+
+def test_groups_of_too_many_requests_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = make_trace([[[(0, [1, 2])]], [[(0, [1, 2]), (0, [1, 2]), (0, [1, 2])]]])
+    assert requests_of_group(trace) == {"a": 2.0}
+    monkeypatch.setattr(totals, "MOST_GRANULES", 7)
+    assert requests_of_group(trace) == {"a": 1.0}
+    monkeypatch.setattr(totals, "MOST_GRANULES", 1)
+    assert requests_of_group(trace) == {}

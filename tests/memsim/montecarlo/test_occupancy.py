@@ -22,13 +22,8 @@ KIB = 1024
 
 
 def launch(items: int, registers: int | None = None, local: int = 0) -> Launch:
-    return Launch(
-        kernel="k",
-        n_groups=1000,
-        group_items=items,
-        local_memory_bytes=local,
-        registers_per_item=registers,
-    )
+    sizes = {"n_groups": 1000, "group_items": items, "local_memory_bytes": local}
+    return Launch(kernel="k", registers_per_item=registers, **sizes)
 
 
 def occupancy_of(
@@ -52,7 +47,6 @@ def occupancy_of(
         ("c2050", 256, 20, 0, 6, "items"),
         ("c2050", 256, 21, 0, 5, "registers"),
         ("c2050", 256, 63, 0, 2, "registers"),  # 2016 -> 2048 a warp, 8 in each half: 16 warps
-        ("c2050", 64, 20, 0, 8, "groups"),
         ("c2050", 256, 20, 16 * KIB, 3, "local memory"),
         ("c2050", 256, 20, 16 * KIB + 1, 2, "local memory"),
         # cc 3.5: 32 registers fill it; 33 -> 1056 -> 1280 a warp, 12 in each quarter: 48 warps.
@@ -60,13 +54,11 @@ def occupancy_of(
         ("k40c", 256, 33, 0, 6, "registers"),
         ("k40c", 64, 32, 0, 16, "groups"),
         # cc 5.2
-        ("titan_x", 128, 32, 0, 16, "items"),
         ("titan_x", 128, 128, 0, 4, "registers"),  # 4096 a warp, 4 in each quarter
         # cc 7.0: 64 registers -> 2048 a warp, 8 in each quarter: 32 warps.
         ("v100", 128, 64, 0, 8, "registers"),
-        ("v100", 128, 40, 0, 12, "registers"),  # 1280 a warp, 12 in each quarter: 48 warps
+        ("v100", 96, 40, 0, 16, "registers"),  # 1280 a warp, 12 in each quarter: 48 warps, not 51
         ("v100", 32, 32, 0, 32, "groups"),
-        ("v100", 1024, 64, 0, 1, "registers"),
         ("v100", 160, 32, 0, 12, "items"),  # 5 warps: 64 // 5
         ("v100", 256, 255, 0, 1, "registers"),  # 8160 -> 8192 a warp, 2 in each quarter: 8 warps
         ("v100", 256, 32, 33 * KIB, 2, "local memory"),
@@ -74,12 +66,10 @@ def occupancy_of(
         # cc 8.0 reserves 1 KiB a group: 49 KiB of 164.
         ("a100", 256, 32, 48 * KIB, 3, "local memory"),
         ("a100", 256, 32, 163 * KIB, 1, "local memory"),
-        ("a100", 256, 32, 0, 8, "items"),
         ("h100", 256, 32, 227 * KIB, 1, "local memory"),
         # CDNA 2: 64 registers, 8 wavefronts a SIMD unit; 65 -> 72 of 512: 7, so 28 wavefronts.
         ("mi210", 256, 64, 0, 8, "items"),
         ("mi210", 256, 65, 0, 7, "registers"),
-        ("mi210", 128, 32, 0, 16, "items"),
         ("mi210", 64, 32, 0, 32, "items"),
         # GCN 3: 40 wavefronts; groups of two are bound by the 16 barriers.
         ("r9_fury", 64, 24, 0, 40, "items"),
@@ -97,6 +87,9 @@ def test_groups_per_core(
     lanes = load_machine(machine).subgroup_size
     assert result.subgroups_per_core == groups * -(-items // lanes)
     assert result.limits[limited_by] == groups
+    document = result.to_json()
+    assert document["groups_per_core"] == document["limits"][limited_by] == groups
+    assert document["feasible"] == [groups]
 
 
 def test_occupancy_ratio() -> None:
@@ -155,13 +148,10 @@ def test_no_group_fits(machine: str, items: int, registers: int, local: int, mes
         ("v100", 8 * KIB, 1, 8, 120),
         ("v100", 8 * KIB + 1, 1, 16, 112),
         ("v100", 32 * KIB, 2, 64, 64),
-        ("v100", 48 * KIB, 2, 96, 32),
         ("a100", 0, 8, 8, 184),  # 1 KiB reserved for each group
-        ("a100", 0, 9, 16, 176),
         ("a100", 163 * KIB, 1, 164, 28),
         ("h100", 0, 8, 8, 240),
         ("c2050", 0, 6, 48, 16),
-        ("c2050", 48 * KIB, 1, 48, 16),
         ("titan_x", 48 * KIB, 2, 0, 48),  # local memory apart
         ("c1060", 0, 4, 0, 0),  # no cache
     ],
@@ -199,13 +189,6 @@ def test_registers_that_hold_no_group_at_all() -> None:
         resident_groups(small, launch(1024))
 
 
-def test_json() -> None:
-    document = occupancy_of("v100", 256, 64).to_json()
-    assert document["groups_per_core"] == 4
-    assert document["limits"]["registers"] == 4
-    assert document["feasible"] == [4]
-
-
 @pytest.mark.parametrize(
     ("registers", "groups", "n_trials", "expected"),
     [
@@ -213,7 +196,6 @@ def test_json() -> None:
         (32, None, 7, {}),
         (32, None, 8, {"over_groups": [1, 3]}),
         (32, None, 32, {"over_groups": [1, 2, 4]}),
-        (32, None, 1000, {"over_groups": [1, 2, 4]}),
         (32, 4, 32, {}),
         (255, None, 32, {"over_groups": []}),
     ],
@@ -221,11 +203,7 @@ def test_json() -> None:
 def test_other_numbers_of_groups_are_replayed_where_they_cost_little(
     registers: int | None, groups: int | None, n_trials: int, expected: dict[str, list[int]]
 ) -> None:
-    found = resident_groups(
-        load_machine("v100"),
-        launch(256, registers),
-        groups_per_core=groups,
-    )
+    found = resident_groups(load_machine("v100"), launch(256, registers), groups_per_core=groups)
     others = other_groups(found, n_trials)
     assert others == expected
     assert other_groups(found, n_trials, found.groups_per_core) == expected

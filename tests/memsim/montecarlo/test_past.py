@@ -54,53 +54,37 @@ def behind(
     )
 
 
-def snapshot_of(
-    listed: list[Any], before: int, *, known: bool = True, directions: Any = ("load",)
-) -> Trace:
-    """All groups but the first ones, whose accesses may be known."""
-    touched = sorted({g for ((*accesses,),) in listed[:before] for _, (g,) in accesses})
-    earlier = [(g, g + 1) for g in touched] if known else None
-    trace = make_trace(listed[before:], directions, whole=False)
-    return behind(trace, before, earlier, before if known else 0)
-
-
-def open_sectors(trace: Trace, *levels: Any) -> list[int]:
-    """Of each level, in one trial that counts everything."""
-    counts = replayed(trace, machine(*levels), deviation=False, warmup_waves=0).counts
-    return [int(n) for n in counts[:, 0, OPEN]]
+def counted(trace: Trace, on: Machine, warmup_waves: int = 0, **options: Any) -> Any:
+    """(n_level, N_COUNTS) over all sites, in one trial that counts everything after these waves."""
+    options |= {"deviation": False, "warmup_waves": warmup_waves}
+    return replayed(trace, on, **options).counts.sum(axis=1)
 
 
 L1, L2 = level(), level("L2", ways=8)
 
 
 @pytest.mark.parametrize(
-    ("earlier", "n_groups", "expected"),
+    ("earlier", "n_groups", "n_open", "likely"),
     [
-        (None, 0, 4),  # nothing is known: each first touch may be a hit
-        ([], AFTER, 0),  # they touched nothing
-        ([(1, 3)], AFTER, 2),
-        ([(0, 1), (3, 9)], AFTER, 2),
-        ([(1, 3)], AFTER - 1, 4),  # one group is not looked at, and may have touched anything
-        ([(1, 17)], AFTER - 1, 3),  # 16 lines are twice what the cache holds: they decide alone
+        (None, 0, 4, 0),  # nothing is known: each first touch may be a hit
+        ([], AFTER, 0, 0),  # they touched nothing
+        ([(1, 3)], AFTER, 2, 2),
+        ([(0, 1), (3, 9)], AFTER, 2, 2),
+        ([(1, 3)], AFTER - 1, 4, 2),  # one group is not looked at, and may have touched anything
+        ([(1, 17)], AFTER - 1, 3, 3),  # 16 lines are twice what the cache holds: they decide alone
     ],
 )
 def test_first_touches_are_open_where_earlier_groups_touched_the_line(
-    earlier: list[tuple[int, int]] | None, n_groups: int, expected: int
+    earlier: list[tuple[int, int]] | None, n_groups: int, n_open: int, likely: int
 ) -> None:
-    assert open_sectors(inside([0, 1, 2, 3] * 2, earlier, n_groups), L1, L2)[1] == expected
-
-
-def test_what_earlier_groups_are_known_to_have_touched_is_likely() -> None:
-    """One of three groups is not looked at: all four lines are open, two of them likely."""
-    trace = inside([0, 1, 2, 3], [(1, 3)], AFTER - 1)
-    counts = replayed(trace, machine(L1, L2), deviation=False, warmup_waves=0).counts
-    assert counts[1, 0, [OPEN, LIKELY]].tolist() == [4, 2]
+    counts = counted(inside([0, 1, 2, 3] * 2, earlier, n_groups), machine(L1, L2))
+    assert counts[1, [OPEN, LIKELY]].tolist() == [n_open, likely]
 
 
 def test_a_set_that_has_been_filled_since_holds_nothing_from_before() -> None:
     """Two ways: the first two lines may have been there, the others replaced whatever was."""
-    two = level("L2", ways=2)
-    assert open_sectors(inside([0, 1, 2, 3, 4], None), L1, two) == [1, 2]
+    on = machine(L1, level("L2", ways=2))
+    assert counted(inside([0, 1, 2, 3, 4], None), on)[:, OPEN].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -116,9 +100,8 @@ def test_a_set_that_has_been_filled_since_holds_nothing_from_before() -> None:
 def test_hits_on_what_open_misses_brought_are_doubtful(
     loads: list[int], earlier: list[tuple[int, int]] | None, expected: int
 ) -> None:
-    trace = inside(loads, earlier, AFTER)
-    counts = replayed(trace, machine(level(ways=1), L2), deviation=False, warmup_waves=0).counts
-    assert counts[:, 0, DOUBTFUL].tolist() == [0, expected]
+    counts = counted(inside(loads, earlier, AFTER), machine(level(ways=1), L2))
+    assert counts[:, DOUBTFUL].tolist() == [0, expected]
 
 
 @pytest.mark.parametrize("between", [[], [2]])
@@ -127,22 +110,21 @@ def test_a_sector_is_doubtful_until_it_is_surely_asked_for(between: list[int]) -
     asking for a third sector brings the line into L2, but not the other two."""
     two = inside([0, 1, 4, *between, 4, 0, 4, 0, 1], [(0, 2)], AFTER)
     on = machine(level(line=128, sector=32, ways=1), level("L2", line=128, sector=32, ways=8))
-    counts = replayed(two, on, deviation=False, warmup_waves=0).counts
-    assert counts[1, 0, DOUBTFUL] == 2
+    assert counted(two, on)[1, DOUBTFUL] == 2
 
 
 def test_a_whole_launch_and_one_from_its_start_have_no_past() -> None:
     trace = make_trace([[[(0, [0]), (0, [1])]]])
     start = trace.replace(whole=False, launch=dataclasses.replace(trace.launch, n_groups=9))
     for one in (trace, start):
-        assert open_sectors(one, L1, L2) == [0, 0]
+        assert not counted(one, machine(L1, L2))[:, OPEN].any()
 
 
 def test_a_sector_that_was_not_fetched_with_its_line_stays_open() -> None:
     """A line of four sectors; the first is loaded, then the third, then the first again."""
-    wide = level("L2", line=128, sector=32, ways=2)
-    assert open_sectors(inside([0, 2, 0], [(0, 4)], AFTER), L1, wide)[1] == 2
-    assert open_sectors(inside([0, 2, 0], [(0, 1)], AFTER), L1, wide)[1] == 1
+    wide = machine(L1, level("L2", line=128, sector=32, ways=2))
+    assert counted(inside([0, 2, 0], [(0, 4)], AFTER), wide)[1, OPEN] == 2
+    assert counted(inside([0, 2, 0], [(0, 1)], AFTER), wide)[1, OPEN] == 1
 
 
 @pytest.mark.parametrize(
@@ -162,13 +144,12 @@ def test_a_snapshot_of_a_repeated_launch_may_find_what_the_one_before_has_left(
     trace = inside([0, 1, 2, 3], [earlier] if earlier[1] else [], AFTER)
     (array,) = trace.arrays
     trace = trace.replace(arrays=(dataclasses.replace(array, size_bytes=32 * lines),))
-    options: dict[str, Any] = {"deviation": False, "warmup_waves": 0}
-    counts = replayed(trace, machine(L1, L2), warm=True, **options).counts
-    assert counts[1, 0, [HITS, OPEN, LIKELY]].tolist() == expected
-    cold = replayed(trace, machine(L1, L2), **options).counts
+    counts, cold = (counted(trace, machine(L1, L2), warm=warm) for warm in (True, False))
+    assert counts[1, [HITS, OPEN, LIKELY]].tolist() == expected
     assert counts[0].tolist() == cold[0].tolist()
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 300), st.integers(1, 40)), max_size=8),
     st.sets(st.integers(0, 40), min_size=1, max_size=12),
@@ -183,47 +164,63 @@ def test_marked_granules(runs: list[tuple[int, int]], chunks: set[int]) -> None:
     assert past.tolist() == [[expected, expected]]
 
 
+Groups = list[list[tuple[int, int]]]
+"""Of each group the accesses: 0 for a load or 1 for a store, and the granule."""
+KINDS: Any = ("load", "store")
+
+
+def listed(groups: Groups) -> list[Any]:
+    return [[[(site, [g]) for site, g in group]] for group in groups]
+
+
+def snapshot_of(groups: Groups, before: int, known: bool = True, kinds: Any = ("load",)) -> Trace:
+    """All groups but the first ones, whose accesses may be known."""
+    touched = sorted({g for group in groups[:before] for _, g in group})
+    earlier = [(g, g + 1) for g in touched] if known else None
+    trace = make_trace(listed(groups[before:]), kinds, whole=False)
+    return behind(trace, before, earlier, before if known else 0)
+
+
 @st.composite
-def launches(draw: st.DrawFn) -> tuple[list[list[int]], int, Machine]:
-    """Groups that load granules one by one, how many come before the snapshot, and a machine."""
-    groups = draw(
-        st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=12), min_size=2, max_size=8)
-    )
+def launches(draw: st.DrawFn, stores: bool = False) -> tuple[Groups, int, Machine]:
+    """Groups, how many come before the snapshot, and a machine; where there are stores, its first level writes back."""
+    accesses = st.tuples(st.integers(0, int(stores)), st.integers(0, 40))
+    groups = draw(st.lists(st.lists(accesses, min_size=1, max_size=12), min_size=2, max_size=8))
     before = draw(st.integers(1, len(groups) - 1))
     line = draw(st.sampled_from([32, 64, 128]))
     first = level(line=line, sector=32, ways=draw(st.sampled_from([1, 2, 4])), sets=2)
+    if stores:
+        allocate = draw(st.sampled_from(["no_fetch", "fetch_on_write", "lazy_fetch_on_read"]))
+        first = dataclasses.replace(first, write_policy="write_back", write_allocate=allocate)
     second = level("L2", line=line, sector=32, ways=draw(st.sampled_from([2, 4, 8])), sets=2)
     return groups, before, machine(first, second)
 
 
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(launches(), st.booleans())
 def test_hits_of_the_whole_launch_lie_between_the_bounds(
-    case: tuple[list[list[int]], int, Machine], known: bool
+    case: tuple[Groups, int, Machine], known: bool
 ) -> None:
     """On one core that runs one group after another, order is no chance: under LRU the later groups hit
     at least as often as in a snapshot that begins with them, and at most where it says open."""
     groups, before, on = case
-    listed = [[[(0, [g]) for g in group]] for group in groups]
-    whole = replayed(make_trace(listed), on, deviation=False, warmup_waves=before).counts[:, 0]
-    snapshot = snapshot_of(listed, before, known=known)
-    part = replayed(snapshot, on, deviation=False, warmup_waves=0).counts[:, 0]
+    whole = counted(make_trace(listed(groups)), on, before)
+    part = counted(snapshot_of(groups, before, known), on)
     # In the first level alone: the second one gets fewer requests where the first one hits.
     low = part[0, HITS] + part[0, PENDING]
     assert low <= whole[0, HITS] + whole[0, PENDING] <= low + part[0, OPEN]
-    misses = [one[1, ACCESSES] - one[1, HITS] - one[1, PENDING] for one in (part, whole)]
-    assert misses[1] <= misses[0]
+    assert missed(whole) <= missed(part)
 
 
-def in_parts(
-    groups: list[list[int]], before: int, warm: int, on: Machine
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def in_parts(groups: Groups, before: int, warm: int, on: Machine) -> tuple[Any, Any]:
     """The counts of groups after the first before + warm, in the whole launch and in a snapshot of all but
     the first `before`."""
-    listed = [[[(0, [g]) for g in group]] for group in groups]
-    whole = replayed(make_trace(listed), on, deviation=False, warmup_waves=before + warm)
-    part = replayed(snapshot_of(listed, before), on, deviation=False, warmup_waves=warm)
-    return whole.counts[:, 0], part.counts[:, 0]
+    whole = counted(make_trace(listed(groups)), on, before + warm)
+    return whole, counted(snapshot_of(groups, before), on, warm)
+
+
+def loading(*groups: list[int]) -> Groups:
+    return [[(0, granule) for granule in group] for group in groups]
 
 
 def missed(counts: npt.NDArray[np.int64]) -> int:
@@ -235,7 +232,7 @@ def test_a_table_that_l1_keeps_is_lost_in_l2() -> None:
     """L1 has two ways, L2 four. Line 0 stays in L1 until lines 30 and 31 replace it; L2, which is not asked for
     it, loses it to lines 10 to 13. A snapshot that begins with the sixth group asks L2 for it and finds it there
     at the end."""
-    groups = [[0, 10], [0, 11], [0, 12], [0, 13], [0], [0], [30, 31, 0]]
+    groups = loading([0, 10], [0, 11], [0, 12], [0, 13], [0], [0], [30, 31, 0])
     on = machine(level(ways=2, sets=1), level("L2", ways=4, sets=1))
     whole, part = in_parts(groups, before=5, warm=1, on=on)
     assert (missed(whole), missed(part), part[1, DOUBTFUL]) == (3, 2, 1)
@@ -247,7 +244,7 @@ def test_a_line_that_only_open_misses_use_may_be_replaced_earlier() -> None:
     on = machine(
         level(line=128, sector=32, ways=2, sets=2), level("L2", line=128, sector=32, ways=4, sets=2)
     )
-    groups = [[1], [0, 8, 1], [16, 24, 32, 0]]
+    groups = loading([1], [0, 8, 1], [16, 24, 32, 0])
     whole, part = in_parts(groups, before=1, warm=1, on=on)
     assert missed(whole) == 4
     assert missed(part) + part[1, DOUBTFUL] >= 4
@@ -257,95 +254,70 @@ def test_a_line_that_only_open_misses_use_may_be_replaced_earlier() -> None:
 def test_copies_of_partitions_may_be_doubtful(x: int) -> None:
     """Lines alternate between two partitions; the core is attached to the first."""
     on = machine(
-        level(ways=1),
-        level("L2", ways=8, slices=2, n_partitions=2, cores_per_instance=2),
-        cores=2,
+        level(ways=1), level("L2", ways=8, slices=2, n_partitions=2, cores_per_instance=2), cores=2
     )
     trace = inside([x, x + 100, x, x + 100, x], [(x, x + 1)], AFTER)
-    counts = replayed(trace, on, deviation=False, warmup_waves=0).counts
-    assert counts[1, 0, DOUBTFUL] == 1
+    assert counted(trace, on)[1, DOUBTFUL] == 1
 
 
 def test_a_store_of_a_whole_sector_ends_the_doubt() -> None:
     second = level("L2", ways=8, write_policy="write_back", write_allocate="no_fetch")
-    directions: Any = ("load", "store")
     for stored, expected in ((0, 0), (5, 1)):
         accesses = [(0, [0]), (1, [stored]), (0, [1]), (0, [0])]
-        trace = make_trace([[accesses]], directions, whole=False)
+        trace = make_trace([[accesses]], ("load", "store"), whole=False)
         trace = behind(trace, AFTER, [(0, 1)], AFTER)
-        counts = replayed(
-            trace, machine(level(ways=1), second), deviation=False, warmup_waves=0
-        ).counts
-        assert counts[1, 0, DOUBTFUL] == expected
+        assert counted(trace, machine(level(ways=1), second))[1, DOUBTFUL] == expected
 
 
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(launches(), st.data())
 def test_the_second_level_misses_no_more_than_doubtful_hits_allow(
-    case: tuple[list[list[int]], int, Machine], data: st.DataObject
+    case: tuple[Groups, int, Machine], data: st.DataObject
 ) -> None:
     misses_no_more(case, data)
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=2000)
+@settings(max_examples=2000)
 @given(launches(), st.data())
 def test_it_does_not_in_many_launches(
-    case: tuple[list[list[int]], int, Machine], data: st.DataObject
+    case: tuple[Groups, int, Machine], data: st.DataObject
 ) -> None:
     misses_no_more(case, data)
 
 
-def misses_no_more(case: tuple[list[list[int]], int, Machine], data: st.DataObject) -> None:
+def misses_no_more(case: tuple[Groups, int, Machine], data: st.DataObject) -> None:
     groups, before, on = case
     warm = data.draw(st.integers(0, len(groups) - before - 1))
     whole, part = in_parts(groups, before, warm, on)
     assert missed(whole) <= missed(part) + part[1, DOUBTFUL]
 
 
-@st.composite
-def storing(draw: st.DrawFn) -> tuple[list[list[tuple[int, int]]], int, Machine]:
-    """As `launches`, with loads (site 0) and stores (site 1) of a write-back level, the first one."""
-    accesses = st.tuples(st.integers(0, 1), st.integers(0, 40))
-    groups = draw(st.lists(st.lists(accesses, min_size=1, max_size=12), min_size=2, max_size=8))
-    before = draw(st.integers(1, len(groups) - 1))
-    line, ways = draw(st.sampled_from([32, 64, 128])), draw(st.sampled_from([1, 2, 4]))
-    allocate = draw(st.sampled_from(["no_fetch", "fetch_on_write", "lazy_fetch_on_read"]))
-    first = level(line=line, sector=32, ways=ways, sets=2)
-    first = dataclasses.replace(first, write_policy="write_back", write_allocate=allocate)
-    return groups, before, machine(first, level("L2", line=line, ways=8))
-
-
-@settings(deadline=None)
-@given(storing(), st.booleans())
+@settings(max_examples=40)
+@given(launches(stores=True), st.booleans())
 def test_what_the_whole_launch_makes_dirty_lies_between_the_bounds(
-    case: tuple[list[list[tuple[int, int]]], int, Machine], known: bool
+    case: tuple[Groups, int, Machine], known: bool
 ) -> None:
     """As for hits: what earlier groups left dirty, a later store does not make dirty again."""
     groups, before, on = case
-    listed = [[[(site, [g]) for site, g in group]] for group in groups]
-    directions: Any = ("load", "store")
-    whole = make_trace(listed, directions)
-    after = replayed(whole, on, deviation=False, warmup_waves=before).counts[0].sum(axis=0)
-    snapshot = snapshot_of(listed, before, known=known, directions=directions)
-    part = replayed(snapshot, on, deviation=False, warmup_waves=0).counts[0].sum(axis=0)
+    after = counted(make_trace(listed(groups), KINDS), on, before)[0]
+    part = counted(snapshot_of(groups, before, known, KINDS), on)[0]
     assert part[DIRTIED] - part[OPEN_DIRTIED] <= after[DIRTIED] <= part[DIRTIED]
     hits, hits_after = (one[HITS] + one[PENDING] for one in (part, after))
     assert hits <= hits_after <= hits + part[OPEN]
 
 
-@settings(deadline=None)
-@given(storing(), st.integers(0, 3))
+@settings(max_examples=40)
+@given(launches(stores=True), st.integers(0, 3))
 def test_all_that_becomes_dirty_is_written_or_dirty_at_the_end(
-    case: tuple[list[list[tuple[int, int]]], int, Machine], seed: int
+    case: tuple[Groups, int, Machine], seed: int
 ) -> None:
     """Behind a first level that passes all stores on."""
     groups, _, on = case
     first = on.levels[0]
     through = dataclasses.replace(first, write_policy="write_through", write_allocate="none")
     kept = dataclasses.replace(first, name="L2", cores_per_instance=on.n_cores)
-    listed = [[[(site, [g]) for site, g in group]] for group in groups]
-    trace = make_trace(listed, ("load", "store"))
+    trace = make_trace(listed(groups), KINDS)
     result = run_trial(make_plan(trace, on.replace(levels=(through, kept)))[0], seed, 0)
     written, dirtied = (result.counts[:, :, k].sum(axis=1) for k in (WRITE_GRANULES, DIRTIED))
     assert written.tolist() == (dirtied - result.dirty.sum(axis=1)).tolist()

@@ -12,22 +12,23 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memsim.errors import WorkerDied
 from memsim.montecarlo import processes
 from memsim.montecarlo.processes import in_order, submit_locally
+from memsim.montecarlo.workers import Handling, Workers, trials_on
 from tests.support.worker_tasks import die_at_5, nap, nap_pid
 
 pytestmark = pytest.mark.timeout(120)
 
 
-def run(
-    jobs: int, task: Callable[[int], int], n: int = 40
-) -> AbstractContextManager[Iterator[int]]:
-    return in_order(
-        functools.partial(submit_locally, jobs), [(task, k) for k in range(n)], 2 * jobs
-    )
+def run(jobs: int, task: Callable[[int], int]) -> AbstractContextManager[Iterator[int]]:
+    submit = functools.partial(submit_locally, jobs)
+    return in_order(submit, [(task, k) for k in range(40)], 2 * jobs)
 
 
 def test_a_run_that_stops_early_keeps_its_workers() -> None:
@@ -40,8 +41,7 @@ def test_a_run_that_stops_early_keeps_its_workers() -> None:
     assert len(before | after) <= 2
 
 
-@pytest.mark.parametrize("jobs", [2, 3])
-@pytest.mark.parametrize("n", range(7))
+@pytest.mark.parametrize(("n", "jobs"), [(0, 2), (0, 3), (1, 2), (5, 3)])
 def test_nothing_is_left_over_of_a_run_that_was_interrupted(n: int, jobs: int) -> None:
     """Whatever number of processes runs next."""
     with contextlib.suppress(KeyboardInterrupt), run(2, nap) as results:
@@ -92,3 +92,48 @@ def test_ctrl_c_in_a_terminal() -> None:
     os.killpg(child.pid, signal.SIGINT)
     out, errors = child.communicate(timeout=30)
     assert (child.returncode, out, errors) == (0, "([0], True)\n", "")
+
+
+# Trials on workers that die
+
+
+def _save(plan: Any, folder: Path) -> None:
+    (folder / "plan").write_text(str(plan))
+
+
+def _load(folder: Path) -> int:
+    return int((folder / "plan").read_text())
+
+
+def _no_workspace(plan: Any, memory: Any) -> None:
+    return None
+
+
+def die_at(plan: int, workspace: None, seed: int, trial: int) -> int:
+    """The number of the trial; the process is killed at trial `plan`, as it is where memory runs out."""
+    if trial == plan:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return trial
+
+
+HANDLING = Handling(_save, _load, _no_workspace)
+
+
+def test_finished_trials_are_kept_and_the_next_run_has_other_workers() -> None:
+    with Workers([12], jobs=2, handling=HANDLING) as workers:
+        kept = r"a worker process died.*; \d+ complete trials are kept"
+        with pytest.warns(UserWarning, match=kept):
+            done, interrupted = trials_on(workers, seed=0, trials=40, task=die_at)
+        assert interrupted
+        assert done == list(range(len(done)))
+        assert 1 <= len(done) <= 12
+        assert trials_on(workers, seed=0, trials=6, task=die_at) == (list(range(6)), False)
+
+
+def test_without_a_finished_trial_it_is_an_error() -> None:
+    message = "^a worker process died: it was killed, perhaps because memory ran out$"
+    with (
+        Workers([0], jobs=2, handling=HANDLING) as workers,
+        pytest.raises(WorkerDied, match=message),
+    ):
+        trials_on(workers, seed=0, trials=4, task=die_at)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 
 import numpy as np
@@ -31,16 +30,8 @@ def drawn(
     waves_before: float = 0.0,
 ) -> Schedule:
     work = Work(np.full(len(cycles), turns, np.int64), np.array(cycles, np.float64))
-    return schedule(
-        work,
-        n_cores,
-        resident,
-        np.random.default_rng(seed),
-        dispatch=dispatch,
-        inside=inside,
-        waves_before=waves_before,
-        dies=dies,
-    )
+    options = {"dispatch": dispatch, "inside": inside, "waves_before": waves_before, "dies": dies}
+    return schedule(work, n_cores, resident, np.random.default_rng(seed), **options)
 
 
 def core_of(found: Schedule) -> list[int]:
@@ -104,20 +95,6 @@ def test_a_long_group_keeps_its_place() -> None:
     result = drawn([200.0] + [1.0] * 50, n_cores=2, resident=1)
     assert core_of(result) == [0] + [1] * 50
     np.testing.assert_allclose(result.start[2:], result.end[1:-1])
-
-
-def test_groups_begin_where_a_list_of_places_says() -> None:
-    """A list of places that become free after what each group lasts."""
-    result = drawn([float(3**k) for k in (4, 1, 3, 0, 2, 5, 1, 0, 3, 2)], n_cores=3, resident=1)
-    places = [(0.0, k) for k in range(3)]
-    expected, starts = [], []
-    for duration in result.end - result.start:
-        begin, place = heapq.heappop(places)
-        expected.append(place)
-        starts.append(begin)
-        heapq.heappush(places, (begin + duration, place))
-    assert core_of(result) == expected
-    np.testing.assert_allclose(result.start, starts)
 
 
 def test_groups_of_one_turn_are_evenly_spread() -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +20,8 @@ from memsim.montecarlo.one_launch import replay
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.plan_files import load_plan, save_plan
 from memsim.montecarlo.trial import TrialResult, run_trial
-from memsim.montecarlo.workers import (
-    Stopping,
-    Workers,
-    hit_ratio,
-    trials_on,
-)
-from memsim.statistics import MIN_TRIALS_TO_STOP, ONE_PLACE, Places, describe
+from memsim.montecarlo.workers import Stopping, Workers, hit_ratio, trials_on
+from memsim.statistics import ONE_PLACE, Places, describe
 from tests.support.order_sensitive import on, trace
 from tests.support.traces import make_trace
 from tests.support.trials import run_trials
@@ -60,23 +56,19 @@ def result(*hits: int, of: int = 100) -> TrialResult:
     return TrialResult(0, counts, DramSample(np.zeros(0, np.float32), 0.0), 0, 0)
 
 
-def test_hit_ratio_counts_pending_sectors_and_is_undefined_without_accesses() -> None:
-    np.testing.assert_array_equal(hit_ratio(result(50, 0, -1).counts), [[0.5, 0.0, np.nan]])
-
-
 def test_never_stops_before_32_trials() -> None:
     stopping = Stopping(0.01)
     enough = [stopping.enough(result(50)) for _ in range(36)]
     assert enough == [False] * 31 + [True] * 5
-    assert MIN_TRIALS_TO_STOP == 32
+    assert not any(Stopping(None).enough(result(50)) for _ in range(40)), "no half-width"
 
 
 def test_stops_when_every_interval_is_narrow_enough() -> None:
     rng = np.random.default_rng(1)
-    ratios = rng.integers(30, 70, size=(300, 4))
+    ratios = rng.integers(30, 70, size=(120, 4))
     ratios[::3, 2] = -1  # undefined in every third trial
-    ratios[:, 3] = 30 * (rng.random(300) < 0.1)  # skewed
-    half_width = 0.02
+    ratios[:, 3] = 30 * (rng.random(120) < 0.1)  # skewed
+    half_width = 0.03
     stopping = Stopping(half_width)
     for i, row in enumerate(ratios):
         enough = stopping.enough(result(*row))
@@ -87,6 +79,7 @@ def test_stops_when_every_interval_is_narrow_enough() -> None:
                 widths.append(describe(values).half_width)
         assert enough == (i >= 31 and max(widths) <= half_width)
     assert enough  # both outcomes were seen
+    np.testing.assert_array_equal(hit_ratio(result(50, 0, -1).counts), [[0.5, 0.0, np.nan]])
 
 
 def with_open(hits: int, n_open: int) -> TrialResult:
@@ -96,7 +89,7 @@ def with_open(hits: int, n_open: int) -> TrialResult:
 
 
 @pytest.mark.parametrize(
-    ("n_open", "model_error"), [(0, 0.0), (0, 0.04), (0, 0.06), (40, 0.0), (0, 0.08)]
+    ("n_open", "model_error"), [(0, 0.0), (0, 0.04), (0, 0.06), (6, 0.0), (0, 0.08)]
 )
 def test_stops_where_the_ordering_matters_little_beside_what_else_is_open(
     n_open: int, model_error: float
@@ -119,10 +112,6 @@ def test_the_ordering_is_judged_within_a_place() -> None:
     assert enough == [False] * 7 + [True] * 3
 
 
-def test_without_a_half_width_all_trials_run() -> None:
-    assert not any(Stopping(None).enough(result(50)) for _ in range(40))
-
-
 def test_trials_are_numbered_and_stop_in_order(plan: Plan, expected: list[TrialResult]) -> None:
     found, interrupted = run_trials([plan], seed=5, trials=6)
     assert not interrupted
@@ -141,34 +130,27 @@ def test_snapshots_take_turns(plan: Plan) -> None:
 def test_a_plan_in_files_is_the_same_plan(
     plan: Plan, expected: list[TrialResult], tmp_path: Path
 ) -> None:
+    """Its machine may be one whose L1 is smaller beside local memory."""
     save_plan(plan, tmp_path)
     opened = load_plan(tmp_path)
     assert (opened.machine.levels, opened.machine.dram) == (plan.machine.levels, plan.machine.dram)
     assert opened.ordering == plan.ordering
     check_equal([run_trial(opened, 5, i) for i in range(6)], expected)
-
-
-def test_a_plan_in_files_keeps_its_carve_out(tmp_path: Path) -> None:
-    few = trace(2)
+    v100, few = load_machine("v100"), trace(2)
     few = few.replace(launch=dataclasses.replace(few.launch, local_memory_bytes=20 * 1024))
-    plan = make_plan(few, load_machine("v100"))[0]
-    assert plan.machine.levels[0].size_bytes < load_machine("v100").levels[0].size_bytes
-    save_plan(plan, tmp_path)
-    assert load_plan(tmp_path).machine == plan.machine
+    carved = make_plan(few, v100)[0]
+    assert carved.machine.levels[0].size_bytes < v100.levels[0].size_bytes
+    (tmp_path / "carved").mkdir()
+    save_plan(carved, tmp_path / "carved")
+    assert load_plan(tmp_path / "carved").machine == carved.machine
 
 
 def test_two_workers_give_the_numbers_of_one(
     plan: Plan, expected: list[TrialResult], tmp_path: Path
 ) -> None:
     seen: list[int] = []
-    found, interrupted = run_trials(
-        [plan],
-        seed=5,
-        trials=6,
-        jobs=2,
-        scratch=tmp_path,
-        progress=lambda done, of: seen.append(done),
-    )
+    run = {"seed": 5, "trials": 6, "jobs": 2, "scratch": tmp_path}
+    found, interrupted = run_trials([plan], progress=lambda done, of: seen.append(done), **run)
     assert not interrupted
     check_equal(found, expected)
     assert seen == [1, 2, 3, 4, 5, 6]
@@ -195,20 +177,6 @@ def test_ctrl_c_keeps_what_is_done(plan: Plan, expected: list[TrialResult], jobs
     check_equal(found, expected[:3])
 
 
-def die(plan: Plan, workspace: object, seed: int, k: int) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.timeout(120)
-def test_a_worker_that_dies_ends_with_one_line(plan: Plan, expected: list[TrialResult]) -> None:
-    with Workers([plan], jobs=2) as workers:
-        message = "^a worker process died: it was killed, perhaps because memory ran out$"
-        with pytest.raises(ReplayError, match=message):
-            trials_on(workers, seed=5, trials=6, task=die)
-        found, _ = trials_on(workers, seed=5, trials=6)
-    check_equal(found, expected)
-
-
 def test_ctrl_c_marks_the_replay() -> None:
     pressed = stopped_after(3)
     cut = replay(trace(), on(), trials=6, seed=5, progress=lambda done, of: next(pressed))
@@ -231,19 +199,15 @@ def test_ctrl_c_before_the_first_trial_is_not_swallowed(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"trials": 0}, "trials must be at least 1 and at most 1000000, got 0"),
-        ({"seed": -1}, "seed must be at least 0 and at most 9223372036854775807, got -1"),
-        ({"jobs": 0}, "jobs must be at least 1 and at most 4096, got 0"),
-        ({"ci": 0.0}, "ci must be above 0 and below 1, got 0.0"),
-        ({"ci": float("nan")}, "ci must be a finite number, got nan"),
-        ({"sampler": "dice"}, "sampler must be one of wrr, lrr, gto, gty, uniform, got 'dice'"),
         ({"warmup_waves": 2}, "warmup_waves must be below the snapshot's 2 waves, got 2"),
         ({"weights": [1, 2]}, "weights must be 24 positive integers"),
     ],
 )
-def test_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ReplayError, match=message.replace("(", "\\(")):
-        replay(trace(), on(), **{"trials": 2, **options})  # type: ignore[arg-type]
+def test_options_that_do_not_fit_the_trace_are_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ReplayError, match=message):
+        replay(trace(), on(), trials=2, **options)
 
 
 def test_other_widths_and_empty_traces_are_refused() -> None:
@@ -258,19 +222,17 @@ def test_a_dask_cluster_gives_the_same_numbers(
 ) -> None:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0"
+        n_workers=1, threads_per_worker=2, dashboard_address=":0"
     ) as cluster:
-        found, interrupted = run_trials(
-            [plan],
-            seed=5,
-            trials=6,
-            backend="dask",
-            scheduler=cluster.scheduler_address,
-            scratch=tmp_path,
-        )
+        where = {"backend": "dask", "scheduler": cluster.scheduler_address, "scratch": tmp_path}
+        found, interrupted = run_trials([plan], seed=5, trials=6, **where)
     assert not interrupted
     check_equal(found, expected)
     assert not list(tmp_path.iterdir())
+
+
+def die(plan: Plan, workspace: object, seed: int, k: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.slow

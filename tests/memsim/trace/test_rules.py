@@ -11,7 +11,7 @@ import pytest
 
 from memsim.errors import TraceError
 from memsim.trace.file import _columns, _description, read_launches
-from memsim.trace.model import BARRIER_SITE, AccessSite, ArrayExtent, Launch, SourceLocation, Trace
+from memsim.trace.model import BARRIER_SITE, AccessSite, ArrayExtent, Launch, SourceLocation
 from tests.support.forged_traces import forge, write_forged
 from tests.support.traces import make_trace
 
@@ -130,8 +130,3 @@ def test_names_are_text_and_nothing_else() -> None:
 def test_what_is_not_a_column_of_its_length() -> None:
     with pytest.raises(TraceError, match="lanes must have n_access = 4 rows, got 3"):
         GOOD.replace(lanes=GOOD.lanes[:3])
-
-
-def test_an_empty_trace_keeps_the_rules() -> None:
-    empty: Trace = make_trace([[[]]])
-    assert empty.n_access == 0

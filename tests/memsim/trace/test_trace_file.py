@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -12,24 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsim.errors import TraceError
 from memsim.trace.arrow import read_columns, write_columns
 from memsim.trace.file import read_launches, read_trace, write_launches, write_trace
 from memsim.trace.launches import Copy, Fill, Launches
-from memsim.trace.model import (
-    BARRIER_SITE,
-    COLUMN_DTYPES,
-    DIRECTIONS,
-    AccessSite,
-    ArrayExtent,
-    Launch,
-    SourceLocation,
-    Trace,
-)
+from memsim.trace.model import COLUMN_DTYPES, ArrayExtent, SourceLocation, Trace
+from tests.support import random_cases
+from tests.support.traces import make_trace
 
 
 def assert_same(a: Trace, b: Trace) -> None:
@@ -44,78 +39,38 @@ def assert_same(a: Trace, b: Trace) -> None:
 
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
-    names = draw(st.lists(st.text(max_size=8), min_size=1, max_size=4, unique=True))
+    """A random trace, with any names, sources and provenance."""
+    trace = draw(random_cases.traces(32))
+    n = len(trace.sites)
+    names = draw(st.lists(st.text(max_size=8), min_size=n, max_size=n, unique=True))
     sites = tuple(
-        AccessSite(
+        dataclasses.replace(
+            site,
             name=name,
-            array="a",
-            direction=draw(st.sampled_from(DIRECTIONS)),
-            itemsize_bytes=4,
             source=SourceLocation(generated_line=draw(st.none() | st.integers(1, 99))),
             depends_on=tuple(names[:1]),
         )
-        for name in names
+        for site, name in zip(trace.sites, names, strict=True)
     )
-    accesses = draw(st.lists(st.lists(st.integers(0, 3), max_size=4), max_size=4))
-    n_granules = [n for row in accesses for n in row]
-    n_access, n_granule = len(n_granules), sum(n_granules)
-    seed = draw(st.integers(0, 2**32 - 1))
-    rng = np.random.default_rng(seed)
-
-    def offsets(counts: list[int]) -> Any:
-        return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-
-    optional = draw(st.booleans())
-    site = rng.integers(0, len(sites), n_access)
-    lanes = rng.integers(0, 33, n_access)
-    barrier = np.array(n_granules, int) == 0
-    site[barrier], lanes[barrier] = BARRIER_SITE, 0
-    granule = [np.unique(rng.integers(0, 2**34, 64))[:n] for n in n_granules] if n_access else []
-    return Trace(
+    shape = {"grid": (trace.launch.n_groups,), "group_shape": (trace.launch.group_items, 1)}
+    hits = np.arange(trace.n_granule, dtype=np.uint8) % 33
+    return trace.replace(
         sites=sites,
-        arrays=(ArrayExtent(name="a", base_bytes=0, size_bytes=1 << 40),),
-        launch=Launch(kernel="k", n_groups=9, group_items=32, grid=(9,), group_shape=(32, 1)),
-        subgroup_size=32,
-        workgroup=np.sort(rng.integers(0, 9, len(accesses))).astype(np.int32),
-        subgroup_offset=offsets([len(row) for row in accesses]),
-        site=site.astype(np.int32),
-        starts_sequence=rng.integers(0, 2, n_access).astype(np.bool_),
-        waits=np.full(n_access, -1, np.int32),
-        lanes=lanes.astype(np.uint8),
-        granule_offset=offsets(n_granules),
-        granule=np.concatenate([np.zeros(0, np.int64), *granule]),
-        byte_mask=rng.integers(1, 2**32, n_granule).astype(np.uint32),
-        lane_groups=rng.integers(1, 16, n_granule).astype(np.uint8),
-        lane_hits=rng.integers(0, 33, n_granule).astype(np.uint8) if optional else None,
-        whole=draw(st.booleans()),
+        launch=dataclasses.replace(trace.launch, **shape),
+        lane_hits=hits if draw(st.booleans()) else None,
         generated_source=draw(st.text(max_size=20)),
-        provenance={"seed": seed, "text": draw(st.text(max_size=5)), "list": [1, None, 2.5]},
+        provenance={"text": draw(st.text(max_size=5)), "list": [1, None, 2.5]},
     )
 
 
 def small_trace(**changes: Any) -> Trace:
-    trace = Trace(
-        sites=(AccessSite(name="a[i]", array="a", direction="load", itemsize_bytes=4),),
-        arrays=(ArrayExtent(name="a", base_bytes=0, size_bytes=4096),),
-        launch=Launch(kernel="k", n_groups=2, group_items=32),
-        subgroup_size=32,
-        workgroup=np.array([0, 1]),
-        subgroup_offset=np.array([0, 1, 2]),
-        site=np.array([0, 0]),
-        starts_sequence=np.array([True, True]),
-        waits=np.array([-1, -1]),
-        lanes=np.array([32, 32]),
-        granule_offset=np.array([0, 4, 8]),
-        granule=np.arange(8),
-        byte_mask=np.full(8, 0xFFFFFFFF),
-        lane_groups=np.full(8, 1),
-        provenance={"seed": 1},
-    )
-    return trace.replace(**changes)
+    trace = make_trace([[[(0, range(4))]], [[(0, range(4, 8))]]], whole=False)
+    arrays = (ArrayExtent(name="a", base_bytes=0, size_bytes=4096),)
+    return trace.replace(**{"arrays": arrays, "provenance": {"seed": 1}, **changes})
 
 
 @given(trace=traces())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12)
 def test_round_trip(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "round.trace"
     write_trace(trace, path)
@@ -124,8 +79,6 @@ def test_round_trip(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> N
 
 
 def test_other_tools_read_the_columns(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     trace = small_trace()
     write_trace(trace, tmp_path / "a.trace")
     with pa.memory_map(str(tmp_path / "a.trace")) as source:
@@ -151,7 +104,7 @@ def test_columns_are_read_only_views_of_the_map(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=400)
+@settings(max_examples=120)
 def test_damage_is_found_or_harmless(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -181,9 +134,9 @@ def test_every_flipped_bit_of_the_columns_is_found(tmp_path: Path) -> None:
     content = path.read_bytes()
     granules = content.index(np.arange(8, dtype=np.int64).tobytes())
     for position in range(granules, granules + 64):
-        path.write_bytes(
-            content[:position] + bytes([content[position] ^ 8]) + content[position + 1 :]
-        )
+        damaged = bytearray(content)
+        damaged[position] ^= 8
+        path.write_bytes(damaged)
         with pytest.raises(TraceError, match="checksum of column granule"):
             read_trace(path)
     # Unverified, what keeps the rules of a trace is taken as it stands.
@@ -192,8 +145,6 @@ def test_every_flipped_bit_of_the_columns_is_found(tmp_path: Path) -> None:
 
 
 def header_of(trace: Trace, path: Path) -> dict[str, Any]:
-    import pyarrow as pa
-
     write_trace(trace, path)
     with pa.memory_map(str(path)) as source:
         header: dict[str, Any] = json.loads(pa.ipc.open_file(source).schema.metadata[b"memsim"])
@@ -241,11 +192,9 @@ def change(header: dict[str, Any], keys: list[Any], value: object) -> None:
         (["launches", 0, "columns"], None, "columns must be a list, got None"),
         (["launches", 0, "columns", 0], [], "a column must be an object"),
         (["launches", 0, "columns", 0, "name"], "__class__", "must be an array of a trace"),
-        (["launches", 0, "columns", 0, "name"], ["x"], "must be an array of a trace"),
         (["launches", 0, "columns", 0, "name"], "site", "column site must occur once"),
         (["launches", 0, "columns", 0, "shape"], [-2], "shape of column workgroup must be 1 sizes"),
         (["launches", 0, "columns", 0, "shape"], [2**61], "must have .* bytes, got 8"),
-        (["launches", 0, "columns", 0, "shape"], [1, 2], "must be 1 sizes"),
         (["launches", 0, "columns", 0, "shape"], [1], "must have 4 bytes, got 8"),
         (["launches", 0, "columns", 0, "shape"], "2", "shape must be a list"),
         (["launches", 0, "columns", 0, "crc32"], 1, "checksum of column workgroup does not match"),
@@ -257,8 +206,6 @@ def change(header: dict[str, Any], keys: list[Any], value: object) -> None:
 def test_hostile_headers(tmp_path: Path, keys: list[Any], value: object, message: str) -> None:
     path = tmp_path / "a.trace"
     header = header_of(small_trace(), path)
-    forge(path, header)
-    assert_same(read_trace(path), small_trace())  # the forgery itself is sound
     change(header, keys, value)
     forge(path, header)
     with pytest.raises(TraceError, match=message) as caught:
@@ -286,6 +233,8 @@ def test_hostile_json(tmp_path: Path, text: str, message: str) -> None:
 def test_columns_missing_and_left_over(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
     header = header_of(small_trace(), path)
+    forge(path, header)
+    assert_same(read_trace(path), small_trace())  # the forgery itself is sound
     columns = header["launches"][0]["columns"]
     gone = columns.pop()
     forge(path, header)
@@ -312,18 +261,13 @@ def test_columns_missing_and_left_over(tmp_path: Path) -> None:
 
 
 def test_a_compressed_bomb_is_refused(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     values = pa.array(np.zeros(1 << 16, np.int64))
     column = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
     batch = pa.RecordBatch.from_arrays([column], ["0.granule"])
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     path = tmp_path / "bomb.trace"
-    with (
-        pa.OSFile(str(path), "wb") as sink,
-        pa.ipc.new_file(sink, batch.schema, options=options) as w,
-    ):
-        w.write_batch(batch)
+    with pa.ipc.new_file(str(path), batch.schema, options=options) as writer:
+        writer.write_batch(batch)
     with pytest.raises(TraceError, match="must not be compressed"):
         read_trace(path)
 
@@ -351,25 +295,6 @@ def test_unreadable_and_unwritable(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="provenance of a trace must be JSON"):
         write_trace(small_trace(provenance={"x": object()}), tmp_path / "a.trace")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError(28, "No space left on device")])
-def test_nothing_half_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
-) -> None:
-    path = tmp_path / "a.trace"
-    write_trace(small_trace(), path)
-    before = path.read_bytes()
-
-    def fail(target: Path, *_: object) -> None:
-        target.write_bytes(b"half")
-        raise failure
-
-    monkeypatch.setattr("memsim.trace.file.write_columns", fail)
-    with pytest.raises((KeyboardInterrupt, TraceError)):
-        write_trace(small_trace(whole=True), path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_file_may_be_written_over_the_one_its_trace_is_mapped_from(tmp_path: Path) -> None:
@@ -429,7 +354,7 @@ def column(name, dtype, n, fill):
     made.flush()
     return np.load(f'{sys.argv[1]}/{name}.npy', mmap_mode='r')
 
-n = 12_000_000
+n = 6_000_000
 granule = column('granule', np.int64, n, np.arange)
 mask = column('mask', np.uint32, n, lambda a, b: 7)
 groups = column('groups', np.uint8, n, lambda a, b: 1)
@@ -451,14 +376,14 @@ print(written - before, anonymous_kib() - written, int(found.granule[-1]))
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="Linux tells RssAnon")
 def test_neither_writing_nor_reading_takes_the_file_into_memory(tmp_path: Path) -> None:
-    """156 MB of columns, mapped from files; anonymous memory grows by less than a tenth."""
+    """78 MB of columns, mapped from files; anonymous memory grows by less than a fifth."""
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, str(tmp_path)], capture_output=True, text=True, check=True
     )
     write_kib, read_kib, last = map(int, done.stdout.split())
     assert write_kib < 15_000
     assert read_kib < 15_000
-    assert last == 12_000_000 - 1
+    assert last == 6_000_000 - 1
 
 
 def test_work_between_accesses_is_kept(tmp_path: Path) -> None:
@@ -477,11 +402,9 @@ def test_files_from_before_work_was_recorded_are_read(tmp_path: Path) -> None:
     header = header_of(trace, tmp_path / "new.trace")
     _, data = read_columns(tmp_path / "new.trace")
     entry = header["launches"][0]
-    columns = {
-        described["name"]: column for described, column in zip(entry["columns"], data, strict=True)
-    }
+    names = [described["name"] for described in entry["columns"]]
     del entry["work_kinds"]
-    forge(tmp_path / "old.trace", header, columns)
+    forge(tmp_path / "old.trace", header, dict(zip(names, data, strict=True)))
     assert_same(read_trace(tmp_path / "old.trace"), trace)
 
 

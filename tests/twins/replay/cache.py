@@ -145,24 +145,16 @@ class ReferenceCache:
         self.core = core
         for number, granules in itertools.groupby(request.granules, lambda g: g // self.line):
             of_line = tuple(granules)
-            part = Request(
+            part = dataclasses.replace(
+                request,
                 granules=of_line,
-                kind=request.kind,
-                site=request.site,
-                counted=request.counted,
                 written={g: request.written[g] for g in of_line} if request.written else {},
-                bypasses=request.bypasses,
-                goes_first=request.goes_first,
                 unsure=request.unsure & frozenset(of_line),
             )
             if self.level.n_partitions > 1:
                 self._in_partitions(part, number, instance, now, window)
-            elif part.kind == "load":
-                self._load(part, number, instance, now, window)
-            elif part.kind == "store":
-                self._store(part, number, instance, now, window)
             else:
-                self._atomic(part, number, instance, now, window)
+                self._performed(part, number, instance, now, window)
         return self.below
 
     def data_at(self, request: Request, now: int, hit_cycles: int, miss_cycles: int) -> int:
@@ -181,6 +173,10 @@ class ReferenceCache:
             asked = max(line.requested_at.get(g, LONG_AGO) for g in need)
         return max(now + hit_cycles, asked + miss_cycles)
 
+    def _performed(self, part: Request, number: int, instance: int, now: int, window: int) -> None:
+        what = {"load": self._load, "store": self._store, "atomic": self._atomic}[part.kind]
+        what(part, number, instance, now, window)
+
     def _in_partitions(self, part: Request, number: int, near: int, now: int, window: int) -> None:
         """Serve a line in its home partition. For a load, the copy near the core serves the sectors that
         it has, and a copy of the others is kept there. Stores and atomics drop all copies."""
@@ -191,10 +187,7 @@ class ReferenceCache:
                 copy = self._find(number, other) if other != home else None
                 if copy is not None:
                     self._set_of(number, other).drop(copy)
-            if part.kind == "store":
-                self._store(part, number, home, now, window)
-            else:
-                self._atomic(part, number, home, now, window)
+            self._performed(part, number, home, now, window)
             return
         if home == near:
             self._load(part, number, home, now, window)
@@ -374,9 +367,8 @@ class ReferenceCache:
     def _likely_granules(self, number: int) -> set[int]:
         """Granules of a line that a group before the snapshot is known to have touched, in whole fills."""
         line = range(number * self.line, (number + 1) * self.line)
-        return widened(
-            [g for g in line if self.past is not None and g in self.past.touched], self.fill
-        )
+        touched = set() if self.past is None else self.past.touched
+        return widened(touched & {*line}, self.fill)
 
     def _forget_past(self, number: int, instance: int) -> None:
         """A line is absent: no granule is doubtful, and if its set holds nothing from before the snapshot, none
@@ -536,12 +528,10 @@ class ReferenceCache:
             self.next_freed[instance] = (at + 1) % self.level.n_sets
             set_ = self.sets.get((instance, at))
             lines = [] if set_ is None else set_.by_way()
-            line = next(
-                (one for one in lines if one is not new and not one.is_awaited(oldest)), None
-            )
-            if set_ is not None and line is not None:
-                self._write_back(part, line)
-                set_.drop(line)
+            there = [one for one in lines if one is not new and not one.is_awaited(oldest)]
+            if set_ is not None and there:
+                self._write_back(part, there[0])
+                set_.drop(there[0])
 
     def _fetch(
         self,
@@ -591,10 +581,7 @@ class ReferenceCache:
         whole = tuple(sorted(granules))
         read = Request(whole, "load", line.writer, part.counted)
         written = dataclasses.replace(
-            read,
-            kind="store",
-            written=dict.fromkeys(whole, ALL_BYTES),
-            goes_first=line.goes_first,
+            read, kind="store", written=dict.fromkeys(whole, ALL_BYTES), goes_first=line.goes_first
         )
         self._count(read, READ_GRANULES, len(whole))
         self._count(written, WRITE_GRANULES, len(whole))

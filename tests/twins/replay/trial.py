@@ -469,10 +469,7 @@ def dispatched(
 
 
 def slices(
-    cores: list[list[Group]],
-    times: dict[int, Times] | None,
-    resident: int,
-    queues: Queues,
+    cores: list[list[Group]], times: dict[int, Times] | None, resident: int, queues: Queues
 ) -> list[list[int]]:
     """The end of each core's queue in each slice of time.
 
