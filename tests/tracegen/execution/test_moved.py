@@ -369,24 +369,24 @@ def _line(step: int, limit: int = 1 << 30, base: int = 1 << 20) -> Code:
     return sliced(made.finish())
 
 
-@pytest.mark.parametrize(("step", "executed"), [(40, 1), (8, 1), (4, 2), (1, 8)])
-def test_whole_granules(step: int, executed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words that begin elsewhere in a granule of 8 have other granules."""
-    groups = np.arange(50)
-    recorded, copied = both(_line(step), launch((50, 1), 1 << 20), groups, monkeypatch)
-    assert copied == 50 - executed
-    assert min(recorded["granule"]) == (1 << 20) // 32
-    assert max(recorded["granule"]) == ((1 << 20) + 4 * (49 * step + 39)) // 32
-
-
 @pytest.mark.parametrize(
-    ("limit", "executed"), [(2000, 1), (1999, 2), (1961, 2), (1960, 2), (1959, 3)]
+    ("step", "limit", "executed"),
+    [
+        *((8, 1 << 30, 1), (4, 1 << 30, 2), (1, 1 << 30, 8)),
+        *((40, 2000, 1), (40, 1999, 2), (40, 1961, 2), (40, 1960, 2), (40, 1959, 3)),
+    ],
 )
-def test_comparisons(limit: int, executed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 50 groups of 40 lanes all lanes are below 2000; another outcome in any lane is another way."""
-    recorded, copied = both(_line(40, limit), launch((50, 1), 1 << 20), np.arange(50), monkeypatch)
-    assert recorded["lane_accesses"] == limit
+def test_whole_granules_and_comparisons(
+    step: int, limit: int, executed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words that begin elsewhere in a granule of 8 have other granules. Of 50 groups of 40 lanes all lanes are below 2000; another
+    outcome in any lane is another way."""
+    bound = launch((50, 1), 1 << 20)
+    recorded, copied = both(_line(step, limit), bound, np.arange(50), monkeypatch)
     assert copied == 50 - executed
+    assert recorded["lane_accesses"] == min(limit, 50 * 40)
+    assert min(recorded["granule"]) == (1 << 20) // 32
+    assert max(recorded["granule"]) == ((1 << 20) + 4 * min(49 * step + 39, limit - 1)) // 32
 
 
 @pytest.mark.parametrize("few", [50, 0])

@@ -13,6 +13,7 @@ import pytest
 from tests.support import gcn_runs, sass_runs
 from tests.support.compilers import needs_amd, needs_nvidia
 from tests.tracegen.machine_code.gcn_programs import machine_code, run
+from tests.tracegen.machine_code.test_gcn_small_floats import number_of
 from tracegen.compiled.model import MachineCode
 from tracegen.machine_code.gcn_lowering import lower
 
@@ -343,52 +344,40 @@ def by_registers(target: str, opcode: str, left: Any, right: Any, sums: Any, mor
     return np.ascontiguousarray(np.stack(found, 1)).view(sums.dtype).reshape(sums.shape)
 
 
-@pytest.mark.weekly(2)
 @pytest.mark.parametrize(
     ("opcode", "of", "to", "more"),
     [
         ("v_wmma_f32_16x16x16_f16", np.float16, np.float32, ""),
         ("v_wmma_f32_16x16x16_bf16", brain, np.float32, ""),
         ("v_wmma_i32_16x16x16_iu8", np.int8, np.int32, " neg_lo:[1,1,0]"),
+        ("v_wmma_f16_16x16x16_f16", np.float16, np.float16, ""),
+        ("v_wmma_f16_16x16x16_f16", np.float16, np.float16, " op_sel:[0,0,1]"),
     ],
 )
 def test_wmma_of_gfx11(opcode: str, of: Any, to: Any, more: str) -> None:
-    """Lane l and lane l + 16 have the whole row, or column, l; results of the second lanes lie between those of the first ones."""
+    """Lane l and lane l + 16 have the whole row, or column, l; results of the second lanes lie between those of the first ones.
+    Results that are halves are the low ones, with op_sel the high ones; the others stay."""
     a, b, c = (small((16, 16), seed) for seed in range(3))
-    lane = np.arange(32)
-    place = 2 * np.arange(8) + lane[:, None] // 16, lane[:, None] % 16
-    left, right = convert(of, a)[lane % 16], convert(of, b)[lane % 16]
-    found = by_registers("gfx1100", opcode, left, right, c[place].astype(to), more)
-    assert np.array_equal(found, (a @ b.T + c)[place])
-
-
-def test_halves_of_gfx11() -> None:
-    """Results are the low halves, with op_sel the high ones; the others stay."""
-    a, b, c = (small((16, 16), seed) for seed in range(3))
-    lane = np.arange(32)
-    place = 2 * np.arange(8) + lane[:, None] // 16, lane[:, None] % 16
-    for part, more in enumerate(("", " op_sel:[0,0,1]")):
-        sums = np.full((32, 16), 9, np.float16)
-        sums[:, part::2] = c[place]
-        factors = a[lane % 16].astype(np.float16), b[lane % 16].astype(np.float16)
-        found = by_registers("gfx1100", "v_wmma_f16_16x16x16_f16", *factors, sums, more)
-        assert np.array_equal(found[:, part::2], (a @ b.T + c)[place])
-        assert np.all(found[:, 1 - part :: 2] == 9)
+    place = 2 * np.arange(8) + LANE[:, None] // 16, LANE[:, None] % 16
+    left, right = convert(of, a)[LANE % 16], convert(of, b)[LANE % 16]
+    step, first = 2 if to is np.float16 else 1, int("op_sel" in more)
+    sums = np.full((32, 8 * step), 9, to)
+    sums[:, first::step] = c[place]
+    wanted = sums.copy()
+    wanted[:, first::step] = (a @ b.T + c)[place]
+    assert np.array_equal(by_registers("gfx1100", opcode, left, right, sums, more), wanted)
 
 
 @pytest.mark.parametrize(("target", "name"), [("gfx942", "fnuz"), ("gfx950", "")])
 def test_factors_of_two_formats(target: str, name: str) -> None:
     """And of all codes: those that are not numbers make sums that are none."""
     rng = np.random.default_rng(4)
-    codes = (
-        rng.permutation(256).astype(np.uint8).reshape(4, 16, 4).repeat(2, 2)
-    )  # group, row, element
+    codes = rng.permutation(256).astype(np.uint8).reshape(4, 16, 4).repeat(2, 2)
     others = rng.integers(-4, 5, (4, 16, 8))
     right = eighths(others.reshape(64, 8), f"e5m2{name}")
-    found = by_registers(
-        target, "v_mfma_f32_16x16x32_fp8_bf8", codes.reshape(64, 8), right, np.zeros((64, 4), np.float32)
-    )  # fmt: skip
-    values = _of_codes(codes, name)
+    left, sums = codes.reshape(64, 8), np.zeros((64, 4), np.float32)
+    found = by_registers(target, "v_mfma_f32_16x16x32_fp8_bf8", left, right, sums)
+    values = np.vectorize(lambda code: number_of(int(code), f"e4m3{name}"))(codes)
     with np.errstate(invalid="ignore"):
         want = np.einsum("gik,gjk->ij", values, others.astype(float))
     lane = np.arange(64)
@@ -398,24 +387,13 @@ def test_factors_of_two_formats(target: str, name: str) -> None:
     assert np.isfinite(found).any()
 
 
-def _of_codes(codes: Any, name: str) -> Any:
-    """Floats of 8 bits with 4 of the exponent."""
-    size, bias = codes.astype(int) & 127, 8 if name else 7
-    value = np.where(
-        size < 8, size / 8 * 2.0 ** (1 - bias), (1 + size % 8 / 8) * 2.0 ** (size // 8 - bias)
-    )
-    value = np.where(codes == 128 if name else size == 127, np.nan, value)
-    return np.where(codes & 128, -value, value)
-
-
-@pytest.mark.parametrize(("text", "number"), [("0", 0), ("1.0", 1), ("-4.0", -4)])
-def test_sums_begin_with_a_constant(text: str, number: float) -> None:
-    ones = np.ones((64, 4), np.float16)
-    words = np.ascontiguousarray(ones).view(np.uint32)
-    inputs = {"v4": words[:, 0], "v5": words[:, 1]}
-    command = f"v_mfma_f32_16x16x16_f16 v[8:11], v[4:5], v[4:5], {text}"
-    for row in run(command, inputs, ["v8", "v9", "v10", "v11"], "gfx942", items=(64, 1, 1)):
-        assert np.all(np.asarray(row).view(np.float32) == 16 + number)
+def test_sums_begin_with_a_constant() -> None:
+    ones = np.ones((64, 4), np.float16).view(np.uint32)
+    inputs = {"v4": ones[:, 0], "v5": ones[:, 1]}
+    for text in ("0", "1.0", "-4.0"):
+        command = f"v_mfma_f32_16x16x16_f16 v[8:11], v[4:5], v[4:5], {text}"
+        for row in run(command, inputs, ["v8", "v9", "v10", "v11"], "gfx942", items=(64, 1, 1)):
+            assert np.all(np.asarray(row).view(np.float32) == 16 + float(text))
 
 
 def test_blocks_that_share_a_matrix_are_not_known() -> None:
