@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,21 +81,16 @@ def nothing_met(*known: KnownAccess) -> Sites:
 
 def test_sites_are_lines_and_arrays() -> None:
     sites = nothing_met()
-    assert numbers(
-        sites, "first a", "pair a", "gather b", "", "store out", "spill -", "scalar a", "atomic out"
-    ) == [0, 0, 1, -1, 2, 3, 4, 5]
-    rows = [
-        (one.name, one.array, one.direction, one.itemsize_bytes, one.depends_on)
-        for one in sites.sites
-    ]
-    assert rows == [
+    met = ("first a", "pair a", "gather b", "", "store out", "spill -", "scalar a", "atomic out")
+    assert numbers(sites, *met) == [0, 0, 1, -1, 2, 3, 4, 5]
+    assert [(one.name, one.array, one.direction, one.itemsize_bytes, one.depends_on) for one in sites.sites] == [
         ("a[i]", "a", "load", 8, ()),
         ("b[a[i]]", "b", "load", 4, ("a[i]",)),
         ("store out[i]", "out", "store", 4, ()),
         ("store spilled registers", PRIVATE_MEMORY, "store", 4, ()),
         ("a[i], scalar", "a", "load", 4, ()),
         ("&out[k]", "out", "atomic", 4, ()),
-    ]
+    ]  # fmt: skip
     flags = [(one.bypasses_l1, one.scalar, one.floating) for one in sites.sites]
     none = (False, False, False)
     assert flags == [none, (True, False, False), none, none, (False, True, False), (False, False, True)]  # fmt: skip
@@ -108,22 +104,19 @@ def test_a_predicate_is_no_part_of_an_address() -> None:
     """a decides whether b is loaded; the place in b that is loaded next has been selected by that."""
     text = Assembler()
     text.block()
-    value, index, other, mask = (
-        text.rows("v", 1),
-        text.rows("i", 2),
-        text.rows("j", 2),
-        text.mask("p"),
-    )
-    given: tuple[tuple[str, dict[str, int]], ...] = (
-        ("LOAD", {"d": value, "a": index, "x": WORD}),
-        ("COMPARE_U", {"d": mask, "a": value, "b": text.constant(7), "x": o.LESS}),
-        ("LOAD", {"d": value, "a": index, "x": WORD, "guard": 2 * mask}),
-        ("SELECT", {"d": other, "a": index, "b": text.constant(9), "m": 2 * mask}),
-        ("LOAD", {"d": value, "a": other, "x": WORD}),
-    )
-    for number, (name, fields) in enumerate(given):
-        text.instruction(number, 16 * number)
-        text.emit(name, **fields)  # type: ignore[arg-type]
+    value, index, other = text.rows("v", 1), text.rows("i", 2), text.rows("j", 2)
+    mask = text.mask("p")
+
+    def do(name: str, **fields: int) -> None:
+        text.instruction(next(number))
+        text.emit(name, **fields)
+
+    number = itertools.count()
+    do("LOAD", d=value, a=index, x=WORD)
+    do("COMPARE_U", d=mask, a=value, b=text.constant(7), x=o.LESS)
+    do("LOAD", d=value, a=index, x=WORD, guard=2 * mask)
+    do("SELECT", d=other, a=index, b=text.constant(9), m=2 * mask)
+    do("LOAD", d=value, a=other, x=WORD)
     assert address_loads(text.finish()) == [set(), set(), {0}]
 
 
@@ -131,9 +124,7 @@ def test_later_accesses_add_sites_behind_the_others() -> None:
     """An instruction that meets a second array has a second site there; the numbers of earlier ones stay."""
     sites = nothing_met()
     assert numbers(sites, "store out") == [0]
-    before = sites.sites
     assert numbers(sites, "store b", "store out") == [1, 0]
-    assert sites.sites[:1] == before
     assert [one.array for one in sites.sites] == ["out", "b"]
 
 
@@ -174,16 +165,10 @@ def test_generated_text_names_its_accesses() -> None:
         ("atomicAdd(&bins[key[i]], w[i]);", 1, "key", "load", "key[i]"),
         ("old = f(p);", 1, "bins", "atomic", "atomic of bins"),
         ("f(p);", 1, "x", "load", "load of x"),
-        (
-            "x = tl.load(p + at[:, None] * n, mask=m)",
-            5,
-            "p",
-            "load",
-            "tl.load(p + at[:, None] * n)",
-        ),
+        ("x = tl.load(p + at[:, None] * n, mask=m)", 5, "p", "load", "tl.load(p + at[:, None] * n)"),
         ("x = tl.load( p + tl.arange(0, B) )", 5, "p", "load", "tl.load(p + tl.arange(0, B))"),
         ("tl.atomic_add(p[0], x)", 1, "p", "atomic", "tl.atomic_add(p[0])"),
     ],
-)
+)  # fmt: skip
 def test_text_of_an_access(line: str, column: int, array: str, direction: str, text: str) -> None:
     assert access_text(line, column, array, direction) == text

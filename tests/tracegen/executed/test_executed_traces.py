@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import tracegen
 from experiments.kernels import common_kernels, transpose
 from memsim.errors import KernelError
+from memsim.machine import load_machine
 from memsim.trace import Trace
 from tests.support.compilers import needs_nvidia
 from tracegen.executed.launches import checked
@@ -20,32 +20,30 @@ from tracegen.options import TraceOptions
 MACHINE = TraceOptions(tracer="machine")
 
 
-def executed(workload: Any, machine: str = "a100", **options: Any) -> Trace:
-    return tracegen.trace(workload, machine, tracer="machine", **options)
+def executed(source: str, grid: int = 1, block: int = 64, **arguments: Any) -> Trace:
+    given = tracegen.CudaWorkload(source=source, arguments=arguments, grid=grid, block=block)
+    return tracegen.trace(given, "a100", tracer="machine")
 
 
-def cuda(text: str, grid: int = 1, block: int = 64, **arguments: Any) -> tracegen.CudaWorkload:
-    return tracegen.CudaWorkload(source=text, arguments=arguments, grid=grid, block=block)
+def zeros(n: int = 64) -> Any:
+    return np.zeros(n, np.float32)
 
 
 def by_array(trace: Trace) -> dict[tuple[str, str], tuple[int, int]]:
     """(direction, array) -> accesses, and granules."""
-    accesses: Counter[tuple[str, str]] = Counter()
-    granules: Counter[tuple[str, str]] = Counter()
-    lengths = np.diff(trace.granule_offset)
-    for site, length in zip(trace.site.tolist(), lengths.tolist(), strict=True):
-        if site >= 0:
-            key = trace.sites[site].direction, trace.sites[site].array
-            accesses[key] += 1
-            granules[key] += length
-    return {key: (accesses[key], granules[key]) for key in accesses}
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for number, site in enumerate(trace.sites):
+        lengths = np.diff(trace.granule_offset)[trace.site == number]
+        accesses, granules = found.get((site.direction, site.array), (0, 0))
+        found[site.direction, site.array] = accesses + len(lengths), granules + int(lengths.sum())
+    return found
 
 
 @needs_nvidia
 def test_a_load_that_the_compiler_moved_out_of_its_loop_is_requested_once() -> None:
     """A CSR product: both row ends before the loop, once a sub-group; each stored element once, by one lane."""
     workload = common_kernels.KERNELS["spmv_scalar"](rows=8192)
-    trace = executed(workload)
+    trace = tracegen.trace(workload, "a100", tracer="machine")
     found = by_array(trace)
     assert found["load", "start"][0] == 2 * 8192 // 32
     assert found["store", "y"] == (256, 1024)
@@ -66,8 +64,6 @@ def test_results_are_those_that_numpy_computes(name: str) -> None:
     sizes = {"bitonic_step": {"n": 1 << 12, "distance": 1 << 6, "run": 1 << 8}}
     small = sizes.get(name, {"n": 256 if "transpose" in name else 1 << 14})
     workload = common_kernels.KERNELS[name](**small)
-    from memsim.machine import load_machine
-
     assert checked(workload, load_machine("a100"), MACHINE) == "the workload's own check"
 
 
@@ -80,16 +76,11 @@ def test_values_that_another_group_of_the_launch_stored_are_loaded() -> None:
       out[x[i ^ 1]] = 1;
     }"""
     x, out = np.zeros(128, np.int32), np.zeros(64, np.int32)
-    trace = executed(cuda(text, grid=2, x=x, out=out))
-    stores = [k for k, site in enumerate(trace.sites) if site.array == "out"]
-    at = np.flatnonzero(np.isin(trace.site, stores))
-    assert len(at) == 4
+    trace = executed(text, grid=2, x=x, out=out)
     base = next(one.base_bytes for one in trace.arrays if one.name == "out")
-    granules = [
-        trace.granule[trace.granule_offset[k] : trace.granule_offset[k + 1]] - base // 32
-        for k in at
-    ]
-    assert [one.tolist() for one in granules] == [[4, 5, 6, 7], [0, 1, 2, 3]] * 2
+    stores = [k for k, site in enumerate(trace.sites) if site.array == "out"]
+    own = np.repeat(np.isin(trace.site, stores), np.diff(trace.granule_offset))
+    assert (trace.granule[own] - base // 32).tolist() == [4, 5, 6, 7, 0, 1, 2, 3] * 2
 
 
 @needs_nvidia
@@ -98,8 +89,7 @@ def test_lanes_of_one_load_may_meet_several_arrays() -> None:
       const float *p = threadIdx.x & 1 ? a : b;
       out[threadIdx.x] = p[threadIdx.x];
     }"""
-    a, b, out = (np.zeros(64, np.float32) for _ in range(3))
-    trace = executed(cuda(text, a=a, b=b, out=out))
+    trace = executed(text, a=zeros(), b=zeros(), out=zeros())
     loads = [k for k, site in enumerate(trace.sites) if site.direction == "load"]
     at = np.flatnonzero(np.isin(trace.site, loads))
     assert trace.lanes[at].tolist() == [32, 32]
@@ -108,18 +98,16 @@ def test_lanes_of_one_load_may_meet_several_arrays() -> None:
 
 @needs_nvidia
 def test_bank_conflicts_are_counted_where_they_happen() -> None:
-    text = """__global__ void k(float *out) {
+    text = """__global__ void k(float *out, int stride) {
       __shared__ float s[64 * 33];
-      s[threadIdx.x * %d] = threadIdx.x; __syncthreads();
+      s[threadIdx.x * stride] = threadIdx.x; __syncthreads();
       out[threadIdx.x] = s[threadIdx.x];
     }"""
-    added = {}
-    for stride in (1, 2, 32, 33):
-        trace = executed(cuda(text % stride, out=np.zeros(64, np.float32)))
+    for stride, added in ((1, 0), (2, 2 * 1), (32, 2 * 31), (33, 0)):
+        trace = executed(text, stride=stride, out=zeros())
         assert trace.work is not None
         counts = trace.work_table[trace.work].sum(axis=0)
-        added[stride] = counts[trace.work_kinds.index("conflict")]
-    assert added == {1: 0, 2: 2 * 1, 32: 2 * 31, 33: 0}
+        assert counts[trace.work_kinds.index("conflict")] == added
 
 
 def test_a_bulk_sequence_ends_with_a_wait_for_one_of_its_accesses() -> None:
@@ -141,9 +129,8 @@ def test_a_bulk_sequence_ends_with_a_wait_for_one_of_its_accesses() -> None:
     ],
 )  # fmt: skip
 def test_what_a_kernel_must_not_do_is_one_line(body: str, reason: str) -> None:
-    workload = cuda(f"__global__ void k(float *x) {{ {body} }}", x=np.zeros(64, np.float32))
     with pytest.raises(KernelError, match=reason) as caught:
-        executed(workload)
+        executed(f"__global__ void k(float *x) {{ {body} }}", x=zeros())
     assert "\n" not in str(caught.value)
 
 
@@ -154,13 +141,8 @@ def test_a_wrong_result_is_told() -> None:
 
     workload = tracegen.CudaWorkload(
         source="__global__ void k(float *x) { x[0] = 2; }",
-        arguments={"x": np.zeros(4, np.float32)},
-        grid=1,
-        block=1,
-        check=check,
-    )
-    from memsim.machine import load_machine
-
+        arguments={"x": zeros(4)}, grid=1, block=1, check=check,
+    )  # fmt: skip
     with pytest.raises(KernelError, match=r"check expects: x\[0\] must be 1"):
         checked(workload, load_machine("a100"), MACHINE)
 
@@ -168,8 +150,10 @@ def test_a_wrong_result_is_told() -> None:
 @needs_nvidia
 def test_columns_in_files_are_those_in_memory() -> None:
     """A tiled transpose has barriers, so the columns are moved into the order of sub-groups, too."""
-    in_memory = executed(transpose.tiled(), groups=8)
-    in_files = executed(transpose.tiled(), groups=8, memory_bytes=1)
+    in_memory, in_files = (
+        tracegen.trace(transpose.tiled(), "a100", tracer="machine", groups=8, **how)
+        for how in ({}, {"memory_bytes": 1})
+    )
     for name in ("site", "waits", "granule", "byte_mask", "granule_offset", "lane_groups", "work"):
         np.testing.assert_array_equal(getattr(in_files, name), getattr(in_memory, name))
     assert isinstance(in_files.granule.base.base, np.memmap)
@@ -180,6 +164,5 @@ def test_streaming_stores_are_nontemporal() -> None:
     source = """__global__ void k(float *x, float *y) {
         __stcs(x + threadIdx.x, 1.0f);
         y[threadIdx.x] = 2.0f; }"""
-    x, y = np.zeros(32, np.float32), np.zeros(32, np.float32)
-    sites = tracegen.trace(cuda(source, block=32, x=x, y=y), "v100").sites
+    sites = executed(source, block=32, x=zeros(32), y=zeros(32)).sites
     assert [(site.array, site.nontemporal) for site in sites] == [("x", True), ("y", False)]

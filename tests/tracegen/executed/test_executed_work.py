@@ -37,12 +37,9 @@ def test_passes_of_conflicts_are_means_of_what_ran() -> None:
 
 
 def test_passes_that_are_saved_pair_lanes() -> None:
-    """Lanes of 16 bytes need four passes; where they are paired, two are saved."""
+    """Lanes of 16 bytes need four passes; where they are paired, two are saved. An access that no lane makes is issued."""
     assert counted([[4, 4, -8, 0]], local(16)) == [{"paired_128": 1}]
     assert counted([[4, 2, -4, 0]], local(16)) == [{"local_128": 1 / 2, "paired_128": 1 / 2}]
-
-
-def test_an_access_that_no_lane_makes_is_issued() -> None:
     assert counted([[8, 0, 0, 0]], local(4)) == [{"local_32": 1}]
 
 

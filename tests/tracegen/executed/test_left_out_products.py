@@ -12,6 +12,7 @@ from tests.support.cuda_kernels import needs_nvrtc, workload
 from tracegen.executed import run
 from tracegen.execution import operations as o
 from tracegen.execution.operations import OPERATIONS
+from tracegen.execution.slicing import sliced
 
 KERNEL = """
 extern "C" __global__ void k(const float *table, float *out, volatile float *spare, int from) {
@@ -43,17 +44,19 @@ BULK = """
 """
 
 
-def _codes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The code that is run, each time that more of it is needed."""
-    codes: list[Any] = []
-    sliced = run.sliced
+def traced(kernel: str, *arguments: Any) -> tuple[list[int], Any]:
+    """Granules of each load of `table`, and the table of the code that was run last."""
+    with pytest.MonkeyPatch.context() as patch:
+        codes: list[Any] = []
 
-    def kept(*arguments: Any, **others: Any) -> Any:
-        codes.append(sliced(*arguments, **others))
-        return codes[-1]
+        def kept(*given: Any, **others: Any) -> Any:
+            codes.append(sliced(*given, **others))
+            return codes[-1]
 
-    monkeypatch.setattr(run, "sliced", kept)
-    return codes
+        patch.setattr(run, "sliced", kept)
+        trace = tracegen.trace(workload(kernel, *arguments), "h100")
+    of_table = [trace.sites[site].array == "table" for site in trace.site.tolist()]
+    return np.diff(trace.granule_offset)[of_table].tolist(), codes[-1].table
 
 
 @needs_nvrtc
@@ -69,17 +72,11 @@ def _codes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     ],
     ids=["no index", "stored", "local", "global", "register", "bulk copy"],
 )
-def test_products_that_addresses_depend_on(
-    body: str, granules: int, is_computed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    codes = _codes(monkeypatch)
-    table, spare = np.zeros(256, np.float32), np.zeros(128, np.float32)
-    arguments = (table, np.zeros(32, np.float32), spare, 32)
-    trace = tracegen.trace(workload(KERNEL % body, *arguments), "h100")
-    of_table = [trace.sites[site].array == "table" for site in trace.site.tolist()]
-    assert np.diff(trace.granule_offset)[np.flatnonzero(of_table)].tolist() == [granules]
-    product = OPERATIONS["MATRIX_MULTIPLY"].number
-    assert np.any(codes[-1].table[:, 0] == product) == is_computed
+def test_products_that_addresses_depend_on(body: str, granules: int, is_computed: bool) -> None:
+    arguments = (np.zeros(256, np.float32), np.zeros(32, np.float32), np.zeros(128, np.float32), 32)
+    loaded, table = traced(KERNEL % body, *arguments)
+    assert loaded == [granules]
+    assert np.any(table[:, 0] == OPERATIONS["MATRIX_MULTIPLY"].number) == is_computed
 
 
 STAGED = """
@@ -110,15 +107,10 @@ extern "C" __global__ void k(const float *table, const float *x, float *out, int
     ],
     ids=["no index", "an index", "an index made of one"],
 )
-def test_what_is_copied_to_local_memory(
-    body: str, granules: int, left_out: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    codes = _codes(monkeypatch)
+def test_what_is_copied_to_local_memory(body: str, granules: int, left_out: int) -> None:
     table, x = np.zeros(256, np.float32), np.arange(0, 256, 8, dtype=np.float32)
-    arguments = (table, x, np.zeros(32, np.float32), 32)
-    trace = tracegen.trace(workload(STAGED % body, *arguments), "h100")
-    of_table = [trace.sites[site].array == "table" for site in trace.site.tolist()]
-    assert np.diff(trace.granule_offset)[np.flatnonzero(of_table)].tolist() == [granules]
-    op, flags = codes[-1].table[:, 0], codes[-1].table[:, 9]
+    loaded, code = traced(STAGED % body, table, x, np.zeros(32, np.float32), 32)
+    assert loaded == [granules]
+    op, flags = code[:, 0], code[:, 9]
     local = (op == OPERATIONS["STORE"].number) & (flags & 7 == o.LOCAL)
     assert np.count_nonzero(local & (flags & o.SKIPPED != 0)) == left_out

@@ -71,7 +71,7 @@ def opencl(body: str) -> tracegen.OpenCLWorkload:
 
 @pytest.mark.weekly(2)
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("pad", [0, 2, 1])
+@pytest.mark.parametrize("pad", [0, 2])
 def test_a_column_has_as_many_conflicts_as_its_pitch_has_factors_of_the_banks(
     machine: str, pad: int
 ) -> None:

@@ -72,13 +72,8 @@ def program(rng: np.random.Generator, kind: str) -> tuple[Any, twin.Memory]:
         source = made.constant(MAPS + 128 * k, 0)
         place = made.constant(*corner) if any(corner) or n > 2 else made.rows(f"zeros {k}", n)
         to = made.constant(128 * int(rng.integers(0, 4)))
-        fields = {
-            "guard": 2 * is_first,
-            "a": source,
-            "b": place,
-            "c": to,
-            "x": 16 << o.BYTES | o.BULK,
-        }
+        fields = {"guard": 2 * is_first, "a": source, "b": place, "c": to}
+        fields["x"] = 16 << o.BYTES | o.BULK
         if kind in ("load", "prefetch"):
             came, y = made.rows(f"came {k}", 1), n | (o.PREFETCH if kind == "prefetch" else 0)
             made.emit("LOAD", d=came, e=made.constant(64 * k), y=y, **fields)
@@ -100,19 +95,13 @@ def program(rng: np.random.Generator, kind: str) -> tuple[Any, twin.Memory]:
         made.emit("STORE", a=made.constant(OUT, 0), **fields)
     made.emit("REST")
     made.emit("EXIT")
-    memory = twin.Memory(
-        arrays=[
-            ("data", DATA, values),
-            ("maps", MAPS, np.concatenate(maps)),
-            ("out", OUT, values[:LOCAL_BYTES].copy()),
-        ],
-        local_bytes=LOCAL_BYTES,
-    )
-    return made.finish(), memory
+    arrays = [("data", DATA, values), ("maps", MAPS, np.concatenate(maps))]
+    arrays += [("out", OUT, values[:LOCAL_BYTES].copy())]
+    return made.finish(), twin.Memory(arrays=arrays, local_bytes=LOCAL_BYTES)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_interpreter_copies_as_its_twin(
     kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,5 @@
 // Copies of tiles by NVIDIA's unit for them: of one axis, of two and three, back to memory, and for a product of matrices.
 #include <cuda.h>
-#include <cuda_bf16.h>
 #define SHARED(x) ((unsigned)__cvta_generic_to_shared(x))
 
 __device__ void init(unsigned long long *bar, int count) {
@@ -48,18 +47,17 @@ extern "C" __global__ void doubled(const float *in, float *out, int n) {
   asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
 }
 
-template <int bytes>
-__global__ void tile(const __grid_constant__ CUtensorMap map, unsigned char *out, int x, int y) {
-  __shared__ __align__(1024) unsigned char part[bytes];
+extern "C" __global__ void tile(const __grid_constant__ CUtensorMap map, unsigned char *out, int bytes, int x, int y) {
+  extern __shared__ __align__(1024) unsigned char tile_part[];
   __shared__ unsigned long long bar;
   if (threadIdx.x == 0) init(&bar, 1);
   __syncthreads();
   if (threadIdx.x == 0) {
-    load(part, &map, x, y, &bar);
+    load(tile_part, &map, x, y, &bar);
     expect(&bar, bytes);
   }
   wait(&bar, 0);
-  for (int i = threadIdx.x; i < bytes; i += blockDim.x) out[i] = part[i];
+  for (int i = threadIdx.x; i < bytes; i += blockDim.x) out[i] = tile_part[i];
 }
 
 extern "C" __global__ void boxes(const CUtensorMap *from, const __grid_constant__ CUtensorMap to, int x, int y, int z) {
@@ -89,7 +87,7 @@ __device__ unsigned long long described(const void *part) {
 // C = A B^T in tiles of 64 x 8 with two stages: the last warp starts copies, four others multiply.
 extern "C" __global__ void product(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, float *c, int n, int k) {
 #if __CUDA_ARCH_FEAT_SM90_ALL
-  __shared__ __align__(1024) __nv_bfloat16 as[2][64 * 64], bs[2][8 * 64];
+  __shared__ __align__(1024) short as[2][64 * 64], bs[2][8 * 64];
   __shared__ unsigned long long full[2], empty[2];
   int row = blockIdx.y * 64, column = blockIdx.x * 8, lane = threadIdx.x % 32;
   if (threadIdx.x == 0)

@@ -9,20 +9,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.kernels.fft import fft
+from experiments.kernels.spmv import spmv
 from memsim.errors import KernelError
 from tests.support.compilers import needs_amd, needs_nvidia
 from tracegen import CudaWorkload, OpenCLWorkload
+from tracegen.compiled.cuda_signature import last_name
 from tracegen.compiled.nvidia.cubin import read_cubin
+from tracegen.executed.targets import lowered
+from tracegen.execution.run import Execution
 from tracegen.machine_code.binding import bind
+from tracegen.machine_code.binding_amd import _content
 from tracegen.machine_code.bound import BoundKernel
 
 pytestmark = pytest.mark.weekly(2)  # each of these tests takes half of its targets each week
 
-NVIDIA = [
-    pytest.param(target, marks=needs_nvidia) for target in ("sm_75", "sm_80", "sm_90", "sm_100")
-]
+NVIDIA = [pytest.param(target, marks=needs_nvidia) for target in ("sm_80", "sm_90", "sm_100")]
+"""Of each layout of constant bank 0 that has the arguments at another place."""
 BOTH = [pytest.param("sm_80", marks=needs_nvidia), pytest.param("gfx90a", marks=needs_amd)]
-PARAMETERS_AT = {"sm_75": 0x160, "sm_80": 0x160, "sm_90": 0x210, "sm_100": 0x380}
+PARAMETERS_AT = {"sm_80": 0x160, "sm_90": 0x210, "sm_100": 0x380}
 """Of constant bank 0."""
 
 
@@ -49,7 +54,7 @@ SIZES = """__global__ void sizes(int *y) {
 }"""
 
 
-@pytest.mark.parametrize("target", NVIDIA)
+@pytest.mark.parametrize("target", [pytest.param("sm_75", marks=needs_nvidia), *NVIDIA])
 def test_the_code_finds_the_sizes_of_the_launch_in_its_constant_bank(target: str) -> None:
     """The words that the code reads, besides its stack, arguments and descriptor, are the six sizes."""
     bound = one(cuda(SIZES, np.zeros(6, np.int32), grid=(3, 5, 7), block=(4, 2, 8)), target)
@@ -72,16 +77,8 @@ STRUCT = np.dtype([("a", np.int8), ("b", np.float64), ("c", np.int16, 3)], align
 @pytest.mark.parametrize("target", [*NVIDIA, BOTH[1]])
 def test_arguments_lie_as_c_lays_out_a_struct_of_them(target: str) -> None:
     s, t = (np.array((k, k / 2, [k, k + 1, k + 2]), STRUCT) for k in (1, 3))
-    given = {
-        "a": -5,
-        "s": s,
-        "h": 7,
-        "z": 1 << 40,
-        "t": t,
-        "out": np.zeros(1, np.float32),
-        "on": True,
-    }
-    bound = one(CudaWorkload(source=STRUCTS, arguments=given, grid=1, block=32), target)
+    out = np.zeros(1, np.float32)
+    bound = one(cuda(STRUCTS, -5, s, 7, 1 << 40, t, out, True), target)
     made = arguments_of(bound)
     a, h, z, out, on = struct.unpack_from("<b31xhxxxxxxq24xQ?", made)
     assert (a, h, z, out, on) == (-5, 7, 1 << 40, bound.memory.bases["out"], True)
@@ -118,10 +115,8 @@ def test_variables_have_addresses_and_values(target: str) -> None:
     assert memory.views["total"].view(np.int16)[0] == 7
     assert bound.symbol_addresses["_ZN1n7numbersE"] == bases["numbers"]
     if target.startswith("sm_"):
-        bank, places = (
-            bound.machine.banks[3],
-            read_cubin(bound.code.binary, bound.code.kernel).variables,
-        )
+        bank = bound.machine.banks[3]
+        places = read_cubin(bound.code.binary, bound.code.kernel).variables
         at = places["_ZN1n7factorsE"].offset
         np.testing.assert_array_equal(bank[at : at + 12].view(np.float32), [1, 2, 4])
         (shift,) = (place for name, place in places.items() if "shift" in name)  # NVRTC calls it so
@@ -157,14 +152,11 @@ def test_pointers_in_arrays_and_structs_are_addresses_of_the_address_map(target:
     bound = one(CudaWorkload(source=NODES, arguments=given, grid=1, block=32), target)
     at, views = bound.memory.address, bound.memory.views
     assert len(bound.memory.bases) == 5  # x, y and z, rows, more
-    assert struct.unpack_from("<Qi4xQQQQQ", arguments_of(bound)) == (
-        *(at(z), 4, 0, at(rows), at(x), at(x), at(more)),
-    )
+    passed = struct.unpack_from("<Qi4xQQQQQ", arguments_of(bound))
+    assert passed == (at(z), 4, 0, at(rows), at(x), at(x), at(more))
     assert views["rows"].view(np.uint64).tolist() == [at(x), at(y)]
-    assert views["more"].view(np.uint64).reshape(2, 3)[:, [0, 2]].tolist() == [
-        [at(y), 0],
-        [at(x), 0],
-    ]
+    pointers = views["more"].view(np.uint64).reshape(2, 3)[:, [0, 2]]
+    assert pointers.tolist() == [[at(y), 0], [at(x), 0]]
     outputs = bound.outputs()
     np.testing.assert_array_equal(outputs["b"], x)
     assert outputs["b"] is not x
@@ -225,8 +217,6 @@ def test_amd_passes_sizes_in_hidden_arguments_and_in_the_dispatch_packet() -> No
 
 @needs_amd
 def test_the_data_of_amd_assembly() -> None:
-    from tracegen.machine_code.binding_amd import _content
-
     text = '\t.byte\t255 ; 0xff\n\t.p2align\t2\n\t.long\t1065353216\n\t.quad\tx+4\n\t.quad y\n\t.zero 3,7\n\t.asciz "a\\"\\101\\n"\n'
     data, addresses = _content(text, 34)
     assert data == b"\xff\0\0\0\0\0\x80\x3f" + bytes(16) + b"\7\7\7" + b'a"A\n\0' + b"\0\0"
@@ -280,8 +270,6 @@ def test_local_and_constant_memory_of_opencl(
 @pytest.mark.parametrize("target", BOTH)
 def test_launches_of_a_loopy_kernel_share_memory(target: str) -> None:
     """Three passes of an FFT, which write two arrays in turn."""
-    from experiments.kernels.fft import fft
-
     work = fft(n=64)
     bound = []
     for launch in bind(work, target):
@@ -290,10 +278,10 @@ def test_launches_of_a_loopy_kernel_share_memory(target: str) -> None:
         y.content[:4] = launch.index + 1  # what a run would leave
     assert [launch.index for launch in bound] == [0, 1, 2]
     memory = bound[0].memory
-    assert all(launch.memory is memory for launch in bound)
     for launch in bound:
-        x, y = struct.unpack_from("<QQ", arguments_of(launch))
-        assert (x, y) == (memory.bases["x"], memory.bases["y"])
+        assert launch.memory is memory
+        places = struct.unpack_from("<QQ", arguments_of(launch))
+        assert places == (memory.bases["x"], memory.bases["y"])
     for launch in bound[::-1]:
         launch.restore()
         assert memory.views["y"][:4].tolist() == 4 * [launch.index]
@@ -303,8 +291,6 @@ def test_launches_of_a_loopy_kernel_share_memory(target: str) -> None:
 
 @pytest.mark.parametrize("target", BOTH)
 def test_a_loopy_kernel_with_scalars_and_an_output_that_loopy_allocates(target: str) -> None:
-    from experiments.kernels.spmv import spmv
-
     work = spmv(n=500)
     (bound,) = bind(work, target)
     names = ("row_start", "indices", "values", "x", "y")
@@ -320,58 +306,44 @@ def test_a_loopy_kernel_with_scalars_and_an_output_that_loopy_allocates(target: 
     assert bound.place(gather.line).endswith(f"spmv.py:{gather.source.user_line}")
 
 
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("__global__ void k(int *y, float x) {}", {"arguments": [1]}, r"k takes 2 arguments \(y, x\), got 1"),
+    ("__global__ void k(int *, int n) {}", {"arguments": {}}, r"needs a value for #0, n"),
+    ("__global__ void k(int *y) {}", {"arguments": [np.zeros(2)]}, r"y of kernel k takes an array of int32, got one of float64"),
+    ("__global__ void k(int *y) {}", {"symbols": {"z": 1}}, r"kernel k uses no variable z; it has none"),
+    ("__device__ int z; __global__ void k(int *y) { y[0] = z; }", {"symbols": {"z": np.zeros(2, np.int32)}}, r"variable z has 4 bytes, its value has 8"),
+]  # fmt: skip
+REFUSED_CODE = [
+    ("__global__ void k(int *y);", r"^k.cu declares kernel k, but does not define it$"),
+    ("__global__ void k(int *y) {\n  y[0] = z; }", r"^k.cu:2: use of undeclared identifier 'z'$"),
+    ("__global__ void __launch_bounds__(16) k(int *y) { y[0] = 1; }", r"block of kernel k may have 16 threads \(__launch_bounds__\), got 32"),
+    ("#include <cooperative_groups.h>\n__global__ void k(int *y) { cooperative_groups::this_grid().sync(); }", r"^k.cu: grid-wide synchronisation cannot be traced$"),
+    ("__global__ void k(int *y) {\n  y[0] = *(int *)malloc(4); }", r"^k.cu:2: memory that a kernel allocates \(malloc\) cannot be traced$"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("source", "changes", "message"),
+    ("target", "source", "changes", "message"),
     [
-        ("__global__ void k(int *y, float x) {}", {"arguments": [1]}, r"k takes 2 arguments \(y, x\), got 1"),
-        ("__global__ void k(int *, int n) {}", {"arguments": {}}, r"needs a value for #0, n"),
-        ("__global__ void k(int *y) {}", {"arguments": [np.zeros(2)]}, r"y of kernel k takes an array of int32, got one of float64"),
-        ("__global__ void k(int *y);", {}, r"^k.cu declares kernel k, but does not define it$"),
-        ("__global__ void k(int *y) {\n  y[0] = z; }", {}, r"^k.cu:2: use of undeclared identifier 'z'$"),
-        ("__global__ void k(int *y) {}", {"symbols": {"z": 1}}, r"kernel k uses no variable z; it has none"),
-        ("__device__ int z; __global__ void k(int *y) { y[0] = z; }", {"symbols": {"z": np.zeros(2, np.int32)}}, r"variable z has 4 bytes, its value has 8"),
-        ("__global__ void __launch_bounds__(16) k(int *y) { y[0] = 1; }", {}, r"block of kernel k may have 16 threads \(__launch_bounds__\), got 32"),
-        ("#include <cooperative_groups.h>\n__global__ void k(int *y) { cooperative_groups::this_grid().sync(); }", {}, r"^k.cu: grid-wide synchronisation cannot be traced$"),
-        ("__global__ void k(int *y) {\n  y[0] = *(int *)malloc(4); }", {}, r"^k.cu:2: memory that a kernel allocates \(malloc\) cannot be traced$"),
+        *(pytest.param("sm_80", *case, marks=needs_nvidia) for case in REFUSED),
+        *(pytest.param("sm_80", text, {}, said, marks=needs_nvidia) for text, said in REFUSED_CODE),
+        *(pytest.param("gfx90a", text, {}, said, marks=needs_amd) for text, said in REFUSED_CODE),
     ],
-)  # fmt: skip
-@pytest.mark.parametrize("target", BOTH)
+)
 def test_what_does_not_fit_is_said_in_one_line(
-    source: str, changes: dict[str, Any], message: str, target: str
+    target: str, source: str, changes: dict[str, Any], message: str
 ) -> None:
-    given = {
-        "arguments": [np.zeros(32, np.int32)],
-        "grid": 1,
-        "block": 32,
-        "path": "k.cu",
-        **changes,
-    }
+    given = {"arguments": [np.zeros(32, np.int32)], "grid": 1, "block": 32, "path": "k.cu"}
     with pytest.raises(KernelError, match=message) as raised:
-        one(CudaWorkload(source=source, **given), target)
+        one(CudaWorkload(source=source, **given | changes), target)
     assert "\n" not in str(raised.value)
 
 
 def test_the_last_name_of_a_symbol() -> None:
-    from tracegen.compiled.cuda_signature import last_name
-
     names = {
-        "_ZN1n7numbersE": "numbers",
-        "_ZL2sc": "sc",
-        "_ZN12_GLOBAL__N_13abcE": "abc",
-        "_Z2ab99999999999999999999x": "x",
-        "plain": "plain",
-    }
+        "_ZN1n7numbersE": "numbers", "_ZL2sc": "sc", "_ZN12_GLOBAL__N_13abcE": "abc", "_Z2ab99999999999999999999x": "x", "plain": "plain",
+    }  # fmt: skip
     assert {symbol: last_name(symbol) for symbol in names} == names
-
-
-@needs_nvidia
-def test_launch_as_the_interpreter_takes_it() -> None:
-    bound = one(cuda(SIZES, np.zeros(6, np.int32), grid=2), "sm_80")
-    launch = bound.launch
-    (region,) = launch.regions
-    assert (region.extent.name, region.extent.base_bytes) == ("y", 1 << 20)
-    assert np.shares_memory(region.content, bound.memory.views["y"])
-    assert launch.banks[0] is bound.machine.banks[0]
 
 
 @needs_nvidia
@@ -382,6 +354,8 @@ def test_code_that_writes_no_array_reads_the_users_own(array: np.ndarray) -> Non
     assert np.shares_memory(region.content, array)
     assert not region.content.flags.writeable
     (written,) = bound.launch.regions
+    assert (written.extent.name, written.extent.base_bytes) == ("y", 1 << 20)
+    assert np.shares_memory(written.content, bound.memory.views["y"])
     assert written.content.flags.writeable
     assert not np.shares_memory(written.content, array)
     assert np.shares_memory(bound.launch_to_read.regions[0].content, written.content)
@@ -389,13 +363,10 @@ def test_code_that_writes_no_array_reads_the_users_own(array: np.ndarray) -> Non
 
 def results(workload: CudaWorkload, target: str) -> dict[str, Any]:
     """What the machine code computes."""
-    from tracegen.execution.run import Execution
-    from tracegen.machine_code import gcn_lowering, sass_lower
-
     bound = one(workload, target)
-    lower = sass_lower.lower if target.startswith("sm_") else gcn_lowering.lower
     groups = np.arange(int(np.prod(bound.grid)), dtype=np.int64)
-    Execution(lower(bound.code), bound.launch).run(groups, record=False)
+    code = lowered(bound.code, 32 if target.startswith("sm_") else 64)
+    Execution(code, bound.launch).run(groups, record=False)
     return bound.outputs()
 
 

@@ -153,26 +153,16 @@ def same(found: Any, expected: Any) -> None:
 @pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
 @pytest.mark.parametrize(("text", "expected"), [*WORDS_TO_WORDS.items(), *FLOATS_TO_WORDS.items()])
 def test_words(text: str, expected: Any) -> None:
-    inputs = {
-        "v2": A,
-        "v3": B,
-        "v4": C,
-        "v5": F,
-        "v6": G,
-        "v7": H,
-        "s10": 0x55555555,
-        "s11": 0x55555555,
-    }
+    inputs = {"v2": A, "v3": B, "v4": C, "v5": F, "v6": G, "v7": H}
+    inputs |= {"s10": 0x55555555, "s11": 0x55555555}
     same(run(text, inputs, ["v10"])[0], expected)
 
 
 @pytest.mark.parametrize(("text", "expected"), [*WIDE.items(), *DOUBLES.items()])
 def test_pairs_of_registers(text: str, expected: Any) -> None:
     first, second = (D.view(np.uint64), E.view(np.uint64)) if text in DOUBLES else (W, X)
-    inputs = dict(
-        zip(("v2", "v3", "v4", "v5"), (*halves_of(first), *halves_of(second)), strict=True)
-    )
-    inputs = {name: value.astype(np.uint32) for name, value in inputs.items()} | {"v6": F}
+    words = enumerate((*halves_of(first), *halves_of(second)), 2)
+    inputs = {f"v{k}": value.astype(np.uint32) for k, value in words} | {"v6": F}
     low, high = run(text, inputs, ["v10", "v11"], target="gfx942")
     same(low | high.astype(np.uint64) << np.uint64(32), expected)
 
@@ -190,20 +180,15 @@ def test_half_precision_keeps_or_clears_the_other_half() -> None:
     a, b = (lanes(np.array([1.5, -2.25, 0.1, 60000, 6e-8, np.inf], np.float16), k) for k in (0, 2))
     with np.errstate(over="ignore", invalid="ignore"):
         total = (a + b).view(np.uint16).astype(np.uint32)
-    inputs = {
-        "v2": a.view(np.uint16).astype(np.uint32),
-        "v3": b.view(np.uint16).astype(np.uint32),
-        "v10": C,
-    }
-    same(run("v_add_f16_e32 v10, v2, v3", inputs, ["v10"])[0], total)
-    kept = run(
+    given, text = (
+        [one.view(np.uint16).astype(np.uint32) for one in (a, b)],
         "v_add_f16_e32 v10, v2, v3",
-        {k: v[:32] for k, v in inputs.items()},
-        ["v10"],
-        "gfx1030",
-        (32, 1, 1),
     )
-    same(kept[0], total[:32] | C[:32] & np.uint32(0xFFFF0000))
+    inputs = {"v2": given[0], "v3": given[1], "v10": C}
+    same(run(text, inputs, ["v10"])[0], total)
+    inputs = {name: values[:32] for name, values in inputs.items()}
+    (kept,) = run(text, inputs, ["v10"], "gfx1030", (32, 1, 1))
+    same(kept, total[:32] | C[:32] & np.uint32(0xFFFF0000))
 
 
 def test_division_of_floats() -> None:
@@ -248,15 +233,10 @@ def test_segments_of_two_over_pi() -> None:
 
 @pytest.mark.parametrize("target", ["gfx90a", "gfx1100"])
 def test_classes_of_halves(target: str) -> None:
-    bits = np.array(
-        [0x7D00, 0x7E00, 0xFC00, 0xC000, 0x8001, 0x8000, 0, 1, 0x0400, 0x7C00], np.uint16
-    )
-    n = 64 if target == "gfx90a" else 32
-    inputs = {
-        "v2": lanes(bits.astype(np.uint32), 0, n),
-        "v3": np.uint32(1) << np.arange(n, dtype=np.uint32) % np.uint32(10),
-    }
-    mask = "vcc" if n == 64 else "vcc_lo"
+    bits = [0x7D00, 0x7E00, 0xFC00, 0xC000, 0x8001, 0x8000, 0, 1, 0x0400, 0x7C00]
+    n, mask = (64, "vcc") if target == "gfx90a" else (32, "vcc_lo")
+    kinds = np.uint32(1) << np.arange(n, dtype=np.uint32) % np.uint32(10)
+    inputs = {"v2": lanes(np.array(bits, np.uint32), 0, n), "v3": kinds}
     text = f"v_cmp_class_f16_e32 {mask}, v2, v3\nv_cndmask_b32_e64 v10, 0, 1, {mask}"
     assert set(run(text, inputs, ["v10"], target, (n, 1, 1))[0].tolist()) == {1}
 

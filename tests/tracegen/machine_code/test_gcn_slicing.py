@@ -61,11 +61,8 @@ A_LANE_OF_A_VECTOR_REGISTER = """
 
 
 def lowered(text: str) -> Code:
-    lines = (
-        line if line.startswith(".") else f"\t{line.strip()}"
-        for line in text.strip("\n").splitlines()
-    )
-    return lower(machine_code("\n".join(lines)))
+    lines = [line.strip() for line in text.strip().splitlines()]
+    return lower(machine_code("\n".join(line if line[0] == "." else f"\t{line}" for line in lines)))
 
 
 def numbers(code: Code) -> set[int]:
@@ -90,20 +87,20 @@ def test_accesses_stay_and_data_goes(text: str, removed: set[int]) -> None:
     assert numbers(whole) - numbers(part) == removed
     found = []
     for code in (whole, part):
-        data = np.zeros(2048, np.uint32)
-        group = execute(code, data.view(np.uint8), (64, 1, 1))
-        found.append(
-            [(one.instruction, one.addresses) for warp in group.warps for one in warp.events]
-        )
+        group = execute(code, np.zeros(1 << 13, np.uint8), (64, 1, 1))
+        events = [one for warp in group.warps for one in warp.events]
+        found.append([(one.instruction, one.addresses) for one in events])
     assert found[0] == found[1]
     assert len(found[0]) > 0
 
 
 def test_comparisons_of_data_go_where_no_branch_needs_them() -> None:
     code = sliced(
-        lowered(
-            "v_lshlrev_b32_e32 v4, 2, v0\nv_cmp_lt_f32_e32 vcc, v4, v0\nv_cndmask_b32_e32 v5, v4, v0, vcc\nglobal_store_dword v4, v5, s[6:7]"
-        )
+        lowered("""
+            v_lshlrev_b32_e32 v4, 2, v0
+            v_cmp_lt_f32_e32 vcc, v4, v0
+            v_cndmask_b32_e32 v5, v4, v0, vcc
+            global_store_dword v4, v5, s[6:7]""")
     )
     left = {list(OPERATIONS)[row[0]] for row in code.table}
     assert not left & {"COMPARE_F32", "SELECT"}

@@ -101,10 +101,7 @@ def test_numbers_with_a_scale(to: str, of: Any) -> None:
 
 def test_codes_of_numbers_with_a_scale() -> None:
     given = np.array([1, -2, 0.5, 7, 448, 1e4, 0, -3], np.float32)
-    inputs = {
-        "v1": np.resize(given * 4, 64).view(np.uint32),
-        "v2": np.resize(-given * 4, 64).view(np.uint32),
-    }
+    inputs = {f"v{k}": np.resize(s * given * 4, 64).view(np.uint32) for k, s in ((1, 1), (2, -1))}
     body = """s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1
         v_mov_b32_e32 v3, -1
         v_cvt_scalef32_pk_fp8_f32 v3, v1, v2, 4.0 op_sel:[0,0,0,1]"""

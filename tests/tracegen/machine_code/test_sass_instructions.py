@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.compilers import needs_nvidia
 from tests.support.sass_runs import compiled, executed, ptx_of
+from tracegen.compiled.model import MachineCode
 
 Rule = Callable[[int, int, int], int]
 WORD = 0xFFFFFFFF
@@ -296,72 +297,72 @@ NEW = ("bf16", "relu", "max.f16x2", "max.NaN", "min.f16x2", "cvt.pack")
 """What Turing has not."""
 
 
-def run(target: str, instructions: list[str], sources: Any) -> Any:
-    """(instruction, lane) results. sources : (3, 32)"""
-    body = "\n".join(
-        f'asm volatile("{text}" : "=r"(d) : "r"(a), "r"(b), "r"(c)); out[32 * {k} + t] = d;'
-        for k, text in enumerate(instructions)
-    )
-    text = (
-        'extern "C" __global__ void k(const unsigned *in, unsigned *out) {\n'
-        "  unsigned t = threadIdx.x, a = in[t], b = in[t + 32], c = in[t + 64], d;\n" + body + "}\n"
-    )
-    oldest = "compute_75" if target == "sm_75" else "compute_80"
-    text = text.replace("void k(", "void k0(")
-    code = compiled(ptx_of(text, (), oldest), target, ["k0"])["k0"]
-    arrays = {"in": sources.ravel(), "out": np.zeros(32 * len(instructions), np.uint32)}
-    return executed(code, arrays, ["in", "out"])["out"].reshape(-1, 32)
-
-
-def check(target: str, rules: dict[str, Rule], sources: Any, *, floats: bool = False) -> None:
-    chosen = {
-        text: rule
-        for text, rule in rules.items()
-        if target != "sm_75" or not any(word in text for word in NEW)
-    }
-    found = run(target, list(chosen), sources)
-    wrong = []
-    for (text, rule), row in zip(chosen.items(), found, strict=True):
-        for lane in range(32):
-            a, b, c = (int(x) for x in sources[:, lane])
-            with np.errstate(all="ignore"):
-                wanted = rule(a, b, c) & WORD
-            got = int(row[lane])
-            if floats and got & 0x7FFFFFFF > 0x7F800000 and wanted & 0x7FFFFFFF > 0x7F800000:
-                continue
-            if got != wanted:
-                wrong.append(f"{text} of {a:#x}, {b:#x}, {c:#x}: {got:#x}, not {wanted:#x}")
-    assert not wrong, "\n".join(wrong)
-
-
-@needs_nvidia
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_120"])
-def test_integers(target: str) -> None:
+def integer_sources() -> Any:
     rng = np.random.default_rng(5)
     sources = rng.integers(0, 1 << 32, (3, 32), dtype=np.uint32)
     sources[:, 8:20] &= rng.integers(0, 64, (3, 12), dtype=np.uint32)
     sources[1:, 20:28] &= 31
     sources[0, :4] = 0, WORD, 1 << 31, 0x7FFFFFFF
-    check(target, INTEGERS, sources)
+    return sources
 
 
-@needs_nvidia
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_120"])
-def test_floats(target: str) -> None:
+def float_sources() -> Any:
     rng = np.random.default_rng(6)
-    values = (rng.standard_normal((3, 32)) * 10.0 ** rng.integers(-3, 7, (3, 32))).astype(
-        np.float32
-    )
+    values = rng.standard_normal((3, 32)) * 10.0 ** rng.integers(-3, 7, (3, 32))
     values[:2, :5] = [[1e-40, -0.0, 0.5, 3e-39, 1e38], [1e-41, 0.0, 1.5, 1e-36, 1e-38]]
-    sources = values.view(np.uint32)
+    sources = values.astype(np.float32).view(np.uint32)
     sources[2] = rng.integers(0, 1 << 32, 32, dtype=np.uint32)
-    check(target, FLOATS, sources, floats=True)
+    return sources
+
+
+def half_sources() -> Any:
+    values = (np.random.default_rng(7).standard_normal((3, 64)) * 4).astype(np.float16)
+    values[:2, :4] = [[3e-6, -5e-5, 6.1e-5, np.inf], [1e-6, 2e-5, -6.2e-5, 1]]
+    return values.view(np.uint32)
+
+
+TABLES: dict[str, tuple[dict[str, Rule], Callable[[], Any]]] = {
+    "integers": (INTEGERS, integer_sources),
+    "floats": (FLOATS, float_sources),
+    "halves": (HALVES, half_sources),
+}
+
+
+def rules_of(table: str, target: str) -> dict[str, Rule]:
+    is_new = {text for text in TABLES[table][0] if any(word in text for word in NEW)}
+    left_out = is_new if target == "sm_75" else set()
+    return {text: rule for text, rule in TABLES[table][0].items() if text not in left_out}
+
+
+@pytest.fixture(scope="module", params=["sm_75", "sm_80", "sm_120"])
+def codes(request: pytest.FixtureRequest) -> dict[str, MachineCode]:
+    """A kernel of each table, whose instructions store their results one after another."""
+    target, text = request.param, ""
+    for name in TABLES:
+        body = "\n".join(
+            f'asm volatile("{instruction}" : "=r"(d) : "r"(a), "r"(b), "r"(c)); out[32 * {k} + t] = d;'
+            for k, instruction in enumerate(rules_of(name, target))
+        )
+        text += f"""extern "C" __global__ void k_{name}(const unsigned *in, unsigned *out) {{
+          unsigned t = threadIdx.x, a = in[t], b = in[t + 32], c = in[t + 64], d;
+          {body} }}"""
+    oldest = "compute_75" if target == "sm_75" else "compute_80"
+    return compiled(ptx_of(text, (), oldest), target, [f"k_{name}" for name in TABLES])
 
 
 @needs_nvidia
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_120"])
-def test_halves(target: str) -> None:
-    rng = np.random.default_rng(7)
-    values = (rng.standard_normal((3, 64)) * 4).astype(np.float16)
-    values[:2, :4] = [[3e-6, -5e-5, 6.1e-5, np.inf], [1e-6, 2e-5, -6.2e-5, 1]]
-    check(target, HALVES, values.view(np.uint32))
+@pytest.mark.parametrize("table", TABLES)
+def test_instructions(codes: dict[str, MachineCode], table: str) -> None:
+    code, sources = codes[f"k_{table}"], TABLES[table][1]()
+    rules = rules_of(table, code.target)
+    arrays = {"in": sources.ravel(), "out": np.zeros(32 * len(rules), np.uint32)}
+    found = executed(code, arrays, ["in", "out"])["out"].reshape(-1, 32)
+    wrong = []
+    for (text, rule), row in zip(rules.items(), found.tolist(), strict=True):
+        for (a, b, c), got in zip(sources.T.tolist(), row, strict=True):
+            with np.errstate(all="ignore"):
+                wanted = rule(a, b, c) & WORD
+            are_nan = all(one & 0x7FFFFFFF > 0x7F800000 for one in (got, wanted))
+            if got != wanted and not (table == "floats" and are_nan):
+                wrong.append(f"{text} of {a:#x}, {b:#x}, {c:#x}: {got:#x}, not {wanted:#x}")
+    assert not wrong, "\n".join(wrong)

@@ -9,11 +9,15 @@ import pytest
 
 from tests.support.compilers import needs_nvidia
 from tests.support.sass_runs import TARGETS, compiled, executed, ptx_of
+from tracegen.compiled.model import MachineCode
 from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, NO_SLOT
 from tracegen.machine_code.sass_lower import lower
 
-pytestmark = pytest.mark.weekly(2)  # each of these tests takes half of its targets each week
+pytestmark = [
+    needs_nvidia,
+    pytest.mark.weekly(2),
+]  # each of these tests takes half of its targets each week
 
 T = "unsigned t = threadIdx.x;"
 KERNELS = {
@@ -63,15 +67,36 @@ KERNELS = {
         ((signed char *)(out + 64))[t] = ((const signed char *)in)[t] / 3;
         ((uint4 *)(out + 96))[t] = ((const uint4 *)in)[t]; ((uint2 *)(out + 224))[t] = ((const uint2 *)in)[t];""",
     "variables": "out[t] = table[in[t] & 3] + fixed[in[t] >> 2 & 3] + fixed[2]; table[in[t] & 3] = 9;",
+    "copies": """
+        __shared__ __align__(16) unsigned s[256];
+        unsigned d = (unsigned)__cvta_generic_to_shared(s + 4 * t), r[6];
+        for (int k = 0; k < 2; k++) {
+          asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(d + 512 * k), "l"(in + 128 * k + 4 * t));
+          asm volatile("cp.async.commit_group;");
+        }
+        asm volatile("cp.async.wait_group 1;"); asm volatile("cp.async.wait_group 0;"); __syncthreads();
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+          : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(d));
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(r[4]), "=r"(r[5]) : "r"(d + 512));
+        for (int k = 0; k < 6; k++) out[32 * k + t] = r[k];
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(d), "l"(in + t), "r"(t & 1 ? 4 : 0));
+        asm volatile("cp.async.wait_all;"); out[192 + t] = s[4 * t];""",
+    "stored": """
+        __shared__ __align__(16) unsigned s[128];
+        unsigned d = (unsigned)__cvta_generic_to_shared(s + 4 * (t & 15));
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" :: "r"(d), "r"(in[t]), "r"(in[t + 32]));
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" :: "r"(d + 256), "r"(in[t]), "r"(in[t + 32]));
+        __syncthreads(); for (int k = 0; k < 4; k++) out[32 * k + t] = s[32 * k + t];""",
+    "wide": """
+        asm volatile("{.reg .b32 a<8>; ld.global.v8.b32 {a0,a1,a2,a3,a4,a5,a6,a7}, [%0];"
+          "st.global.v8.b32 [%1], {a7,a6,a5,a4,a3,a2,a1,a0};}" :: "l"(in + 8 * t), "l"(out + 8 * t));""",
 }
+SINCE = {"copies": 80, "stored": 90, "wide": 100}
+"""The first targets that have what some of these use."""
 DECLARED = """
 __device__ unsigned table[4] = {3, 5, 7, 9}; __constant__ unsigned fixed[4] = {1, 20, 300, 4000};
 __device__ __noinline__ unsigned fibonacci(unsigned n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
 """
-TEXT = DECLARED + "".join(
-    f'extern "C" __global__ void k_{name}(const unsigned *in, unsigned *out) {{ {T} {body} }}\n'
-    for name, body in KERNELS.items()
-)
 
 
 def sources() -> Any:
@@ -80,25 +105,30 @@ def sources() -> Any:
     return values
 
 
-@pytest.fixture(params=[*TARGETS])
-def run(request: pytest.FixtureRequest) -> Any:
-    codes = compiled(ptx_of(TEXT), request.param, [f"k_{name}" for name in KERNELS])
+@pytest.fixture(scope="module", params=TARGETS)
+def codes(request: pytest.FixtureRequest) -> dict[str, MachineCode]:
+    target = request.param
+    names = [name for name in KERNELS if SINCE.get(name, 0) <= int(target[3:])]
+    text = DECLARED + "".join(
+        f'extern "C" __global__ void k_{name}(const unsigned *in, unsigned *out) {{ {T} {KERNELS[name]} }}\n'
+        for name in names
+    )
+    ptx = ptx_of(text, oldest=f"compute_{target[3:]}")
+    return compiled(ptx, target, [f"k_{name}" for name in names])
 
-    def results(name: str, block: int = 32) -> Any:
-        arrays = {"in": sources(), "out": np.zeros(512, np.uint32)}
-        return executed(codes[f"k_{name}"], arrays, ["in", "out"], block=block)["out"]
 
-    return results
+def run(codes: dict[str, MachineCode], name: str, block: int = 32) -> Any:
+    arrays = {"in": sources(), "out": np.zeros(512, np.uint32)}
+    return executed(codes[f"k_{name}"], arrays, ["in", "out"], block=block)["out"]
 
 
 def bits(chosen: Any) -> int:
     return sum(1 << int(k) for k in np.flatnonzero(chosen))
 
 
-@needs_nvidia
-def test_kernels(run: Any) -> None:
+def test_kernels(codes: dict[str, MachineCode]) -> None:
     a, lane = sources()[:32], np.arange(32)
-    lanes = run("lanes")
+    lanes = run(codes, "lanes")
     assert np.array_equal(lanes[:32], a[lane & ~7 | (lane ^ 5) & 7])
     assert [int(x) for x in lanes[32:64]] == [bits(a & 3 == one & 3) for one in a]
     assert set(lanes[64:96].tolist()) == {0}  # all lanes, 2^32 - 1, and 1
@@ -108,7 +138,7 @@ def test_kernels(run: Any) -> None:
     assert set(lanes[128:160].tolist()) == {int((a == 0).any()) + 2 * int((a != 0).all())}
 
     whole = sources()
-    narrow = run("narrow")
+    narrow = run(codes, "narrow")
     assert np.array_equal(narrow.view(np.uint16)[:32], whole.view(np.uint16)[:32] + 1)
     thirds = np.trunc(whole.view(np.int16)[:32] / 3).astype(np.int16)
     assert np.array_equal(narrow[32:].view(np.int16)[:32], thirds)
@@ -117,17 +147,16 @@ def test_kernels(run: Any) -> None:
     assert np.array_equal(narrow[96:224], whole[:128])
     assert np.array_equal(narrow[224:288], whole[:64])
 
-    variables = run("variables")
+    variables = run(codes, "variables")
     table, fixed = np.array([3, 5, 7, 9]), np.array([1, 20, 300, 4000])
     assert np.array_equal(variables[:32], table[a & 3] + fixed[a >> 2 & 3] + 300)
     fibonacci = np.array([0, 1, 1, 2, 3, 5, 8, 13])
-    assert np.array_equal(run("recursion")[:32], fibonacci[a & 7])
+    assert np.array_equal(run(codes, "recursion")[:32], fibonacci[a & 7])
 
 
-@needs_nvidia
-def test_atomics(run: Any) -> None:
+def test_atomics(codes: dict[str, MachineCode]) -> None:
     """Lanes may come in any order, but as if one after another."""
-    a, out = sources()[:32], run("atomics")
+    a, out = sources()[:32], run(codes, "atomics")
     for bin_ in range(8):
         olds = np.sort(out[:32][a & 7 == bin_])
         assert np.array_equal(olds, 3 * np.arange(len(olds)))
@@ -147,16 +176,15 @@ def test_atomics(run: Any) -> None:
     assert out[204] == 7
 
 
-@needs_nvidia
-def test_barriers_and_jumps(run: Any) -> None:
+def test_barriers_and_jumps(codes: dict[str, MachineCode]) -> None:
     whole = sources()
-    out = run("barriers", 64)
+    out = run(codes, "barriers", 64)
     assert set(out[:64].tolist()) == {int(np.sum(whole[:64] & 1))}
     assert set(out[64:128].tolist()) == {1}
     assert set(out[128:192].tolist()) == {int((whole[:64] == 1 << 31).any())}
     assert np.array_equal(out[224:256], whole[:32])
 
-    out = run("table")
+    out = run(codes, "table")
     for lane in range(32):
         r = int(whole[lane])
         r = (*(r + 1, r * 3, r ^ 77, r // 7, r.bit_count(), r << 3, r - 9, ~r),)[
@@ -170,10 +198,9 @@ def test_barriers_and_jumps(run: Any) -> None:
         assert out[lane + 32] == r
 
 
-@needs_nvidia
-def test_windows(run: Any) -> None:
+def test_windows(codes: dict[str, MachineCode]) -> None:
     """Generic addresses of shared, private and global memory in one instruction."""
-    a, out = sources()[:32], run("windows")
+    a, out = sources()[:32], run(codes, "windows")
     for lane in range(32):
         x = int(a[lane])
         at = x >> 8
@@ -183,52 +210,10 @@ def test_windows(run: Any) -> None:
     assert set(out[96:128].tolist()) == {8}
 
 
-COPIES = """
-extern "C" __global__ void k0(const unsigned *in, unsigned *out) {
-  unsigned t = threadIdx.x; __shared__ __align__(16) unsigned s[256];
-  unsigned d = (unsigned)__cvta_generic_to_shared(s + 4 * t), r[6];
-  for (int k = 0; k < 2; k++) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(d + 512 * k), "l"(in + 128 * k + 4 * t));
-    asm volatile("cp.async.commit_group;");
-  }
-  asm volatile("cp.async.wait_group 1;"); asm volatile("cp.async.wait_group 0;"); __syncthreads();
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(d));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(r[4]), "=r"(r[5]) : "r"(d + 512));
-  for (int k = 0; k < 6; k++) out[32 * k + t] = r[k];
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(d), "l"(in + t), "r"(t & 1 ? 4 : 0));
-  asm volatile("cp.async.wait_all;"); out[192 + t] = s[4 * t];
-}
-"""
-STORED = """
-extern "C" __global__ void k0(const unsigned *in, unsigned *out) {
-  unsigned t = threadIdx.x; __shared__ __align__(16) unsigned s[128];
-  unsigned d = (unsigned)__cvta_generic_to_shared(s + 4 * (t & 15));
-  asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" :: "r"(d), "r"(in[t]), "r"(in[t + 32]));
-  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" :: "r"(d + 256), "r"(in[t]), "r"(in[t + 32]));
-  __syncthreads(); for (int k = 0; k < 4; k++) out[32 * k + t] = s[32 * k + t];
-}
-"""
-WIDE = """
-extern "C" __global__ void k0(const unsigned *in, unsigned *out) {
-  unsigned t = threadIdx.x;
-  asm volatile("{.reg .b32 a<8>; ld.global.v8.b32 {a0,a1,a2,a3,a4,a5,a6,a7}, [%0];"
-    "st.global.v8.b32 [%1], {a7,a6,a5,a4,a3,a2,a1,a0};}" :: "l"(in + 8 * t), "l"(out + 8 * t));
-}
-"""
-
-
-def results(text: str, target: str, oldest: str) -> Any:
-    code = compiled(ptx_of(text, (), oldest), target, ["k0"])["k0"]
-    arrays = {"in": sources(), "out": np.zeros(256, np.uint32)}
-    return executed(code, arrays, ["in", "out"])["out"]
-
-
-@needs_nvidia
-@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_120"])
-def test_copies_and_matrices(target: str) -> None:
+@pytest.mark.parametrize("codes", ["sm_80", "sm_90", "sm_120"], indirect=True)
+def test_copies_and_matrices(codes: dict[str, MachineCode]) -> None:
     """Lane l gets elements 2 (l modulo 4) and the next of row l / 4 of each matrix of 8 x 8 halves, or of its column."""
-    out, a = results(COPIES, target, "compute_80"), sources().view(np.uint16)
+    out, a = run(codes, "copies"), sources().view(np.uint16)
     for k in range(4):
         rows = a[64 * k : 64 * (k + 1)]
         assert np.array_equal(out[32 * k : 32 * (k + 1)].view(np.uint16), rows)
@@ -240,26 +225,23 @@ def test_copies_and_matrices(target: str) -> None:
     assert np.array_equal(out[192:224], np.where(lane % 2, sources()[:32], 0))
 
 
-@needs_nvidia
-@pytest.mark.parametrize("target", ["sm_90", "sm_120"])
-def test_stored_matrices(target: str) -> None:
-    out, a = results(STORED, target, "compute_90"), sources()[:64]
+@pytest.mark.parametrize("codes", ["sm_90", "sm_120"], indirect=True)
+def test_stored_matrices(codes: dict[str, MachineCode]) -> None:
+    out, a = run(codes, "stored"), sources()[:64]
     assert np.array_equal(out[:64], a)
     transposed = a.view(np.uint16).reshape(2, 8, 8).transpose(0, 2, 1)
     assert np.array_equal(out[64:128].view(np.uint16), transposed.ravel())
 
 
-@needs_nvidia
-def test_loads_of_32_bytes() -> None:
-    out = results(WIDE, "sm_100", "compute_100")
-    assert np.array_equal(out.reshape(32, 8), sources().reshape(32, 8)[:, ::-1])
+@pytest.mark.parametrize("codes", ["sm_100"], indirect=True)
+def test_loads_of_32_bytes(codes: dict[str, MachineCode]) -> None:
+    out = run(codes, "wide")
+    assert np.array_equal(out[:256].reshape(32, 8), sources().reshape(32, 8)[:, ::-1])
 
 
-@needs_nvidia
-@pytest.mark.parametrize("target", TARGETS)
-def test_results_are_waited_for(target: str) -> None:
+def test_results_are_waited_for(codes: dict[str, MachineCode]) -> None:
     """Each load of global memory names a scoreboard, and what needs its result waits for it."""
-    code = lower(compiled(ptx_of(TEXT), target, ["k_variables"])["k_variables"])
+    code = lower(codes["k_variables"])
     names = list(o.OPERATIONS)
     pending: dict[int, int] = {}
     used = 0

@@ -57,16 +57,14 @@ def test_constants_of_all_banks() -> None:
 def test_all_but_the_latest_accesses_are_waited_for() -> None:
     """`DEPBAR.LE SB0, 0x1` leaves the latest load of scoreboard 0 outstanding, and a wait for it none."""
     loads = [f"LDG.E R{k}, [R200.64+{4 * k:#x}]" for k in range(3)]
-    plain = code_of(
-        [*loads, "DEPBAR.LE SB0, 0x1", "STG.E [R200.64], R0", "STG.E [R200.64], R1", "EXIT"]
-    )
+    stores = [f"STG.E [R200.64], R{k}" for k in range(2)]
+    plain = code_of([*loads, "DEPBAR.LE SB0, 0x1", *stores, "EXIT"])
     (block,) = plain.blocks
     ones = list(block.instructions)
     ones[:3] = [structs.replace(one, slot=0) for one in ones[:3]]
     ones[5] = structs.replace(ones[5], waits=1)
-    lowered = lower(
-        dataclasses.replace(plain, blocks=(dataclasses.replace(block, instructions=tuple(ones)),))
-    )
+    blocks = (dataclasses.replace(block, instructions=tuple(ones)),)
+    lowered = lower(dataclasses.replace(plain, blocks=blocks))
     data = np.zeros(64, np.uint8)
     held = execution.Memory(arrays=[("data", 0, data)])
     group = execution.run_group(lowered, execution.Launch((1, 1, 1)), (0, 0, 0), held, 1000)

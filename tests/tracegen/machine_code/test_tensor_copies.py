@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,9 @@ TARGETS = {"h100": "sm_90", "b200": "sm_100", "rtx5090": "sm_120"}
 
 
 def workload(kernel: str, arguments: dict[str, Any], check: Any, **launch: Any) -> Any:
+    launch = {"grid": 1, "block": 128, **launch}
     return tracegen.CudaWorkload(
-        path=TEXT,
-        kernel=kernel,
-        arguments=arguments,
-        check=check,
-        **{"grid": 1, "block": 128} | launch,
+        path=TEXT, kernel=kernel, arguments=arguments, check=check, **launch
     )
 
 
@@ -47,6 +45,7 @@ def sectors(trace: Trace) -> Counter[tuple[str, str]]:
     return found
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("machine", TARGETS)
 def test_bytes_that_follow_each_other(machine: str) -> None:
     """Half of 1000 numbers, written once and added three times. A prefetch has the sectors of a load of its first block."""
@@ -84,9 +83,10 @@ def test_tiles_of_two_axes(swizzle: str | None) -> None:
     def check(outputs: Any) -> None:
         np.testing.assert_array_equal(outputs["out"].view(np.int16).reshape(-1, 8), turned)
 
-    out = np.zeros(wanted.nbytes, np.uint8)
-    arguments = {"map": tracegen.tensor_map(x, (16, columns), swizzle=swizzle), "out": out}
-    made = workload(f"tile<{wanted.nbytes}>", arguments | {"x": corner[0], "y": corner[1]}, check)
+    tile_map, size = tracegen.tensor_map(x, (16, columns), swizzle=swizzle), wanted.nbytes
+    arguments = {"map": tile_map, "out": np.zeros(size, np.uint8), "bytes": size}
+    arguments |= {"x": corner[0], "y": corner[1]}
+    made = workload("tile", arguments, check, shared_bytes=size)
     is_right(made)
     trace = tracegen.trace(made, "h100")
     # Each of 10 rows begins inside a sector where half a row is 16 bytes.
@@ -95,6 +95,7 @@ def test_tiles_of_two_axes(swizzle: str | None) -> None:
     assert "SHARED(to)" in lines[trace.sites[0].source.user_line - 1]
 
 
+@pytest.mark.weekly(3)
 @pytest.mark.parametrize("machine", TARGETS)
 def test_boxes_of_three_axes_are_read_written_and_reduced(machine: str) -> None:
     """Each second plane, and of each of its rows every element; a map in memory, and one among the parameters."""
@@ -164,8 +165,7 @@ def test_warps_that_copy_and_warps_that_multiply_have_paths_of_their_own() -> No
     assert len(program.paths) == 5
     done = sum(
         program.blocks[step].operations.get("issued_wgmma_bf16_f32", 0)
-        for path in program.paths
-        for step in path
+        for step in itertools.chain.from_iterable(program.paths)
     )
     assert done == pytest.approx(64 * 8 * k / 32)
 
@@ -174,25 +174,16 @@ def test_warps_that_copy_and_warps_that_multiply_have_paths_of_their_own() -> No
     ("given", "message"),
     [
         ({"box": (16, 33)}, "a row of the box must be a multiple of 16 bytes, got 132"),
-        (
-            {"box": (16, 64), "swizzle": "128B"},
-            "a row of the box may have 128 bytes with swizzle 128B, got 256",
-        ),
+        ({"box": (16, 64), "swizzle": "128B"}, "a row of the box may have 128 bytes with swizzle 128B, got 256"),
         ({"box": (16,)}, "box of a tensor map needs 2 numbers, one an axis, got 1"),
         ({"box": (300, 32)}, "box of a tensor map must be from 1 to 256, got 300"),
         ({"box": (16, 32), "swizzle": "96B"}, "swizzle must be None, 32B, 64B or 128B, got '96B'"),
         ({"box": (16, 32), "dtype": "c8"}, "a tensor map has no elements of type 'c8'"),
         ({"box": (16, 32), "strides_bytes": (200, 4)}, "must be multiples of 16 but the last"),
-        (
-            {"box": (16, 32), "strides_bytes": (256, 8)},
-            "follow each other, got a distance of 8 bytes",
-        ),
-        (
-            {"box": (16, 32), "element_strides": (1, 9)},
-            "element_strides of a tensor map must be from 1 to 8",
-        ),
+        ({"box": (16, 32), "strides_bytes": (256, 8)}, "follow each other, got a distance of 8 bytes"),
+        ({"box": (16, 32), "element_strides": (1, 9)}, "element_strides of a tensor map must be from 1 to 8"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_map_is_refused_in_one_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises(KernelError) as error:
         tracegen.tensor_map(np.zeros((64, 64), np.float32), **given)
@@ -201,14 +192,15 @@ def test_a_wrong_map_is_refused_in_one_line(given: dict[str, Any], message: str)
 
 
 def test_what_breaks_a_rule_is_named() -> None:
-    x, out = np.zeros((40, 64), np.float32), np.zeros(4096, np.uint8)
-    arguments = {"map": tracegen.tensor_map(x, (16, 32)), "out": out, "x": 0, "y": 0}
+    x = np.zeros((40, 64), np.float32)
+    arguments = {"out": np.zeros(4096, np.uint8), "bytes": 2048, "x": 0, "y": 0}
+    made = arguments | {"map": tracegen.tensor_map(x, (16, 32))}
     with pytest.raises(
         KernelError, match=r"tensor_copies.cu:\d+: .* out of bounds: .* local memory"
     ):
-        tracegen.trace(workload("tile<1024>", arguments, None), "h100")
+        tracegen.trace(workload("tile", made, None, shared_bytes=1024), "h100")
     wrong = arguments | {"map": tracegen.tensor_map(np.zeros((4, 40, 64), np.float32), (1, 16, 32))}
     with pytest.raises(KernelError, match=r"the tensor map of 'UTMALDG.2D .*' has another number"):
-        tracegen.trace(workload("tile<2048>", wrong, None), "h100")
+        tracegen.trace(workload("tile", wrong, None, shared_bytes=2048), "h100")
     with pytest.raises(KernelError, match="runs in clusters of 2 x 1 x 1 blocks, which cannot be"):
         tracegen.trace(workload("pairs", {"out": np.zeros(2, np.float32)}, None, grid=2), "h100")

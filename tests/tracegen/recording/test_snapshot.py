@@ -1,4 +1,4 @@
-"""Which groups are traced."""
+"""Which groups are traced, at how many places of a launch, and how long each snapshot is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 import itertools
 import math
 import operator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,39 +13,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tracegen
-from memsim.machine.file import load_machine
-from memsim.montecarlo import warmup_waves_of
-from memsim.montecarlo.occupancy import resident_groups
+from memsim import load_machine
+from memsim.montecarlo import resident_groups, warmup_waves_of
 from tests.support import loopy_kernels as kernels
+from tracegen.options import TraceOptions
 from tracegen.recording import snapshot
 
 
-def test_without_a_machine_everything() -> None:
-    (groups,) = snapshot.choose((10,), None)
-    assert groups.tolist() == list(range(10))
-
-
-def test_twelve_waves_after_a_golden_section() -> None:
-    (groups,) = snapshot.choose((1000,), 20)
-    assert len(groups) == 12 * 20
-    assert groups[0] == int(0.618034 * (1000 - 240))
-    assert np.all(np.diff(groups) == 1)
+@pytest.mark.parametrize(
+    ("n_groups", "wave", "requested", "chosen"),
+    [
+        (10, None, None, range(10)),  # without a machine
+        (1000, 20, None, range(469, 469 + 240)),  # twelve waves, after a golden section of the rest
+        (239, 20, None, range(239)),
+        (240, 20, None, range(240)),
+        (241, 20, None, range(240)),
+        (1000, 20, 7, range(613, 620)),
+        (1000, 2000, 4, range(615, 619)),
+        (5, 20, 7, range(5)),
+    ],
+)
+def test_chosen_groups_follow_each_other(
+    n_groups: int, wave: int | None, requested: int | None, chosen: range
+) -> None:
+    (groups,) = snapshot.choose((n_groups,), wave, requested)
+    assert groups.tolist() == list(chosen)
 
 
 @pytest.mark.parametrize(
     "grid", [(40, 252, 8), (158, 63, 16), (20, 16, 504), (5000, 7, 3), (90, 90)]
 )
-@pytest.mark.parametrize("n", [1, 2, 3, 6])
-def test_a_snapshot_lies_within_a_layer_that_holds_it(grid: tuple[int, ...], n: int) -> None:
+def test_a_snapshot_lies_within_a_layer_that_holds_it(grid: tuple[int, ...]) -> None:
     """Or within a row."""
     parts = list(itertools.accumulate(grid, operator.mul))
-    for count in (1, 100, 1900):
+    for count, n in itertools.product((1, 100, 1900), (1, 2, 3, 6)):
         starts = snapshot.starts(grid, count, n)
         unit = next(size for size in parts if size >= count)
         assert all(start % unit <= unit - count for start in starts)
-        n_free = parts[-1] - count
         assert sorted(starts) == starts
-        assert all(0 <= start <= n_free for start in starts)
+        assert all(0 <= start <= parts[-1] - count for start in starts)
 
 
 @pytest.mark.parametrize(
@@ -58,11 +63,10 @@ def test_a_single_snapshot_has_no_last_group_of_the_axes_beyond(
     """Though the middle of the launch may be one."""
     start = snapshot.amid(grid, length)
     at = np.unravel_index(start + np.arange(length), grid, order="F")
-    unit = next(
-        k for k, size in enumerate(itertools.accumulate(grid, operator.mul)) if size >= length
-    )
-    assert all((at[k] < grid[k] - 1).all() for k in range(unit + 1, len(grid)))
-    assert len(set(zip(*(at[k] for k in range(unit + 1, len(grid))), strict=True))) <= 1
+    sizes = itertools.accumulate(grid, operator.mul)
+    beyond = range(1 + next(k for k, size in enumerate(sizes) if size >= length), len(grid))
+    assert all((at[k] < grid[k] - 1).all() for k in beyond)
+    assert all(len(set(at[k])) == 1 for k in beyond)
 
 
 def test_the_middle_of_an_even_number_of_layers_is_avoided() -> None:
@@ -72,23 +76,13 @@ def test_the_middle_of_an_even_number_of_layers_is_avoided() -> None:
 
 
 def test_the_groups_that_begin_a_layer_are_counted() -> None:
-    """A snapshot of ten waves of 20, of which four warm the caches and the last is not counted."""
+    """A snapshot of ten waves of 20, of which four warm the caches and the last is not counted. None where no layer begins, or it hardly
+    matters: of a single row, a single layer, one that is shorter, and of 7 starts of 110 groups among 350,000."""
     place = snapshot.layer_start((10, 50, 7), 210, 20)
     assert place.groups.tolist() == list(range(3 * 500 - 80, 3 * 500 + 130))
     assert place.occurrences == 7
-
-
-@pytest.mark.parametrize(
-    ("grid", "count"),
-    [
-        ((5000,), 210),  # a single row
-        ((10, 50, 1), 210),  # a single layer
-        ((10, 20, 7), 210),  # longer than a layer
-        ((50_000, 7), 210),  # 7 starts of 110 groups among 350,000
-    ],
-)
-def test_where_no_layer_begins_or_it_hardly_matters(grid: tuple[int, ...], count: int) -> None:
-    assert snapshot.layer_start(grid, count, 20) is None
+    for grid in ((5000,), (10, 50, 1), (10, 20, 7), (50_000, 7)):
+        assert snapshot.layer_start(grid, 210, 20) is None
 
 
 @pytest.mark.parametrize(
@@ -132,33 +126,17 @@ def test_rows_change_a_snapshot_by_less_than_a_half(
         assert (length - (warmup_waves + 1) * wave) % grid[0] == 0 or grid[0] == 1
 
 
-@pytest.mark.parametrize("grid", [(100, 90), (70, 9, 11)])
-def test_snapshots_within_rows_lie_in_even_and_odd_ones(grid: tuple[int, ...]) -> None:
-    for n in (2, 3, 6):
-        rows = [start // grid[0] for start in snapshot.starts(grid, 60, n)]
-        assert [row % 2 for row in rows] == [k % 2 for k in range(n)]
-
-
-def test_small_launch_is_taken_whole() -> None:
-    assert len(snapshot.choose((239,), 20)[0]) == 239
-    assert len(snapshot.choose((240,), 20)[0]) == 240
-    assert len(snapshot.choose((241,), 20)[0]) == 240
-
-
 def test_several_snapshots_spread_over_the_launch() -> None:
-    """One in each of equal parts, at distances that are no multiples of each other."""
+    """One in each of equal parts, at distances that are no multiples of each other; within rows, in even and odd ones."""
     for n in (2, 3, 6, 12):
         starts = [int(groups[0]) for groups in snapshot.choose((100_120,), 10, snapshots=n)]
         assert [start * n // 100_000 for start in starts] == list(range(n))
     distances = np.diff(starts) / 100_000 * 12
     assert len(set(distances.round(3))) > 1
     assert 0.3 < distances.min() < distances.max() < 2
-
-
-def test_number_of_groups_overrides() -> None:
-    assert len(snapshot.choose((1000,), 20, 7)[0]) == 7
-    assert list(snapshot.choose((1000,), 2000, 4)[0]) == [615, 616, 617, 618]
-    assert len(snapshot.choose((5,), 20, 7)[0]) == 5
+    for grid, n in itertools.product(((100, 90), (70, 9, 11)), (2, 3, 6)):
+        rows = [start // grid[0] for start in snapshot.starts(grid, 60, n)]
+        assert [row % 2 for row in rows] == [k % 2 for k in range(n)]
 
 
 def test_budget_keeps_two_waves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,27 +160,46 @@ def test_samples_lie_amid_equal_parts() -> None:
 
 
 def test_what_is_in_one_line_for_all_lanes_gets_more_groups(
-    context: Any, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A copy of floats makes one request per eight lane-accesses, of doubles one per four."""
-    machine = load_machine("v100")
     monkeypatch.setattr(snapshot, "BUDGET_GRANULES", 1 << 17)
-    n_access = {}
+    n_access = []
     for dtype in (np.float32, np.float64):
-        trace = tracegen.trace(kernels.copy(1 << 23, dtype=dtype), machine, context=context)
-        n_access[dtype] = 2 * trace.n_groups * trace.launch.group_items
+        trace = tracegen.trace(kernels.copy(1 << 23, dtype=dtype), "v100")
+        n_access.append(2 * trace.n_groups * trace.launch.group_items)
         assert trace.n_granule == 1 << 17
-    assert n_access[np.float32] == 2 * n_access[np.float64]
+    assert n_access[0] == 2 * n_access[1]
 
 
-def test_on_a_machine(context: Any) -> None:
+GRANULES_OF_GROUP = 2 * 64 * 4 // 32
+"""A group of 64 work-items copies as many floats."""
+
+
+@pytest.mark.parametrize(
+    ("waves_of_budget", "expected"),
+    [
+        (100, [12, 12, 12, 12]),  # three places and the start
+        (2 * 10, [10, 10, 10, 10]),  # they share the budget of two
+        (2 * 7, [9, 9, 9]),  # of each 7 waves would fit: without the start, 9 do
+        (2 * 5, [10, 10]),  # without the start, 6 would
+        (7, [12]),  # of each of two, 7 would fit, so there is one, with the budget of two
+        (4, [8]),
+    ],
+)
+def test_fewer_snapshots_replace_several_short_ones(
+    waves_of_budget: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine = load_machine("v100")
-    traces = tracegen.trace_snapshots(
-        kernels.copy(1 << 23, group=64), machine, snapshots=2, context=context
-    )
-    wave = machine.n_cores * resident_groups(machine, traces[0].launch).groups_per_core
-    for trace in traces:
-        assert trace.n_groups == snapshot.WAVES * wave
-        assert not trace.whole
-        assert trace.subgroup_size == machine.subgroup_size
-    assert traces[0].workgroup[0] < traces[1].workgroup[0]
+    workload = kernels.copy(1 << 23, group=64)
+    launch = tracegen.trace(workload, machine, groups=1).launch
+    wave = machine.n_cores * resident_groups(machine, launch).groups_per_core
+    budget = waves_of_budget * wave * GRANULES_OF_GROUP
+    monkeypatch.setattr(snapshot, "BUDGET_GRANULES", budget)
+    options = TraceOptions(start=True, earlier=False)
+    traces = tracegen.trace_snapshots(workload, machine, snapshots=3, options=options)
+    assert [trace.n_groups // wave for trace in traces] == expected
+    assert not any(trace.whole for trace in traces)
+    *places, last = (int(trace.workgroup[0]) for trace in traces)
+    assert places == sorted(places)
+    assert (last == 0) == (len(traces) == 4)
