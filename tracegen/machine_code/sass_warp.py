@@ -131,8 +131,8 @@ def _reduce_chosen(e: Emitter, d: int, a: int, chosen: int, name: str) -> None:
 @lowers("R2UR", "BROADCAST FILL")
 def _to_uniform(e: Emitter, s: Sass) -> None:
     """The value of the first lane, and which lanes have it. Each lane has its own copy of uniform registers, so that lanes
-    that have parted do not disturb each other. Without a register for the value the predicate tells whether lanes differ: before
-    a reduction over chosen lanes, which then calls a function."""
+    that have parted do not disturb each other; those that are together all get the value, also where a predicate chooses some. Without a
+    register for the value the predicate tells whether lanes differ: before a reduction over chosen lanes, which then calls a function."""
     masks, d, (a, *_) = carries(s)
     row = e.temporary()
     e.emit("READ_FIRST_LANE", d=row, a=e.whole(a))
@@ -143,7 +143,12 @@ def _to_uniform(e: Emitter, s: Sass) -> None:
             e.emit("VOTE", d=e.result_mask(one), m=2 * others, y=o.VOTE_ANY)
         else:
             e.emit("COMPARE_U", d=e.result_mask(one), a=row, b=e.whole(a), x=RELATIONS["EQ"])
-    e.move(e.result(d), row)
+    if e.guard != ALWAYS and e.result(d) != TRASH_ROW:
+        some = e.temporary_mask()
+        e.emit("VOTE", guard=ALWAYS, d=some, m=e.guard, y=o.VOTE_ANY)
+        e.emit("MOVE", guard=2 * some, d=e.result(d), a=row)
+    else:
+        e.move(e.result(d), row)
 
 
 @lowers("ELECT")

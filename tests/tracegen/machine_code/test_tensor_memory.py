@@ -42,8 +42,6 @@ extern "C" __global__ void k_%(kind)s_%(held)d(const int4 *a, const int4 *b, con
   __shared__ __align__(1024) int4 tile_a[1024], tile_b[1024];
   __shared__ unsigned long long barrier;
   __shared__ unsigned place;
-  if (threadIdx.x == 0)
-    asm volatile("mbarrier.init.shared::cta.b64 [%%0], 1;" ::"r"(at(&barrier)));
   for (int i = threadIdx.x; i < 1024; i += 128) {
     if (i < n_a)
       tile_a[i] = a[i];
@@ -52,6 +50,8 @@ extern "C" __global__ void k_%(kind)s_%(held)d(const int4 *a, const int4 *b, con
   }
   if (threadIdx.x < 32)
     asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%%0], 256;" ::"r"(at(&place)));
+  if (threadIdx.x == 0)
+    asm volatile("mbarrier.init.shared::cta.b64 [%%0], 1;" ::"r"(at(&barrier)));
   __syncthreads();
   const unsigned own = place + (threadIdx.x / 32 * 32 << 16);
   for (int j = 0; j < columns; j += 8)
