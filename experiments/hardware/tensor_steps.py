@@ -23,7 +23,7 @@ from memsim.machine import load_machine
 from tracegen import CudaWorkload
 
 TABLES = "tensor_steps.csv", "tensor_memory_steps.csv", "warp_group_steps.csv"
-WHOLE, WHOLE_COPIED = 2048, 4096
+WHOLE, WHOLE_COPIED = 2048, 8192
 """The largest n whose loop is run whole; larger where the copying unit brings the tiles, for little is executed."""
 DEPTHS = 512, 1024
 TRIALS = 2
@@ -42,7 +42,7 @@ def time_of(row: Mapping[str, str]) -> Done:
         ]
     case = Case(
         f"{row['step']} {n} at {row['clock_mhz']} MHz",
-        f"{row['machine']} time",
+        f"{row['machine']} {'warp groups' if step in warp_group_steps.STEPS else 'time'}",
         "ms",
         reference=float(row["ms"]),
         ours=1e3 * min(times),

@@ -26,7 +26,9 @@ from tracegen.options import TraceOptions
 from tracegen.recording import earlier, snapshot, windows
 from tracegen.recording.earlier import Touched, TouchedGranules
 
+_OP = MicroOperation._fields.index("op")
 REST = o.OPERATIONS["REST"].number
+"""Stands where sub-groups wait at barriers in memory."""
 
 
 class Runs(Protocol):
@@ -58,9 +60,6 @@ class Runs(Protocol):
 
 CHEAP_STEPS = 4096
 """Accesses of a launch's groups below which these are short: they are traced whole."""
-UNEQUAL = 2.0
-"""How many times as far as another sub-group one may come in code whose sub-groups wait for each other at barriers in memory: where
-one copies and others compute, equal steps are no equal times."""
 IDLE = 0.01
 """Part of the longest run below which a group counts as idle."""
 ENOUGH_ACCESSES = 20_000_000
@@ -68,8 +67,8 @@ ENOUGH_ACCESSES = 20_000_000
 
 
 def sampled_run(run: Runs) -> windows.Run | None:
-    """What groups spread over the launch do; None where they are short, or may wait for others, or have sub-groups that do not
-    keep step."""
+    """What groups spread over the launch do; None where they are short, or may wait for others, or have sub-groups that wait
+    for each other otherwise than at barriers of the group."""
     if waits_for_groups(run.execution.code):
         return None
     ids = snapshot.sample(run.launch.n_groups)
@@ -83,9 +82,8 @@ def sampled_run(run: Runs) -> windows.Run | None:
         ids = first
     barriers = run.counted(first, by_barriers=True).progress
     by_barriers = bool(barriers.min() >= windows.LEAST_BARRIERS)
-    waits = bool((run.execution.code.table[:, MicroOperation._fields.index("op")] == REST).any())
-    if waits and not by_barriers and alone.progress.max() > UNEQUAL * alone.progress.min():
-        return None
+    if not by_barriers and (run.execution.code.table[:, _OP] == REST).any():
+        return None  # where some copy and others compute, equal steps are no equal times
     accesses, longest, instructions = [], [], 0.0
     runs, segments = np.zeros(len(alone.runs)), np.zeros(len(alone.segment_count))
     for group in ids:

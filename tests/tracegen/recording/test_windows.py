@@ -10,6 +10,7 @@ import pytest
 import memsim
 import tracegen
 from calib.prediction.prediction import predict_replayed
+from experiments.kernels import warp_group_steps
 from memsim.bounds import widened, with_open_hits
 from memsim.report.launch_totals import LaunchTotals, launch_totals
 from memsim.trace import Trace
@@ -86,9 +87,9 @@ def workload(source: str, n: int, groups: int, block: int) -> tracegen.CudaWorkl
     )
 
 
-def run_of(made: tracegen.CudaWorkload) -> ExecutedRun:
+def run_of(made: tracegen.CudaWorkload, machine: memsim.Machine = MACHINE) -> ExecutedRun:
     options = TraceOptions()
-    return _run(next(bound_launches(made, MACHINE, options)), made, MACHINE, options)
+    return _run(next(bound_launches(made, machine, options)), made, machine, options)
 
 
 def traced(
@@ -132,6 +133,28 @@ def test_a_window_is_a_part_of_the_whole(source: str, by_barriers: bool) -> None
         granules = part.granule[own_ends[own[k]] : own_ends[own[k + 1]]]
         assert granules.tolist() == whole.granule[ends[first] : ends[last + 1]].tolist()
     assert part.progress.tolist() == [20] * len(part.progress)
+
+
+def test_one_that_has_passed_its_window_goes_on_for_those_that_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A warp group copies eight slabs, two tiles each, of which it passes four; the other stores when it has multiplied all."""
+    run = run_of(warp_group_steps.product("apart", 512), memsim.load_machine("h100"))
+    whole = run.execution.run(np.arange(1))
+    part = run.execution.run(np.arange(1), windows=np.array([[4, 8]]))
+    starts = np.concatenate([[0], np.cumsum(whole.subgroup_accesses)])
+    own = np.concatenate([[0], np.cumsum(part.subgroup_accesses)])
+    steps = [whole.access[starts[k] : starts[k + 1]] for k in range(8)]
+    passed = [part.access[own[k] : own[k + 1]] for k in range(8)]
+    assert [one[one >= 0].tolist() for one in passed] == [
+        one[one >= 0][4:8].tolist() for one in steps
+    ]
+    assert sum(len(one) > 0 for one in passed) == 5
+    assert part.progress.max() >= 8
+    monkeypatch.setattr(executed, "CHEAP_STEPS", 1)
+    assert executed.sampled_run(run) is None, "where one copies, equal steps are no equal times"
+    monkeypatch.setattr(executed, "REST", -1)
+    assert executed.sampled_run(run) is not None
 
 
 @pytest.mark.parametrize(("source", "by_barriers"), [(COLUMNS, False), (TILES, True)])
