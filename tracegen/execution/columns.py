@@ -103,7 +103,7 @@ def grown(state: State, memory_bytes: int) -> State:
     stage = _longer(
         state.stage,
         memory_bytes,
-        order=(staged, staged + ends),
+        order=(staged, staged + int(state.sizes[Size.ACCESSES])),
         granule=(granules, granules + 2 * int(state.sizes[Size.ROOM])),
     )
     out = _longer(

@@ -38,7 +38,7 @@ def has_room(state):
     counters, out, stage = state.counters, state.out, state.stage
     ends = state.sizes[Size.ENDS]
     return (
-        counters[Counter.STAGED] + 2 * ends < len(stage.order)
+        counters[Counter.STAGED] + state.sizes[Size.ACCESSES] < len(stage.order)
         and counters[Counter.STAGED_GRANULES] + state.sizes[Size.ROOM] <= len(stage.granule)
         and counters[Counter.N_ROW] + 2 * ends < len(out.row_end)
         and counters[Counter.N_ROW_ENTRY] + 2 * ends * len(state.segment_count)

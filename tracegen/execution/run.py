@@ -401,8 +401,10 @@ class Execution:
         self.kept += padded
         regions = launch.regions
         each, ends = GRANULES_AN_ACCESS, self.together + 2
+        accesses = 2 * ends
         if np.any(code.table[is_access, 9] & 7 == BULK):
             each, ends = MOST_GRANULES, ends + 2 * self.together * n
+            accesses = ends + self.together * MOST_GRANULES
         sizes = np.zeros(len(Size), np.int64)
         for name, value in {
             Size.LANES: lanes,
@@ -417,6 +419,7 @@ class Execution:
             Size.UNIFORM: bool(code.masks),
             Size.ENDS: ends,
             Size.ROOM: (self.together + 2) * each,
+            Size.ACCESSES: accesses,
         }.items():
             sizes[name] = value
         targets = np.full(max(code.places, default=0) // 16 + 1, -1, np.int32)

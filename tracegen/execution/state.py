@@ -371,8 +371,10 @@ class Size(IntEnum):
     MOVES = 15
     """Whether groups may be copied."""
     ENDS = 16
-    """Accesses, and rows of work, for which there must be room before an access of a batch, and granules."""
+    """Rows of work for which there must be room before an access of a batch; granules; and accesses, of which a copy of a tile has as many as
+    it has granules at most: where its rows go back to lower addresses, an access ends."""
     ROOM = 17
+    ACCESSES = 18
     ONLY_NOTES = 8
     """Whether it is noted of those groups which others they are like, instead of what they access."""
 

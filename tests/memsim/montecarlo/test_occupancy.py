@@ -210,3 +210,16 @@ def test_other_numbers_of_groups_are_replayed_where_they_cost_little(
     if "over_groups" in expected:
         assert other_groups(found, n_trials, found.groups_per_core - 1) == {}
     assert len(others.get("over_groups", ())) <= n_trials / 4
+
+
+def test_columns_of_tensor_memory() -> None:
+    """A core of a B200 has 512; a V100 has none, so what a launch asks for limits nothing there."""
+    asking = [dataclasses.replace(launch(128, 32), tensor_columns=n) for n in (32, 64, 256, 512)]
+    found = [resident_groups(load_machine("b200"), one) for one in asking]
+    assert [one.groups_per_core for one in found] == [16, 8, 2, 1]
+    assert [one.limited_by for one in found] == ["items", *["tensor memory"] * 3]
+    assert resident_groups(load_machine("v100"), asking[-1]).limited_by == "items"
+    with pytest.raises(
+        ReplayError, match="tensor memory needed 544 columns, there are 512, 32 too"
+    ):
+        resident_groups(load_machine("b200"), dataclasses.replace(asking[0], tensor_columns=544))

@@ -225,11 +225,27 @@ def test_moves_to_registers(codes: dict[str, MachineCode], by_twin: bool) -> Non
         assert found["d"].tolist() == [32 * row + column for row, column in places], shape
 
 
+def test_tiles_that_are_brought_in_narrow_parts_have_an_access_for_each_part() -> None:
+    """1024^3 products on tiles of 128 x 256, in slabs of 256 that are 32 parts of 8 columns: a row of a part is half a sector."""
+    trace = tracegen.trace(product("tiles", 1024), "b200")
+    assert trace.whole
+    pieces = 1024 * 1024 * 2 // 16
+    site_of = trace.site[trace.site >= 0]
+    sectors = np.zeros(len(trace.sites))
+    np.add.at(sectors, site_of, np.diff(trace.granule_offset)[trace.site >= 0])
+    found = dict(zip((one.array for one in trace.sites), sectors.tolist(), strict=True))
+    assert found["a.elements"] == pieces * 4
+    assert found["b.elements"] == pieces * 8
+    bulk = [k for k, one in enumerate(trace.sites) if one.bulk]
+    assert np.isin(site_of, bulk).sum() == 32 * 4 * 2 * 32 * 4, "groups, slabs, tiles, parts, warps"
+
+
 def test_a_whole_kernel_is_counted() -> None:
     """Of 512^3 products on tiles of 128 x 256 and slabs of 256: each is computed once, an instruction of 16 columns reads 128 + 256 rows
     of 32 bytes; a is read for both columns of tiles, b for all four rows, in bulk copies; a lane stores half a sector at a time."""
     n = 512
     trace = tracegen.trace(product("wide tiles", n), "b200")
+    assert trace.launch.tensor_columns == 256
     counts = np.bincount(trace.work, minlength=len(trace.work_table)) @ trace.work_table
     by_kind = dict(zip(trace.work_kinds, counts.tolist(), strict=True))
     assert by_kind["tcgen05_f16_f32"] * 32 == n**3
