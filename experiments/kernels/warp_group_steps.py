@@ -13,7 +13,7 @@ DEPTH = 64
 STEPS = {
     "group": ("together<64, 64, {}>", 128, None, (1,)),
     "larger": ("together<128, 128, {}>", 128, None, (1,)),
-    "stages": ("together<128, 128, {}>", 128, None, (2, 3, 4)),
+    "slabs": ("together<128, 128, {}>", 128, None, (2, 3, 4)),
     "apart": ("apart<128, 128, {}, 1, 128, false, 0, true, 1, 1>", 256, None, (5,)),
     "warp apart": ("apart<128, 128, {}, 1, 32, false, 0, true, 1, 1>", 160, None, (3, 6)),
     "goes on": ("apart<128, 128, {}, 1, 32, false, 1, true, 64, 8>", 160, None, (3, 6)),
