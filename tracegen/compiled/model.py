@@ -159,6 +159,8 @@ class MachineCode:
     @property
     def tensor_columns(self) -> int:
         """Of tensor memory, that a group asks for at once at most, 32 for each unit that its code gives; 0 where the number is computed."""
+        if "UTCATOMSWS" not in self.listing:
+            return 0
         moved: dict[str, int] = {}
         most = 0
         for block in self.blocks:
