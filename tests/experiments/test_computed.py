@@ -221,3 +221,9 @@ def test_only_stores_of_the_fused_march_are_nontemporal() -> None:
 def test_products_of_warp_groups(step: str, n: int) -> None:
     launch = warp_group_steps.product(step, n, depth=256)
     assert checked(launch, load_machine("h100"), TraceOptions())
+
+
+@needs_nvidia
+def test_on_a_gpu_without_them_products_of_warp_groups_are_refused_by_what_they_need() -> None:
+    with pytest.raises(KernelError, match=r"requires \.target sm_90"):
+        trace(warp_group_steps.product("group", 512), "a100")

@@ -166,7 +166,7 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
             main,
             program.pointer,
             "kernel.ptx",
-            f"--gpu-architecture=compute_{target[3:]}{_own(program)}",
+            f"--gpu-architecture=compute_{target[3:]}{_own(program, target)}",
         ),
         *(f"--pre-include={_OWN / 'first.h'}", "-default-device", "--device-int128"),
         *("-lineinfo", "-w", "-Dregister="),
@@ -185,9 +185,9 @@ def _directive(option: str) -> str:
     return f"#undef {name}\n" if option.startswith("-U") else ""
 
 
-def _own(program: CudaProgram) -> str:
+def _own(program: CudaProgram, target: str) -> str:
     """`a` where the program has what only one architecture runs, from Hopper on."""
-    return "a" if any(map(_OF_ONE.search, program.texts.values())) else ""
+    return "a" if int(target[3:]) >= 90 and any(map(_OF_ONE.search, program.texts.values())) else ""
 
 
 def _with_header(program: CudaProgram, errors: Sequence[_Error]) -> CudaProgram | None:
