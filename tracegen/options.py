@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 Tracer = Literal["auto", "polyhedral", "instrumented", "machine"]
 Compiler = Literal["auto", "nvrtc", "nvvm", "clang"]
 COMPILERS: tuple[Compiler, ...] = get_args(Compiler)
-MEMORY_BYTES = 1 << 30
+MEMORY_PART = 8
+"""Recording may use one part in so many of this computer's memory: to write and read files takes several times as long."""
 DEFAULT_SUBGROUP_SIZE = 32
 MOST_SUBGROUP_SIZE = 1024
 """Lanes of the largest sub-group that features are counted for."""
@@ -103,11 +105,12 @@ class TraceOptions(Options):
         recorded=False,
     )
     memory_bytes: int = option(
-        MEMORY_BYTES,
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // MEMORY_PART,
         "Memory that recording may use at a time. Larger traces are written to temporary files.",
         least=1,
         unit="bytes",
         flags=(),
+        default_text="an eighth of this computer's memory",
         recorded=False,
     )
 

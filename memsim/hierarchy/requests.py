@@ -93,7 +93,7 @@ def dense_table(granule: npt.NDArray[np.int64]) -> DenseTable:
 
 
 def _distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The distinct values, ascending; np.unique hashes and took 25 times as long on 5 million values."""
+    """The _distinct values, ascending; np.unique hashes and took 25 times as long on 5 million values."""
     ordered = np.sort(values)
     first: npt.NDArray[np.bool_] = np.ones(len(ordered), np.bool_)
     first[1:] = ordered[1:] != ordered[:-1]
@@ -145,8 +145,8 @@ def _dense_granule(granule, dense):  # type: ignore[no-untyped-def]
 
 
 @hot
-def _form(columns, coalescing, dense, out, filling):  # type: ignore[no-untyped-def]
-    """Form the requests of every access in `out`, a Requests; without `filling`, only count them.
+def _form(columns, coalescing, dense, out):  # type: ignore[no-untyped-def]
+    """Form the requests of every access in `out`, a Requests with room for as many as there are granules in all windows.
 
     Returns (requests, partial masks, the most requests of one access).
     """
@@ -172,21 +172,18 @@ def _form(columns, coalescing, dense, out, filling):  # type: ignore[no-untyped-
                     if line != current:
                         current = line
                         n_request += 1
-                        if filling:
-                            out.request[n_request - 1] = np.uint64(line)
-                    if filling:
-                        out.request[n_request - 1] |= bit << np.uint64(32)
-                        if kind == STORE and covered:
+                        out.request[n_request - 1] = np.uint64(line)
+                    out.request[n_request - 1] |= bit << np.uint64(32)
+                    if kind == STORE:
+                        if covered:
                             out.request[n_request - 1] |= bit << np.uint64(40)
-                    if kind == STORE and not covered:
-                        if filling:
+                        else:
                             out.partial[n_partial] = columns.byte_mask[i]
-                        n_partial += 1
-            if filling:
-                starts = STARTS_SEQUENCE if columns.starts_sequence[p] else 0
-                flags = starts | (BARRIER if barrier else 0)
-                site = 0 if barrier else np.int64(columns.site[p])
-                out.access[p] = pack_access(flags, kind, n_request - before, site)
+                            n_partial += 1
+            starts = STARTS_SEQUENCE if columns.starts_sequence[p] else 0
+            flags = starts | (BARRIER if barrier else 0)
+            site = 0 if barrier else np.int64(columns.site[p])
+            out.access[p] = pack_access(flags, kind, n_request - before, site)
             most = max(most, n_request - before)
     return n_request, n_partial, most
 
@@ -231,15 +228,19 @@ def form_requests(
     coalescing = _Coalescing(
         granules_per_line, max(1, lanes // 8), max(1, trace.subgroup_size // lanes)
     )
+    n_most = coalescing.n_windows * trace.n_granule
+    # Memory is taken page by page, when it is written.
+    request, partial = np.empty(n_most + 8, np.uint64), np.empty(n_most, np.uint32)
     out = _empty_requests(trace)
-    n_request, n_partial, most = _form(columns, coalescing, dense, out, False)
+    n_request, n_partial, most = _form(
+        columns, coalescing, dense, out._replace(request=request, partial=partial)
+    )
     if most > MAX_REQUESTS_OF_ACCESS:
         raise ReplayError(f"an access may fall into {MAX_REQUESTS_OF_ACCESS} lines, got {most}")
-    out = out._replace(
-        request=np.zeros(n_request + 8, np.uint64),  # the tail is read ahead of, never used
-        partial=np.empty(n_partial, np.uint32),
-    )
-    _form(columns, coalescing, dense, out, True)
+    request.resize(n_request + 8, refcheck=False)
+    partial.resize(n_partial, refcheck=False)
+    request[n_request:] = 0  # read ahead of, never used
+    out = out._replace(request=request, partial=partial)
     return out, DenseMap(dense.chunk)
 
 

@@ -96,6 +96,7 @@ def replay_launches(
         options.half_width,
         PHASES if any(phased) else ONE_PLACE,
         model_errors(machine) if options.is_open_ended else None,
+        options.least_trials(n_requests),
     )
     with workers_for(sequences, options, n_requests, SEQUENCES) as workers:
         watch = counted(progress)

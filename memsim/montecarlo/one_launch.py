@@ -55,9 +55,9 @@ from memsim.trace.launches import launch_work
 from memsim.trace.model import GRANULE_BYTES, Trace
 
 SCHEMA = 1
-SHORT_TRIAL = 50_000_000
-"""Requests up to which trials run in threads: they take less than about two seconds, in which a worker
-process would only start, and whoever ends a replay waits no longer than that for those that have begun."""
+SHORT_TRIAL = 100_000_000
+"""Requests up to which trials run in threads: they take less than about four seconds, of which a worker process would need
+two to start, and whoever ends a replay waits no longer than that for those that have begun."""
 MAX_SAMPLES = 2048
 """The most DRAM latencies that are kept per trial, evenly spaced over those sampled."""
 
@@ -102,7 +102,10 @@ def replay(
         traces = tuple(one for one in traces if not _stands_alone(one)) or traces
     plans, places, occupancy = _plans(traces, machine, options)
     stopping = Stopping(
-        options.half_width, places, model_errors(machine) if options.is_open_ended else None
+        options.half_width,
+        places,
+        model_errors(machine) if options.is_open_ended else None,
+        options.least_trials(n_requests),
     )
     work = launch_work(traces)
     stays = options.warm and repeated_bytes(traces[0]) <= _last_bytes(machine)

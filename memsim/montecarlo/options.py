@@ -19,8 +19,9 @@ hardware does it; or by their number (Baghsorkhi et al. 2012)."""
 Backend = Literal["local", "dask"]
 
 DEFAULT_TRIALS, DEFAULT_HALF_WIDTH = 64, 0.005
-LEAST_TRIALS = 8
-"""Trials that are replayed where neither their number nor a half-width is given, whatever the budget."""
+LEAST_TRIALS, FEWEST_TRIALS, LEAST_S = 8, 4, 16.0
+"""Trials that are replayed where neither their number nor a half-width is given, whatever the budget: the first number, or,
+where they would take more than so many seconds, down to the second."""
 MOST_TRIALS = 1024
 """The limit where only the half-width is given."""
 QUICK_TRIALS = 5
@@ -72,7 +73,7 @@ class ReplayOptions(Options):
         None,
         "Seconds of one core that the trials may take at"
         f" {REQUESTS_PER_S // 10**6} million requests a second; at least {LEAST_TRIALS} trials are"
-        " replayed. They end earlier once the interval of every hit ratio due to the ordering is"
+        f" replayed, of long traces {FEWEST_TRIALS}. They end earlier once the interval of every hit ratio due to the ordering is"
         " narrow, or small beside what else is open.",
         above=0,
         metavar="SECONDS",
@@ -86,7 +87,7 @@ class ReplayOptions(Options):
     seed: int = option(0, "Seed of the random orderings.", least=0, most=MOST_SEED)
     jobs: int | None = option(
         None,
-        "Workers: threads for a replay whose trials take less than about two seconds, else processes."
+        "Workers: threads for a replay whose trials take less than about four seconds, else processes."
         " Results do not depend on their number.",
         least=1,
         most=MOST_JOBS,
@@ -207,6 +208,11 @@ class ReplayOptions(Options):
         budget_s = DEFAULT_BUDGET_S if self.budget is None else self.budget
         affordable = int(budget_s * REQUESTS_PER_S / max(n_requests, 1))
         return min(max(affordable, LEAST_TRIALS), DEFAULT_TRIALS)
+
+    def least_trials(self, n_requests: int) -> int:
+        """How many trials suffice, with so many requests each, if what the ordering leaves open is small beside all else."""
+        affordable = int(LEAST_S * REQUESTS_PER_S / max(n_requests, 1))
+        return min(max(affordable, FEWEST_TRIALS), LEAST_TRIALS)
 
     @property
     def half_width(self) -> float | None:

@@ -78,7 +78,7 @@ class Stopping:
     half_width : from MIN_TRIALS_TO_STOP trials on, intervals as narrow as this are; None: no number of
         trials is enough
     places : those that the trials replay in turn
-    model_error : (n_level, 1) validated error of each level's hit ratios. From LEAST_TRIALS on, intervals
+    model_error : (n_level, 1) validated error of each level's hit ratios. From `least` trials on, intervals
         are narrow if they are at most SMALL of `half_width` and of what else is open: this error, what earlier groups
         have left in the caches, and the place. None: that does not count
     """
@@ -88,10 +88,11 @@ class Stopping:
         half_width: float | None,
         places: Places = ONE_PLACE,
         model_error: npt.NDArray[np.float64] | None = None,
+        least: int = LEAST_TRIALS,
     ) -> None:
         self.half_width, self.model_error = half_width, model_error
         self.places, self.moments = places, [Moments() for _ in range(places.n)]
-        self.least = max(MIN_TRIALS_TO_STOP if model_error is None else LEAST_TRIALS, 2 * places.n)
+        self.least = max(MIN_TRIALS_TO_STOP if model_error is None else least, 2 * places.n)
         self.open: Any = 0.0
         self.trials = 0
 

@@ -17,6 +17,7 @@ from memsim.machine import Machine
 from memsim.trace import BARRIER_SITE, AccessSite, ArrayExtent, Trace
 from tracegen.executed.faults import sentence
 from tracegen.executed.sites import PRIVATE_MEMORY, Sites, code_table
+from tracegen.executed.touched import touched
 from tracegen.executed.windows import nothing, waits_for_groups, window_traces
 from tracegen.executed.work import conflict_notes, instruction_counts, kinds_of, work_of
 from tracegen.execution.code import Code
@@ -25,6 +26,7 @@ from tracegen.execution.slicing import sliced
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions
 from tracegen.recording import snapshot
+from tracegen.recording.earlier import Moved
 from tracegen.recording.sites import BASE_ALIGNMENT_BYTES
 from tracegen.recording.traces import Content, LaunchTraces, check_size
 
@@ -237,8 +239,9 @@ class ExecutedRun(LaunchTraces):
             "code": code_table(code, self.sites),
         }
 
-    def granules(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
-        return self._run(groups).granule
+    def touched_by(self, groups: snapshot.Groups) -> list[Moved]:
+        recorded = self._run(groups, only_notes=True)
+        return touched(self.execution, groups, recorded, self.places(len(groups)))
 
     def requests(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
         recorded = self._run(groups)

@@ -15,6 +15,7 @@ from memsim.progress import report
 from memsim.statistics import MIN_TRIALS, student_t
 from memsim.trace import Trace
 from tracegen.executed.sites import Sites
+from tracegen.executed.touched import touched
 from tracegen.executed.work import instruction_counts, segment_counts
 from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, Code
@@ -54,6 +55,8 @@ class Runs(Protocol):
     def touched(
         self, groups: snapshot.Groups, steps: npt.NDArray[np.int64], by_barriers: bool
     ) -> Recorded: ...
+
+    def places(self, n_groups: int) -> npt.NDArray[np.int64]: ...
 
     def trace_of(self, ids: snapshot.Groups, recorded: Recorded) -> Trace: ...
 
@@ -212,7 +215,8 @@ def touched_before(
             begin = max(end - max(min(long, int(CHUNK_GRANULES / max(each, 1e-9))), 1), 0)
             steps = np.tile(np.array([begin, last], np.int64), (len(groups), 1))
             recorded, before = run.touched(groups, steps, sampled.by_barriers), found.n_bytes
-            _add(found, run, groups, recorded)
+            for moved in touched(run.execution, groups, recorded, run.places(len(groups))):
+                found.add(moved)
             new = max(found.n_bytes - before, 1)
             long = max(int((end - begin) * (enough - found.n_bytes) / new), 1)
             looked_at += len(recorded.granule)
@@ -223,28 +227,6 @@ def touched_before(
             return Touched(found.ranges, first - int(groups[0]))
         groups = np.arange(max(int(groups[0]) - wave, 0), int(groups[0]), dtype=np.int64)
         end, last = max(int(sampled.steps), 1), EVERYTHING
-
-
-def _add(found: TouchedGranules, run: Runs, groups: snapshot.Groups, recorded: Recorded) -> None:
-    """Adds what groups touch that have been executed, and moved what those do that are like them."""
-    import pandas as pd  # for few kernels: its import is a tenth of the time to a first table
-
-    moves, n_region = run.execution.movement, len(run.execution.launch.regions)
-    place = recorded.access // (n_region + 1)
-    starts = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])[:: run.n_subgroup]
-    ends = np.concatenate([[0], recorded.granule_end])
-    at = run.execution.along(groups) if moves is not None else np.zeros((len(groups), 0), np.int64)
-    for k in np.unique(recorded.like):
-        accesses = slice(starts[k], starts[k + 1])
-        counts = np.diff(ends[starts[k] : starts[k + 1] + 1])
-        kinds = np.repeat(place[accesses], counts)
-        granules = recorded.granule[ends[starts[k]] : ends[starts[k + 1]]]
-        by = at[recorded.like == k] - at[k]
-        for kind in np.unique(kinds):
-            touched = pd.unique(granules[kinds == kind])
-            moved = by @ moves.steps[kind] >> 5 if moves is not None else np.zeros(1, np.int64)
-            for shift in np.unique(moved):
-                found.add(touched, int(shift))
 
 
 def _with_note(provenance: Mapping[str, Any], note: str) -> dict[str, Any]:

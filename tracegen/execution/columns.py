@@ -25,6 +25,8 @@ OF_ACCESSES: dict[str, Any] = {
 OF_GRANULES: dict[str, Any] = {
     "granule": np.int64, "byte_mask": np.uint32, "lane_groups": np.uint8, "lane_hits": np.uint8,
 }  # fmt: skip
+_TELLING_GROUPS, _RESERVE = 16, 1.05
+"""Groups from which on what all will need is told beforehand, and how much more than that is taken."""
 _ALIKE = {
     "access": tuple(OF_ACCESSES),
     "order": ("order", "rows"),
@@ -94,8 +96,11 @@ def _block(size: int) -> npt.NDArray[np.uint8]:
 
 
 def grown(state: State, memory_bytes: int) -> State:
-    """The state with larger buffers, four times as long where they are half full, in files beyond memory_bytes."""
+    """The state with larger buffers, where they are half full: for all groups if these are like those that have run, and four
+    times as long at least; in files beyond memory_bytes."""
     counters = state.counters
+    position = int(counters[Counter.POSITION])
+    of_all = 1 if position < _TELLING_GROUPS else _RESERVE * len(state.groups) / position
     staged, granules = int(counters[Counter.STAGED]), int(counters[Counter.STAGED_GRANULES])
     done, done_granules = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
     more = int(counters[Counter.GROUP_GRANULES]) + 4
@@ -109,8 +114,8 @@ def grown(state: State, memory_bytes: int) -> State:
     out = _longer(
         state.out,
         memory_bytes,
-        access=(done, done + staged),
-        granule=(done_granules, done_granules + more),
+        access=(done, done + staged, int(of_all * done)),
+        granule=(done_granules, done_granules + more, int(of_all * done_granules)),
         row_end=(int(counters[Counter.N_ROW]), 0),
         row_segment=(int(counters[Counter.N_ROW_ENTRY]), 2 * ends * len(state.segment_count)),
     )
@@ -123,10 +128,11 @@ def grown(state: State, memory_bytes: int) -> State:
     return state
 
 
-def _longer(columns: Any, memory_bytes: int, **filled: tuple[int, int]) -> Any:
-    """Columns with room. filled : by the first of columns that grow together, what is used, and what must fit at least"""
+def _longer(columns: Any, memory_bytes: int, **filled: tuple[int, ...]) -> Any:
+    """Columns with room. filled : by the first of columns that grow together, what is used, what must fit at least, and what
+    will be needed, if that is known"""
     changed = {}
-    for first, (used, least) in filled.items():
+    for first, (used, least, *expected) in filled.items():
         length = len(getattr(columns, first))
         if 2 * used < length and 2 * least < length:
             continue
@@ -134,7 +140,9 @@ def _longer(columns: Any, memory_bytes: int, **filled: tuple[int, int]) -> Any:
             if hasattr(columns, name):
                 column = getattr(columns, name)
                 each = len(column) // length
-                room = _room(each * 4 * max(length, least), column.dtype, memory_bytes)
+                room = _room(
+                    each * max(4 * length, 4 * least, *expected), column.dtype, memory_bytes
+                )
                 room[: each * used] = column[: each * used]
                 changed[name] = room
     return columns._replace(**changed)

@@ -298,6 +298,11 @@ class Execution:
                 progress(position)
         return _recorded(state, time.perf_counter() - begin)
 
+    @property
+    def private_granules(self) -> int:
+        """Of private memory that a sub-group has."""
+        return int(self.state.sizes[Size.PRIVATE_WORDS] * self.state.sizes[Size.LANES] >> 3)
+
     @functools.cached_property
     def movement(self) -> Movement | None:
         """How groups move; None where that is not known."""

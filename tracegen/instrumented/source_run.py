@@ -14,6 +14,7 @@ from tracegen.instrumented.host import PreparedLoopy
 from tracegen.instrumented.launch import LoopyLaunch
 from tracegen.options import TraceOptions
 from tracegen.record import Launches
+from tracegen.recording.earlier import Moved
 from tracegen.recording.snapshot import Cost, Groups
 from tracegen.recording.traces import Content, LaunchTraces, check_size
 
@@ -69,9 +70,8 @@ class SourceRun(LaunchTraces):
         layout, text = self.layout, self.launch.user.text
         return Content(layout.sites, layout.extents, self.columns(ids), text, compiler)
 
-    def granules(self, groups: Groups) -> npt.NDArray[np.int64]:
-        granules: npt.NDArray[np.int64] = self.columns(groups)["granule"]
-        return granules
+    def touched_by(self, groups: Groups) -> list[Moved]:
+        return [Moved(self.columns(groups)["granule"])]
 
     def requests(self, groups: Groups) -> npt.NDArray[np.int64]:
         columns = self.columns(groups)

@@ -14,7 +14,24 @@ from memsim.trace import GRANULE_BYTES
 BUDGET_GRANULES = 16_000_000
 """Granules of earlier groups that are looked at for one snapshot."""
 
+MARKS = 16
+"""Marks of a granule that take as long as to look at one."""
+
 Granules = npt.NDArray[np.int64]
+
+
+class Moved(NamedTuple):
+    """granules : that a group touches, in any order and number
+    shifts : by how many granules each group moves them that touches the same
+    """
+
+    granules: Granules
+    shifts: npt.NDArray[np.int64] = np.zeros(1, np.int64)
+
+    @property
+    def cost(self) -> int:
+        """Granules that are looked at."""
+        return len(self.granules) * (MARKS + len(self.shifts) - 1) // MARKS
 
 
 class Touched(NamedTuple):
@@ -35,15 +52,15 @@ class TouchedGranules:
     def n_bytes(self) -> int:
         return self._n * GRANULE_BYTES
 
-    def add(self, granules: Granules, shift: int = 0) -> None:
-        """Adds granules, moved by a number of granules."""
+    def add(self, moved: Moved) -> None:
+        granules, shifts = moved
         if len(granules):
-            end = int(granules.max()) + shift + 1
+            end = int(granules.max()) + int(shifts.max()) + 1
             if end >= 8 * len(self._bits):
                 bits = np.zeros(2 * (end // 8 + 1), np.uint8)
                 bits[: len(self._bits)] = self._bits
                 self._bits = bits
-            self._n += _mark(self._bits, granules, shift)
+            self._n += sum(_mark(self._bits, granules, shift) for shift in shifts)
 
     @property
     def ranges(self) -> npt.NDArray[np.int64]:
@@ -82,14 +99,14 @@ def _edges(bits, edges):  # type: ignore[no-untyped-def]
 
 
 def touched_before(
-    first: int, wave: int, enough_bytes: int, granules_of: Callable[[Granules], Granules]
+    first: int, wave: int, enough_bytes: int, touched_by: Callable[[Granules], list[Moved]]
 ) -> Touched:
     """The granules that the groups before group `first` touch.
 
     Groups are looked at from the latest backwards, a wave at first and then twice as many as before,
     until they have touched `enough_bytes` different bytes, or there is none left, or the budget ends.
 
-    granules_of : ids of groups -> the granules that they touch, in any order and number
+    touched_by : ids of groups -> what they touch
     """
     touched = TouchedGranules()
     begin, step, looked_at = first, wave, 0
@@ -97,8 +114,8 @@ def touched_before(
         if looked_at and looked_at / (first - begin) * step > BUDGET_GRANULES - looked_at:
             break
         ids = np.arange(max(begin - step, 0), begin, dtype=np.int64)
-        granules = granules_of(ids)
-        looked_at += len(granules)
-        touched.add(granules)
+        for moved in touched_by(ids):
+            looked_at += moved.cost
+            touched.add(moved)
         begin, step = int(ids[0]), 2 * step
     return Touched(touched.ranges, first - begin)

@@ -123,8 +123,8 @@ class LaunchTraces:
         """What groups access."""
         raise NotImplementedError
 
-    def granules(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
-        """The granules that groups touch, as often as they do."""
+    def touched_by(self, groups: snapshot.Groups) -> list[earlier.Moved]:
+        """What groups touch."""
         raise NotImplementedError
 
     def requests(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
@@ -210,7 +210,7 @@ class LaunchTraces:
         touched = earlier.Touched(np.zeros((0, 2), np.int64), 0)
         if self.options.earlier and wave is not None and self.machine is not None:
             touched = earlier.touched_before(
-                int(ids[0]), wave, enough_bytes(self.machine), self.granules
+                int(ids[0]), wave, enough_bytes(self.machine), self.touched_by
             )
         n_subgroup = -(-shape.group_items // width)
         return Trace(

@@ -79,6 +79,13 @@ def test_where_a_replay_stops(
     assert ReplayOptions().replace(**given).half_width == half_width
 
 
+def test_long_traces_need_fewer_orderings() -> None:
+    least = [
+        ReplayOptions().least_trials(n) for n in (1, 30_000_000, 40_000_000, 60_000_000, 10**9)
+    ]
+    assert least == [8, 8, 6, 4, 4]
+
+
 def test_a_replay_without_a_number_of_trials_stops_at_the_half_width() -> None:
     assert memsim.replay(trace(), on(), ci=0.5).n_trials == 32
 

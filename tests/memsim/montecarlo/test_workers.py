@@ -89,19 +89,20 @@ def with_open(hits: int, n_open: int) -> TrialResult:
 
 
 @pytest.mark.parametrize(
-    ("n_open", "model_error"), [(0, 0.0), (0, 0.04), (0, 0.06), (6, 0.0), (0, 0.08)]
+    ("n_open", "model_error", "least"),
+    [(0, 0.0, 8), (0, 0.04, 8), (0, 0.06, 8), (6, 0.0, 8), (0, 0.08, 4), (0, 0.3, 4), (0, 0.3, 8)],
 )
 def test_stops_where_the_ordering_matters_little_beside_what_else_is_open(
-    n_open: int, model_error: float
+    n_open: int, model_error: float, least: int
 ) -> None:
-    stopping = Stopping(0.008, ONE_PLACE, np.array([[model_error]]))
+    stopping = Stopping(0.008, ONE_PLACE, np.array([[model_error]]), least)
     hits = [48 + 4 * (i % 2) for i in range(40)]
     enough = [stopping.enough(with_open(n, n_open)) for n in hits]
     small = (0.008 + model_error + n_open / 200) / 4
-    for n in range(8, 41):
+    for n in range(least, 41):
         limit = small if n < 32 else max(small, 0.008)
         assert enough[n - 1] == (describe(np.array(hits[:n]) / 100).half_width <= limit)
-    assert not any(enough[:7])
+    assert not any(enough[: least - 1])
     assert enough[-1]
 
 

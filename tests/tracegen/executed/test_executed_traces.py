@@ -15,6 +15,7 @@ from memsim.trace import Trace
 from tests.support.compilers import needs_nvidia
 from tracegen.executed.launches import checked
 from tracegen.executed.run import sequence_starts
+from tracegen.execution import columns, run
 from tracegen.options import TraceOptions
 
 MACHINE = TraceOptions(tracer="machine")
@@ -157,6 +158,21 @@ def test_columns_in_files_are_those_in_memory() -> None:
     for name in ("site", "waits", "granule", "byte_mask", "granule_offset", "lane_groups", "work"):
         np.testing.assert_array_equal(getattr(in_files, name), getattr(in_memory, name))
     assert isinstance(in_files.granule.base.base, np.memmap)
+
+
+@needs_nvidia
+def test_room_for_all_groups_is_taken_when_some_have_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From room for 64 granules on to 393,216, of 96 a group: four times as much each time would be 9 times."""
+    workload = common_kernels.vadd1(1 << 20)
+    took = tracegen.trace(workload, "a100", tracer="machine")
+    grown, times = run.grown, []
+    monkeypatch.setattr(columns, "FIRST_GRANULES", 64)
+    monkeypatch.setattr(columns, "FIRST_ACCESSES", 64)
+    monkeypatch.setattr(run, "grown", lambda *given: times.append(1) or grown(*given))
+    again = tracegen.trace(workload, "a100", tracer="machine")
+    np.testing.assert_array_equal(again.granule, took.granule)
+    assert took.n_granule == 393_216
+    assert len(times) <= 6
 
 
 @needs_nvidia

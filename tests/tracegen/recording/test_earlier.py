@@ -12,14 +12,23 @@ import tracegen
 from memsim import load_machine
 from tests.support import loopy_kernels as kernels
 from tracegen.recording import earlier
-from tracegen.recording.earlier import Granules, touched_before
+from tracegen.recording.earlier import Granules, Moved, TouchedGranules, touched_before
 
 EVERYTHING = 1 << 40
 
 
-def two_of_each(ids: Granules) -> Granules:
+def two_of_each(ids: Granules) -> list[Moved]:
     """Group g touches the granules 10 g, 10 g + 1 and 5, the first of them twice."""
-    return np.concatenate([10 * ids, 10 * ids, 10 * ids + 1, np.full(len(ids), 5)])
+    return [Moved(np.concatenate([10 * ids, 10 * ids, 10 * ids + 1, np.full(len(ids), 5)]))]
+
+
+def test_what_is_moved_is_touched_at_all_places() -> None:
+    """By 15 shifts granules are looked at nearly twice."""
+    found, shifts = TouchedGranules(), np.array([0, 100, 101])
+    found.add(Moved(np.array([7, 3, 7]), shifts))
+    assert found.ranges.tolist() == [[3, 4], [7, 8], [103, 105], [107, 109]]
+    assert found.n_bytes == 6 * 32
+    assert Moved(np.arange(16), np.arange(16)).cost == 16 + 15
 
 
 def test_all_groups_before() -> None:
