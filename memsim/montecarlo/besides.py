@@ -121,11 +121,14 @@ class Besides:
         is_inside = is_inside and self.trace.warming is None
         return other_orders(self.options, n_trials, self.places.n, is_inside=is_inside)
 
+    def kinds_of_misses(self) -> dict[Hashable, Call]:
+        """The replays that are needed whatever the number of trials."""
+        n_level = len(self.machine.levels) if self.options.miss_kinds else 0
+        return miss_calls(misses_with, self.options.seed, n_level)
+
     def calls(self, n_trials: int) -> dict[Hashable, Call]:
         """The replays besides n_trials trials."""
-        seed = self.options.seed
-        n_level = len(self.machine.levels) if self.options.miss_kinds else 0
-        calls = miss_calls(misses_with, seed, n_level)
+        seed, calls = self.options.seed, self.kinds_of_misses()
         for groups in self._other_groups(n_trials).values():
             for n in groups:
                 changes = changes_for_occupancy(self.plan, self.trace, self.machine, n)

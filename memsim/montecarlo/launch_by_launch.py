@@ -54,7 +54,6 @@ from memsim.montecarlo.workers import (
     Stopping,
     counted,
     enough_trials,
-    run_others,
 )
 from memsim.statistics import ONE_PLACE, PHASES
 from memsim.trace.launches import Event, Launches
@@ -100,8 +99,7 @@ def replay_launches(
     )
     with workers_for(sequences, options, n_requests, SEQUENCES) as workers:
         watch = counted(progress)
-        made = enough_trials(workers, options.seed, most, stopping, watch, run_sequence)
-        run_others(workers, made, others, watch)
+        made = enough_trials(workers, options.seed, most, stopping, watch, run_sequence, others)
     kinds = miss_kinds_of(made)
     replays, first_site = [], sequence.first_site
     for k, (trace, plan) in enumerate(zip(launches.launches, sequence.plans, strict=True)):

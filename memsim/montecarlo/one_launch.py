@@ -145,9 +145,16 @@ def replay(
             provisional(len(made.trials), lambda: gathered(made))
 
     with workers_for(plans, options, n_requests) as workers:
-        made = enough_trials(workers, options.seed, most, stopping, watch)
-        if grows is None or made.interrupted or not grows(gathered(made)):
-            run_others(workers, made, besides.calls(len(made.trials)), watch)
+        made = enough_trials(
+            workers,
+            options.seed,
+            most,
+            stopping,
+            watch,
+            others=besides.kinds_of_misses(),
+            suffices=lambda made: grows is None or not grows(gathered(made)),
+        )
+        run_others(workers, made, besides.calls(len(made.trials)), watch)
     return gathered(made)
 
 

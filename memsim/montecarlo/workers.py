@@ -11,6 +11,7 @@ import functools
 import sys
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -156,11 +157,12 @@ class Call(NamedTuple):
 
 @dataclass
 class Results:
-    """Results so far: of the trials in order, of other calls by their keys."""
+    """Results so far: of the trials in order, of other calls by their keys; whether the trials are enough, and suffice."""
 
     trials: list[Any] = field(default_factory=list)
     others: dict[Hashable, Any] = field(default_factory=dict)
     interrupted: bool = False
+    suffices: bool = False
 
 
 Watch = Callable[[Results, int], object]
@@ -184,20 +186,50 @@ def enough_trials(
     stopping: Stopping,
     watch: Watch,
     task: Task = _trial,
+    others: Mapping[Hashable, Call] | None = None,
+    suffices: Callable[[Results], bool] = lambda made: True,
 ) -> Results:
     """As `trials_on`; trial i runs on plan i modulo the number of plans.
+
+    others : run besides, from when there may be enough trials on: so workers have something to do that is needed, while it is found
+        out that there are
+    suffices : asked when there are enough trials; if not, others are left out
 
     Where a worker process dies, the trials that are complete are kept too, with a warning, and count
     as interrupted. Raises KeyboardInterrupt, or WorkerDied, if no trial is complete.
     """
-    made = Results()
-    calls = (Call(task, i % len(workers.plans), (seed, i)) for i in range(most_trials))
+    made, others, is_enough = Results(), others or {}, threading.Event()
+    keys: deque[Hashable] = deque()  # of calls whose results are not there yet; None for a trial
+    first = min(stopping.least, most_trials)
+
+    def calls() -> Iterator[Call]:
+        for i in range(first):
+            keys.append(None)
+            yield Call(task, i % len(workers.plans), (seed, i))
+        for key, call in others.items():
+            keys.append(key)
+            yield call
+        for i in range(first, most_trials):
+            if is_enough.is_set():
+                return
+            keys.append(None)
+            yield Call(task, i % len(workers.plans), (seed, i))
+
     try:
-        with workers.run_calls(calls) as results:
+        with workers.run_calls(calls()) as results:
             for result in results:
-                made.trials.append(result)
-                watch(made, most_trials)
-                if stopping.enough(result):
+                key = keys.popleft()
+                if key is not None:
+                    made.others[key] = result
+                elif not is_enough.is_set():
+                    made.trials.append(result)
+                    if stopping.enough(result) or len(made.trials) == most_trials:
+                        made.suffices = suffices(made)
+                        if not made.suffices:
+                            break
+                        is_enough.set()
+                watch(made, most_trials + len(others))
+                if is_enough.is_set() and len(made.others) == len(others):
                     break
     except KeyboardInterrupt:
         made.interrupted = True
@@ -214,14 +246,16 @@ def enough_trials(
 def run_others(
     workers: Workers, made: Results, others: Mapping[Hashable, Call], watch: Watch
 ) -> None:
-    """Run what a number of trials calls for besides; an interrupt ends it, and the trials are kept."""
-    if made.interrupted:
+    """Run what a number of trials calls for besides, if these suffice; an interrupt ends it, and the trials are kept."""
+    if made.interrupted or not made.suffices:
         return
+    left = {key: call for key, call in others.items() if key not in made.others}
+    most = len(made.trials) + len(made.others) + len(left)
     try:
-        with workers.run_calls(others.values()) as results:
-            for key, result in zip(others, results, strict=True):
+        with workers.run_calls(left.values()) as results:
+            for key, result in zip(left, results, strict=True):
                 made.others[key] = result
-                watch(made, len(made.trials) + len(others))
+                watch(made, most)
     except (KeyboardInterrupt, WorkerDied):
         made.interrupted = True
 
