@@ -19,7 +19,13 @@ from tracegen.executed.faults import sentence
 from tracegen.executed.sites import PRIVATE_MEMORY, Sites, code_table
 from tracegen.executed.touched import touched
 from tracegen.executed.windows import nothing, waits_for_groups, window_traces
-from tracegen.executed.work import conflict_notes, instruction_counts, kinds_of, work_of
+from tracegen.executed.work import (
+    conflict_notes,
+    executions_of,
+    instruction_counts,
+    kinds_of,
+    work_of,
+)
 from tracegen.execution.code import Code
 from tracegen.execution.run import Execution, Fault, Recorded, writes_arrays
 from tracegen.execution.slicing import sliced
@@ -185,7 +191,8 @@ class ExecutedRun(LaunchTraces):
             recorded = _with_barriers(recorded)
         site = self.sites.numbers(recorded.access)
         offset = np.concatenate([[0], np.cumsum(recorded.subgroup_accesses)])
-        counts = instruction_counts(self.bound.code, recorded.local_counts)
+        executions = executions_of(self.code, recorded)
+        counts = instruction_counts(self.bound.code, recorded.local_counts, executions)
         work, work_table = work_of(self.code, counts, recorded, offset)
         columns: dict[str, Any] = {
             "subgroup_offset": offset,

@@ -16,7 +16,7 @@ from memsim.statistics import MIN_TRIALS, student_t
 from memsim.trace import Trace
 from tracegen.executed.sites import Sites
 from tracegen.executed.touched import touched
-from tracegen.executed.work import instruction_counts, segment_counts
+from tracegen.executed.work import executions_of, instruction_counts, segment_counts
 from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, Code
 from tracegen.execution.operations import MicroOperation
@@ -240,7 +240,8 @@ def _with_work(
     """A trace whose instructions are its part of all that its groups execute, kind by kind. segments : executions of each, in all"""
     if trace.work is None or trace.work_table is None:
         return trace
-    counts = instruction_counts(run.bound.code, recorded.local_counts)
+    executions = executions_of(run.code, recorded)
+    counts = instruction_counts(run.bound.code, recorded.local_counts, executions)
     wanted = segments @ segment_counts(run.code, counts) * trace.traced_part
     rows = np.bincount(trace.work, minlength=len(trace.work_table))
     found = rows @ trace.work_table

@@ -59,9 +59,26 @@ def kind_of(instruction: Instruction) -> str:
     if memory is None:
         return "exchange"
     if memory.space == "local":
-        bits = 8 * memory.bytes_per_item
-        return f"local_{next((width for width in _LOCAL_BITS if bits <= width), 128)}"
+        return _local_kind(memory.bytes_per_item)
     return _CONSTANT if memory.space == "constant" else _ACCESS
+
+
+def _local_kind(bytes_per_item: int) -> str:
+    return f"local_{next((width for width in _LOCAL_BITS if 8 * bytes_per_item <= width), 128)}"
+
+
+def _is_generic(instruction: Instruction) -> bool:
+    return instruction.opcode.partition(".")[0] in ("LD", "ST", "ATOM") or (
+        instruction.opcode.startswith("flat_")
+    )
+
+
+def executions_of(code: Code, recorded: Recorded) -> npt.NDArray[np.int64]:
+    """(n_instruction,) executions by sub-groups."""
+    changes = np.zeros(max((one.end for one in code.segments), default=0) + 1, np.int64)
+    np.add.at(changes, [one.first for one in code.segments], recorded.segment_count)
+    np.subtract.at(changes, [one.end for one in code.segments], recorded.segment_count)
+    return np.cumsum(changes)[:-1]
 
 
 def kinds_of(code: MachineCode) -> tuple[str, ...]:
@@ -88,14 +105,16 @@ def _more(instruction: Instruction) -> dict[str, float]:
 
 
 def instruction_counts(
-    code: MachineCode, local_counts: npt.NDArray[np.int64]
+    code: MachineCode,
+    local_counts: npt.NDArray[np.int64],
+    executions: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.float64]:
     """(n_instruction, n_kind of `kinds_of`) what one execution of each instruction counts, in the mean over those of the run.
 
-    What a predicate switches off in all lanes is issued all the same, and takes its pass of the banks, without conflicts
+    An access through a generic pointer counts as one of local memory in those executions in which it went there. What a predicate switches off in all lanes is issued all the same, and takes its pass of the banks, without conflicts
     (28.1 us with no lane of a warp and 28.3 us with all, on an H200).
 
-    local_counts : as of Recorded
+    local_counts : as of Recorded;  executions : see `executions_of`
     """
     instructions, added, wide = _conflicts(code, local_counts)
     kinds = kinds_of(code)
@@ -113,6 +132,12 @@ def instruction_counts(
             row[kinds.index(work.kind)] += work.fused
             row[kinds.index(PASSES)] += work.passes
         if one.memory is not None:
+            if _is_generic(one) and number < len(local_counts):
+                share = min(float(local_counts[number, 0]) / max(int(executions[number]), 1), 1.0)
+                conflicts, wide_passes = share * conflicts, share * wide_passes
+                row[_NUMBER[kind]] -= share
+                kind = _local_kind(one.memory.bytes_per_item)
+                row[_NUMBER[kind]] += share
             row[_NUMBER["conflict"]] += max(conflicts, 0.0)
             row[_NUMBER["wide"]] += wide_passes
             # Where lanes are paired, half of the passes are saved.

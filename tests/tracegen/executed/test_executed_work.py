@@ -11,11 +11,14 @@ from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, Memory
 from tracegen.executed.work import instruction_counts, kinds_of, work_of
 
 
-def counted(measured: list[list[int]], *instructions: Instruction) -> list[dict[str, float]]:
+def counted(
+    measured: list[list[int]], *instructions: Instruction, executions: int = 8
+) -> list[dict[str, float]]:
     """What each instruction counts, without what it does not."""
     block = BasicBlock(label="", instructions=instructions)
     code = MachineCode(kernel="k", target="sm_80", blocks=(block,), registers_per_item=8)
-    rows = instruction_counts(code, np.array(measured, np.int64))
+    ran = np.full(len(instructions), executions)
+    rows = instruction_counts(code, np.array(measured, np.int64), ran)
     kinds = kinds_of(code)
     return [{kind: n for kind, n in zip(kinds, row, strict=True) if n} for row in rows.tolist()]
 
@@ -34,6 +37,17 @@ def test_passes_of_conflicts_are_means_of_what_ran() -> None:
     rows = counted([[8, 6, 9, 4], [0, 0, 0, 0], [0, 0, 0, 0]], local(4), local(16), FMA)
     first = {"local_32": 1, "conflict": 9 / 8, "wide": 4 / 8}
     assert rows == [first, {"local_128": 1}, {"fma": 1, "stalled": 4}]
+
+
+def test_generic_accesses_are_of_local_memory_where_they_went_there() -> None:
+    """Two of eight executions, which conflicts made longer by three passes each; a copy to local memory stays a global access."""
+    memory = MemoryOperation(space="global", direction="load", bytes_per_item=4)
+    load = Instruction(opcode="LD.E", text="LD.E", pipe="load_store", memory=memory)
+    copy = Instruction(opcode="LDGSTS.E", text="LDGSTS.E", pipe="load_store", memory=memory)
+    shared = {"access": 3 / 4, "local_32": 1 / 4, "conflict": 6 / 8}
+    assert counted([[2, 2, 6, 0], [0] * 4], load, load) == [shared, {"access": 1}]
+    assert counted([[8, 8, 8, 0]], load) == [{"local_32": 1, "conflict": 1}]
+    assert counted([[8, 8, 0, 0]], copy) == [{"access": 1, "copies": 1}]
 
 
 def test_passes_that_are_saved_pair_lanes() -> None:
