@@ -130,7 +130,7 @@ def _reduce_chosen(e: Emitter, d: int, a: int, chosen: int, name: str) -> None:
 
 @lowers("R2UR", "BROADCAST FILL")
 def _to_uniform(e: Emitter, s: Sass) -> None:
-    """The value of the first lane, and which lanes have it. Each lane has its own copy of uniform registers, so that lanes
+    """The value of the first lane, and which lanes have another, for which code then does the same again. Each lane has its own copy of uniform registers, so that lanes
     that have parted do not disturb each other; those that are together all get the value, also where a predicate chooses some. Without a
     register for the value the predicate tells whether lanes differ: before a reduction over chosen lanes, which then calls a function."""
     masks, d, (a, *_) = carries(s)
@@ -142,7 +142,7 @@ def _to_uniform(e: Emitter, s: Sass) -> None:
             e.emit("COMPARE_U", d=others, a=row, b=e.whole(a), x=RELATIONS["NE"])
             e.emit("VOTE", d=e.result_mask(one), m=2 * others, y=o.VOTE_ANY)
         else:
-            e.emit("COMPARE_U", d=e.result_mask(one), a=row, b=e.whole(a), x=RELATIONS["EQ"])
+            e.emit("COMPARE_U", d=e.result_mask(one), a=row, b=e.whole(a), x=RELATIONS["NE"])
     if e.guard != ALWAYS and e.result(d) != TRASH_ROW:
         some = e.temporary_mask()
         e.emit("VOTE", guard=ALWAYS, d=some, m=e.guard, y=o.VOTE_ANY)

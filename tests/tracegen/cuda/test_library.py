@@ -481,8 +481,28 @@ __device__ void pipelines(const float *x, float *y) {
 """
 
 
+@pytest.mark.parametrize("machine", ["a100", "h100"])
+def test_copies_of_a_warp_may_come_to_several_barriers(machine: str) -> None:
+    """The address of a barrier is in a uniform register: the compiler makes a loop over the addresses that lanes have."""
+    source = """__global__ void k(const float *x, float *y) {
+      __shared__ unsigned long long bar[2];
+      __shared__ float s[32];
+      int i = threadIdx.x;
+      unsigned mine = __cvta_generic_to_shared(&bar[i / 16]), other = __cvta_generic_to_shared(&bar[1 - i / 16]);
+      if (i % 16 == 0) asm volatile("mbarrier.init.shared.b64 [%0], 16;" :: "r"(mine));
+      __syncthreads();
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned)__cvta_generic_to_shared(&s[31 - i])), "l"(x + i));
+      asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(mine) : "memory");
+      asm volatile("{ .reg .pred p; w: mbarrier.test_wait.parity.shared.b64 p, [%0], 0; @!p bra w; }" :: "r"(other) : "memory");
+      y[i] = s[i];
+    }"""
+    x = floats(32, 1)
+    made = workload(source, x, np.zeros(32, np.float32), block=32)
+    assert run(made, machine)["y"].tolist() == x[::-1].tolist()
+
+
 @pytest.mark.weekly(2)
-@pytest.mark.parametrize("parts", [("primitives", "copies", "barriers"), ("pipelines",)])
+@pytest.mark.parametrize("parts", [("primitives", "copies"), ("barriers", "pipelines")])
 def test_copies_are_loads(parts: tuple[str, ...]) -> None:
     """Each element is loaded once: by 4 bytes for each thread, or by 16 for a quarter of them where the program says that they are aligned."""
     parameters = "".join(f"const float *of_{part}, " for part in parts)
