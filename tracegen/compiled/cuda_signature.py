@@ -22,7 +22,7 @@ from tracegen.compiled.build_options import read_options
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.nvidia.nvidia_ptx import known_target
 from tracegen.compiled.nvidia.nvrtc import translated
-from tracegen.compiled.request import CompileError
+from tracegen.compiled.request import CompileError, shortened
 from tracegen.cuda.arguments import Parameter
 from tracegen.cuda.host_code import LEFT_OUT, unknown_type, without, without_class
 from tracegen.cuda.includes import originals
@@ -148,7 +148,7 @@ def described(program: CudaProgram, target: str, by: Compiler = "auto") -> Descr
     try:
         return _by_nvrtc(program, target)
     except CompileError as error:
-        found = _by_clang(program, target)
+        found = _by_clang(program, target, str(error))
         if found.program.kernel != program.kernel:
             return described(replace(program, kernel=found.program.kernel), target, by)
         return replace(found, refused=str(error))
@@ -230,7 +230,8 @@ def _described(program: CudaProgram, kept: Mapping[str, Any]) -> Described:
     )
 
 
-def _by_clang(program: CudaProgram, target: str) -> Described:
+def _by_clang(program: CudaProgram, target: str, refused: str = "") -> Described:
+    """refused : why NVRTC does not compile it, which has left out what the kernel does not reach"""
     architecture = "nvptx64" if target.startswith("sm_") else "amdgcn"
     clang = find_clang(architecture)
     if clang is not None and major(clang) < OLDEST:
@@ -246,7 +247,7 @@ def _by_clang(program: CudaProgram, target: str) -> Described:
     kept = cache.load(key, "symbol")
     if kept is None or not unchanged(kept.get("headers")):
         with temporary_folder() as folder:
-            kept = _made(program, clang, language, folder)
+            kept = _made(program, clang, language, folder, refused=refused)
         cache.save(key, kept)
     return _described(program, kept)
 
@@ -276,10 +277,11 @@ def _made(
     language: list[str],
     folder: Path,
     before: _Errors | None = None,
+    refused: str = "",
 ) -> dict[str, Any]:
     """What is kept of a program; code that does not compile and is not reached is left out.
 
-    before : the errors in what has been left out already
+    before : the errors in what has been left out already;  refused : see `_by_clang`
     """
 
     def compiled(program: CudaProgram, behind: str, *options: str) -> Finished:
@@ -298,14 +300,18 @@ def _made(
         return replace(finished, errors=originals(finished.errors, folder))
 
     finished = compiled(program, _table(program))
-    refused: Finished | None = None
+    first: Finished | None = None
     errors = dict(before or {})
     others = partial(without, kernel=program.plain_kernel)
     for _ in range(MOST_TRIES):
         found = _errors_in(program, finished)
+        for (path, line), reason in found.items():
+            place = f"{program.name_of(path)}:{line}: "
+            if refused.startswith(place):
+                raise KernelError(place + shortened(_reason(reason)))
         leaner = _leaner(program, found)
         if leaner is None:
-            refused = refused or finished
+            first = first or finished
             tried = (program.without_header(*place, reason) for place, reason in found.items())
             leaner = _edited(program, found, others) or next(filter(None, tried), None)
         if leaner is None:
@@ -325,8 +331,8 @@ def _made(
             whole = named[0] + program.kernel[len(program.plain_kernel) :]
             return _made(replace(program, kernel=whole), clang, language, folder, errors)
     if is_unnamed or (error and "file not found" in error["reason"]):
-        refused = None  # what remains does not follow from what has been left out
-    _check(refused if finished.status and refused else finished, program)
+        first = None  # what remains does not follow from what has been left out
+    _check(first if finished.status and first else finished, program)
     ir = file.read_text(encoding="utf-8", errors="replace")
     symbol = _line(ir, "@memsim_kernel =").partition("ptr ")[2]
     symbol = symbol[symbol.index("@") + 1 :].split(",")[0].split(" to ")[0].strip('"')
@@ -502,7 +508,7 @@ def _check_left_out(ir: str, symbol: str, errors: _Errors, program: CudaProgram)
             lines = [line for file, line in errors if file == path and line >= first]
             line = min(lines, default=first)
             reason = errors.get((path, line), "this does not compile")
-            raise KernelError(f"{program.name_of(path)}:{line}: {_reason(reason)}")
+            raise KernelError(f"{program.name_of(path)}:{line}: {shortened(_reason(reason))}")
         found = set(_NAME.findall(body)) - reached
         reached |= found
         waiting += found
@@ -528,7 +534,7 @@ def _check(finished: Finished, program: CudaProgram) -> None:
         )
     if match["file"].startswith(str(HEADERS)):
         match = _used_at(finished.errors, match) or match
-    raise KernelError(f"{match['file']}:{match['line']}: {_reason(match['reason'])}")
+    raise KernelError(f"{match['file']}:{match['line']}: {shortened(_reason(match['reason']))}")
 
 
 def _reason(reason: str) -> str:

@@ -30,6 +30,17 @@ _TOO_MUCH = re.compile(
 )
 
 
+_LONGEST, _END = 400, 100
+"""Characters of what a compiler says, which may show types of thousands, and those of its end."""
+
+
+def shortened(reason: str) -> str:
+    """What a compiler says, in one line that can be read."""
+    if len(reason) <= _LONGEST:
+        return reason
+    return f"{reason[: _LONGEST - _END]} [...] {reason[-_END:]}"
+
+
 class CompileError(KernelError):
     """A compiler refused a kernel.
 

@@ -40,7 +40,7 @@ _SIZED = re.compile(r"(\bextern\s+__shared__\b[^;=(){}\[]*\[)([^\[\]]+)\](?=\s*;
 """Memory whose size the launch gives, although the text has one."""
 _STATIC = re.compile(r"\b(?:static\s+__device__|__device__\s+static)\b(?=[^(){};=]*[;=])")
 """Of variables. clang takes one that only the host sets for a constant."""
-UNKNOWN = "struct alignas(4096) {0} {{ template <class... T> __host__ __device__ {0}(T &&...); }};"
+UNKNOWN = "struct alignas(4096) {0} {{ template <class... _Given> __host__ __device__ {0}(_Given &&...); }};"
 """A type of a library of the host: `headers/memsim/signature.h` knows by its alignment what contains one."""
 _ATTRIBUTES = (
     "__launch_bounds__",
@@ -186,8 +186,8 @@ class CudaProgram:
 
     @property
     def pointer(self) -> str:
-        """The kernel's address, in C++."""
-        plain, types = self.plain_kernel, self.kernel_types
+        """The kernel's address, in C++: from the outermost namespace on, for names of others may be used there."""
+        plain, types = f"::{self.plain_kernel.removeprefix('::')}", self.kernel_types
         return (
             f"&{plain}" if types is None else f"static_cast<void (*)({', '.join(types)})>(&{plain})"
         )

@@ -4,6 +4,7 @@ is compiled once and kept."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -66,6 +67,10 @@ _UNDEFINED = ("-Xclang", "-no-enable-noundef-analysis")
 """Lanes may pass variables without a value to a shuffle. clang 14 allows it without being told, and does not know the option."""
 
 
+_OF_COMPILED = re.compile(r"precompiled|PCH|AST file|module file")
+"""In what clang says of a compiled header, not of the program behind it."""
+
+
 def run_with_header(
     clang: Tool, header: Path, language: Sequence[str], rest: Sequence[str], folder: Path
 ) -> Finished:
@@ -73,7 +78,7 @@ def run_with_header(
 
     language : arguments that decide what the header means
     Where clang refuses the compiled header, because a file that it includes or a definition is another
-    one, or refuses the program, the program is compiled with the header's text.
+    one, the program is compiled with the header's text.
     """
     language = [*language, *(_UNDEFINED if major(clang) > 14 else ())]
     command = [str(clang.path), *language]
@@ -81,7 +86,7 @@ def run_with_header(
     if compiled is not None:
         checked = ["-Xclang", "-fmodules-validate-system-headers"]
         finished = run([*command, *checked, "-include-pch", str(compiled), *rest], folder)
-        if finished.status == 0:
+        if finished.status == 0 or not _OF_COMPILED.search(finished.errors):
             return finished
     finished = run([*command, "-include", str(header), *rest], folder)
     if compiled is not None and finished.status == 0:

@@ -89,7 +89,9 @@ def test_they_change_the_machine_code(by: str) -> None:
 @needs_nvidia
 @pytest.mark.parametrize("by", ["nvrtc", "clang"])
 def test_names_of_macros_may_be_names_in_headers(by: str) -> None:
+    """Also where a type of the host's, which is declared nowhere, is declared before them."""
     text = SOURCE.replace("b[i + 32]", "b[i + N] * T(U)")
+    text = f"#include <mpi.h>\nstruct Host {{ MPI_Comm all; }};\n{text}"
     assert compiled("-DN=32 -DT=float -D U", by, text)[0]["FFMA"] > 0
 
 

@@ -425,3 +425,12 @@ __global__ void k(const float *x, int n) {
     trace = tracegen.trace(given, machine, compiler=compiler)
     assert trace.n_granule == 32
     assert "printf is left out." in trace.provenance["compiler"]["notes"]
+
+
+@everywhere
+def test_a_kernel_may_have_a_name_that_a_namespace_in_use_has(machine: str, compiler: Any) -> None:
+    source = """namespace lib { template <class T> struct k {}; }
+    using namespace lib;
+    __global__ void k(float *y) { y[threadIdx.x] = 2; }"""
+    made = workload(source, np.zeros(32, np.float32), block=32)
+    assert set(run(made, machine, compiler=compiler)["y"]) == {2}

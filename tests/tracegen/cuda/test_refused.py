@@ -14,6 +14,7 @@ from memsim.errors import KernelError
 from tests.support.cuda_kernels import floats, needs_clang, run, workload
 from tracegen import CudaWorkload
 from tracegen.compiled import cuda_signature
+from tracegen.tools import headers
 
 pytestmark = needs_clang
 
@@ -207,3 +208,17 @@ def test_positions_are_those_of_the_file_as_it_is_named(tmp_path: Path) -> None:
     path.write_text("\n\n__global__ void k(int *y) {\n  y[0] = missing;\n}\n")
     with pytest.raises(KernelError, match=rf"^{re.escape(str(path))}:4: use of undeclared"):
         tracegen.trace(CudaWorkload(path=path, arguments=[np.zeros(1, np.int32)], grid=1, block=1))
+
+
+def test_what_both_compilers_refuse_is_compiled_once_by_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What headers that take a minute to read would make long. And types of thousands of characters are not shown whole."""
+    ran, run_clang = [], headers.run
+    monkeypatch.setattr(headers, "run", lambda *given: ran.append(given) or run_clang(*given))
+    long = "a_type_with_a_rather_long_name" * 20
+    source = f"struct {long} {{}};\n__global__ void k(int *y) {{\n  {long} x = y[0];\n}}"
+    with pytest.raises(KernelError, match=r"^t.cu:3: no viable conversion .* \[\.\.\.\] ") as error:
+        run(workload(source, np.zeros(4, np.int32), path="t.cu", kernel="k"), "a100")
+    assert len(str(error.value)) < 450
+    assert sum("-emit-pch" not in given[0] for given in ran) == 1

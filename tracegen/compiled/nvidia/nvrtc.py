@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tracegen.compiled.request import PRINTF, CompileError
+from tracegen.compiled.request import PRINTF, CompileError, shortened
 from tracegen.cuda import HEADERS, CudaProgram, host_code, includes
 from tracegen.cuda.options import STANDARD
 from tracegen.cuda.program import LAUNCH, UNKNOWN
@@ -152,8 +152,8 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
     has_curand = any((place / CURAND).exists() for place in cuda_headers())
     main = includes.copy(folder, program.path)
     texts = {path: PRINTF.sub("_print", text) for path, text in program.texts.items()}
-    before = "".join(UNKNOWN.format(name) for name in program.unknown)
-    before += "".join(map(_directive, program.options.given))
+    before = "".join(map(_directive, program.options.given))
+    before += "".join(UNKNOWN.format(name) for name in program.unknown)
     behind = f'#line 1 "{LAUNCH}"\nMEMSIM_SIGNATURE({program.pointer})\n'
     texts[program.path] = f'{before}\n#line 1 "{main}"\n{texts[program.path]}\n{behind}'
     includes.write(folder, texts, program.left_out, text_of)
@@ -246,4 +246,4 @@ def _refusal(program: CudaProgram, errors: Sequence[_Error], log: str) -> Compil
         return CompileError(f"{program.file}: {lines[0] if lines else 'NVRTC failed'}")
     path, line, reason = own[0]
     name = program.name_of(path) if path in program.texts else path
-    return CompileError(f"{name}:{line}: {reason}")
+    return CompileError(f"{name}:{line}: {shortened(reason)}")
