@@ -55,6 +55,7 @@ def test_double_precision_takes_the_units_of_double_precision(
     """An interaction has 12 operations as in single precision, and an inverse root of a seed and a few operations
     more, at half the rate: 16 to 24 operations."""
     monkeypatch.setattr(ARITHMETIC, "load_machine", of_8_cores)
+    monkeypatch.setattr(ARITHMETIC, "SOURCES", (256, 512))
     machine = of_8_cores("a100")
     bodies = machine.n_cores * 4 * 256
     seconds = predicted_step_s("a100", bodies, "float64")
