@@ -14,7 +14,6 @@ for it again, and might have evicted it. Reports take them as hits; in the lower
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
@@ -145,7 +144,7 @@ def _add_dirty_past(counts: _Counts, dataset: xr.Dataset, hits: Hits) -> set[str
     filled = np.maximum(_capacities(dataset) - unfilled, 1.0)
     more = {"none": 0.0 * unfilled, "likely": total * unfilled / filled, "every": unfilled}[hits]
     counts["dirty_bytes"] *= (1 + more / np.where(total > 0, total, 1.0))[..., None]
-    if hits == "none" and _options(dataset).get("in_windows") is True:
+    if hits == "none" and mapping_of(dataset, "options").get("in_windows") is True:
         counts["dirty_bytes"][:] = 0.0
     counts["unfilled_bytes"] = np.zeros(unfilled.shape)
     return {"dirtied_bytes", "dirty_bytes", "unfilled_bytes"}
@@ -163,7 +162,7 @@ def _capacities(dataset: xr.Dataset) -> npt.NDArray[np.float64]:
 
 def pages_of(dataset: xr.Dataset) -> dict[str, float]:
     """Level -> the share of the pages in its variance; see memsim.montecarlo.pages."""
-    shares = json_object(dataset.attrs.get("pages_json"))
+    shares = mapping_of(dataset, "pages")
     return {
         str(name): share
         for name, share in shares.items()
@@ -174,7 +173,7 @@ def pages_of(dataset: xr.Dataset) -> dict[str, float]:
 def places_of(dataset: xr.Dataset, level: str | None = None) -> Places:
     """The places in the launch that the trials of a result alternate between, and how much pages matter: for a
     level, or for whatever depends on all of them."""
-    options = _options(dataset)
+    options = mapping_of(dataset, "options")
     n, own = options.get("snapshots", 1), options.get("own_weights", [])
     # Fewer trials than places say nothing of places, and files say any number.
     n = n if isinstance(n, int) and 0 < n <= dataset.sizes["trial"] else 1
@@ -198,7 +197,7 @@ def places_of(dataset: xr.Dataset, level: str | None = None) -> Places:
 
 def work_of(dataset: xr.Dataset) -> LaunchWork:
     """How much the launch of a result requests beside its snapshots."""
-    options = _options(dataset)
+    options = mapping_of(dataset, "options")
     work, error = options.get("launch_work"), options.get("launch_work_error")
     if not isinstance(work, float) or not 0 < work < math.inf:
         return LaunchWork(1.0, None)
@@ -206,17 +205,9 @@ def work_of(dataset: xr.Dataset) -> LaunchWork:
     return LaunchWork(work, error if is_known else None)
 
 
-def _options(dataset: xr.Dataset) -> dict[str, Any]:
-    """The options that a result records."""
-    return json_object(dataset.attrs.get("options_json"))
-
-
-def json_object(text: Any) -> dict[str, Any]:
-    """The object that an attribute is; files say anything."""
-    try:
-        found = json.loads(text or "{}")
-    except (TypeError, ValueError, RecursionError):
-        return {}
+def mapping_of(dataset: xr.Dataset, attribute: str) -> dict[str, Any]:
+    """An attribute of a result, empty where it is absent or no mapping. Files say anything of what is in it."""
+    found = dataset.attrs.get(attribute)
     return found if isinstance(found, dict) else {}
 
 

@@ -27,15 +27,13 @@ load latency of the kernel's sub-groups, before any of it is hidden.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from memsim.errors import MachineError, ResultError
-from memsim.machine.file import machine_from_json
+from memsim.errors import ResultError
 from memsim.machine.model import Machine
 from memsim.statistics import hit_ratio
 
@@ -46,14 +44,9 @@ _Floats = npt.NDArray[np.float64]
 
 
 def machine_of(dataset: xr.Dataset) -> Machine:
-    """The machine that a result was replayed on; raises ResultError if machine_json describes none."""
-    try:
-        return _parsed(dataset.attrs["machine_json"])
-    except (KeyError, TypeError, MachineError) as error:
-        raise ResultError(f"machine_json of the result must describe a machine: {error}") from error
-
-
-_parsed = lru_cache(maxsize=16)(machine_from_json)  # a report needs it a dozen times
+    """The machine that a result was replayed on."""
+    machine: Machine = dataset.attrs["machine"]
+    return machine
 
 
 def level_latencies_cycles(dataset: xr.Dataset) -> _Floats:

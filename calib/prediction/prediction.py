@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from calib.prediction.options import (
 from calib.prediction.residency import residents
 from calib.prediction.time_model import Timing, time_of
 from calib.prediction.what_if import Changes, parse, without_barriers
-from memsim.bounds import is_open, places_of, with_open_hits
+from memsim.bounds import is_open, mapping_of, places_of, with_open_hits
 from memsim.machine import Machine, load_machine
 from memsim.montecarlo import Occupancy, Replay, resident_groups
 from memsim.report import TENSOR, TRANSLATION, first_lines, first_reads, percent
@@ -161,7 +160,7 @@ def predict_replayed(traces: Sequence[Trace], replay: Replay, machine: Machine) 
 
     Raises as `predict` does.
     """
-    given = json.loads(replay.attrs.get("options_json") or "{}")
+    given = mapping_of(replay.dataset, "options")
     options = PredictOptions(
         registers=given.get("registers"),
         groups_per_core=given.get("groups_per_core"),
@@ -400,9 +399,7 @@ def as_json(prediction: Prediction) -> dict[str, Any]:
         "blocks": block_rows(prediction),
         "accesses": access_rows(prediction),
         "notes": [*prediction.first_lines, *prediction.notes],
-        "replay": None
-        if prediction.replay is None
-        else json.loads(prediction.replay.attrs["options_json"]),
+        "replay": None if prediction.replay is None else prediction.replay.attrs["options"],
         "latency_model": {"ways": list(inputs.channels), "trials": inputs.n_trials},
     }
 

@@ -6,7 +6,6 @@ Imports nothing heavy: the group's help loads it.
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -302,6 +301,6 @@ def report_replay(replay: Replay, outputs: ReplayOutputs) -> int:
 def _exit_code(replay: Replay) -> int:
     if not replay.attrs.get("interrupted"):
         return 0
-    done = f"{replay.n_trials} of {json.loads(replay.attrs['options_json'])['trials']} trials"
+    done = f"{replay.n_trials} of {replay.attrs['options']['trials']} trials"
     click.echo(f"memsim: interrupted after {done}", err=True)
     return EXIT_INTERRUPTED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import platform
 import warnings
 from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ from memsim.hierarchy.cache import (
     READ_GRANULES,
     WRITE_GRANULES,
 )
-from memsim.machine.file import load_machine, machine_to_json
+from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.besides import Besides, miss_kinds_of
 from memsim.montecarlo.occupancy import Occupancy
@@ -125,7 +124,7 @@ def replay(
                 "trials": most,
                 "snapshots": places.n,
                 "phases": places.phases,
-                "own_weights": places.own_weights,
+                "own_weights": list(places.own_weights),
                 "has_start": places.has_start,
                 "in_windows": traces[0].warming is not None,
                 "traced_part": float(np.mean([one.traced_part for one in traces])),
@@ -135,8 +134,8 @@ def replay(
             interrupted=made.interrupted,
         )
         first = made.trials[:: len(plans)]
-        about["first_reads_json"] = json.dumps(first_reads(loads, _read_bytes(traces[0], first)))
-        about["pages_json"] = json.dumps(besides.shares_of_pages(made))
+        about["first_reads"] = first_reads(loads, _read_bytes(traces[0], first))
+        about["pages"] = besides.shares_of_pages(made)
         return Replay(dataset(traces, plans, made.trials, miss_kinds_of(made), about))
 
     def watch(made: Results, most_calls: int) -> None:
@@ -203,7 +202,7 @@ def _places(traces: Sequence[Trace], plans: Sequence[Plan]) -> Places:
     of_groups = traces[0].launch.n_groups
     traced = sum(one.n_groups * one.traced_part for one in traces) / of_groups
     own = tuple(
-        one.own_share or one.occurrences * np.count_nonzero(plan.counted()) / of_groups
+        float(one.own_share or one.occurrences * np.count_nonzero(plan.counted()) / of_groups)
         for one, plan in zip(traces, plans, strict=True)
         if _stands_alone(one)
     )
@@ -270,27 +269,24 @@ def attributes(
     return {
         "schema": SCHEMA,
         "kernel": traces[0].launch.kernel,
-        "machine": machine.name,
-        "machine_json": machine_to_json(machine),
+        "machine": machine,
         "seed": options["seed"],
-        "options_json": json.dumps(options),
+        "options": options,
         "interrupted": int(interrupted),
         "traced_groups": sum(t.n_groups for t in traces),
         "traced_subgroups": sum(t.n_subgroup for t in traces),
         "of_groups": traces[0].launch.n_groups,
         "granules": sum(t.n_granule for t in traces),
-        "arrays_json": json.dumps(
-            {array.name: int(array.size_bytes) for array in traces[0].arrays}
-        ),
-        "group_requests_json": json.dumps(requests_of_group(traces[len(traces) // 2])),
-        "occupancy_json": json.dumps(occupancy),
-        "orders_json": json.dumps(orders),
+        "arrays": {array.name: int(array.size_bytes) for array in traces[0].arrays},
+        "group_requests": requests_of_group(traces[len(traces) // 2]),
+        "occupancy": occupancy,
+        "orders": orders,
         "generated_source": traces[0].generated_source,
         "user_source": traces[0].user_source,
-        "model_error_json": json.dumps(
-            {level.name: machine.model_error_points.get(level.name) for level in machine.levels}
-        ),
-        "provenance_json": json.dumps(_provenance(traces[0])),
+        "model_error": {
+            level.name: machine.model_error_points.get(level.name) for level in machine.levels
+        },
+        "provenance": _provenance(traces[0]),
     }
 
 

@@ -53,25 +53,28 @@ Coordinates of site: site (name), array, direction, source_line (generated, -1 u
     user_line (-1 unknown), itemsize_bytes
 Attributes:
     schema (int)            version of this layout
-    kernel, machine         their names
-    machine_json            every parameter of the machine with its source
-    seed (int), options_json             the replay's options
+    kernel                  its name
+    machine (Machine)       every parameter with its source
+    seed (int), options     the replay's options
     interrupted (int)       1 if not all requested trials were completed
     traced_groups, of_groups (int)       of the launch
     granules, traced_subgroups (int)     of the snapshot
-    arrays_json             array -> its size in bytes
-    first_reads_json        array -> bytes that the launch reads from DRAM beyond the scaled snapshot, because
+    arrays                  array -> its size in bytes
+    first_reads             array -> bytes that the launch reads from DRAM beyond the scaled snapshot, because
                             groups before it read them first (memsim.montecarlo.past)
-    group_requests_json     array -> how often a group loads each 32-byte sector that it loads of it
-    occupancy_json          groups per core and what limits them
-    pages_json              level -> the part of the variance of its load hit ratio over trials that is due to
+    group_requests          array -> how often a group loads each 32-byte sector that it loads of it
+    occupancy               groups per core and what limits them
+    pages                   level -> the part of the variance of its load hit ratio over trials that is due to
                             where pages lie; without a level whose is not significant
-    orders_json             order -> level -> load hit ratio in one ordering with another sampler, or of groups
+    orders                  order -> level -> load hit ratio in one ordering with another sampler, or of groups
                             that begin together (`groups in step`); empty where none was replayed
     generated_source        the OpenCL C that was traced
     user_source             the user's own file, if it is known
-    model_error_json        level -> the machine's validated error in points of hit ratio, or null
-    provenance_json         versions, platform, host of the trace and of the replay
+    model_error             level -> the machine's validated error in points of hit ratio, or null
+    provenance              versions, platform, host of the trace and of the replay
+    time                    what a model of kernel time predicts (memsim.report.launch_time), where one does
+Mappings are dicts. In a file each is a JSON text whose name ends in `_json`; `machine` is a name there, and `machine_json`
+all parameters.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ import xarray as xr
 
 from memsim.errors import ResultError
 from memsim.files import write_text
-from memsim.latency import load_latency_cycles
+from memsim.latency import load_latency_cycles, machine_of
 from memsim.report.launch_counts import Counts
 from memsim.visible import visible
 
@@ -51,7 +51,7 @@ def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> list[Path]:
         total += counts[i]
     kernel = _plain(str(dataset.attrs["kernel"])) or "kernel"
     text = [
-        f"desc: memsim: {kernel} on {_plain(str(dataset.attrs['machine']))},"
+        f"desc: memsim: {kernel} on {_plain(machine_of(dataset).name)},"
         f" {dataset.sizes['trial']} orderings, {dataset.attrs['traced_groups']} of"
         f" {dataset.attrs['of_groups']} groups",
         f"cmd: {kernel}",

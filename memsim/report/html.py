@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from memsim.bounds import with_open_hits
 from memsim.latency import DRAM, expected_latency_cycles, load_hit_ratio, load_latency_cycles
+from memsim.machine.file import NO_SOURCE
 from memsim.machine.model import Machine
 from memsim.report import source_view, svg, text
 from memsim.report.advice import is_poorly_coalesced
@@ -404,7 +405,7 @@ def _parameters(summary: Summary) -> list[Parameter]:
         Parameter(
             key=key,
             value=values.get(key, text.UNKNOWN),
-            source=machine.sources.get(key, ""),
+            source=machine.sources.get(key, NO_SOURCE),
             standing=machine.standing(key),
         )
         for key in meaningful_parameters(machine)

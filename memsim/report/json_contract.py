@@ -78,7 +78,7 @@ def to_data(summary: Summary) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "kernel": summary.kernel,
-        "machine": summary.machine_name,
+        "machine": summary.machine.name,
         "seed": summary.seed,
         "trials": summary.n_trials,
         "interrupted": summary.interrupted,

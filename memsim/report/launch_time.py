@@ -1,8 +1,8 @@
 """How long the launch takes: lower bounds from the bytes that it moves, and a prediction if there is one.
 
 The bounds are bytes divided by bandwidths, of the whole launch. A prediction comes from a time model, which
-memsim does not contain (memsim.time_models finds it); the attribute `time_json` of the result keeps what it
-says, a JSON object:
+memsim does not contain (memsim.time_models finds it); the attribute `time` of the result keeps what it
+says:
 
     time_s{mean, ci95, sigma, parts, model_error}   of one launch;  binds   what limits it
     floors_s{}          lower bounds in seconds, by the resource that needs so long
@@ -21,7 +21,6 @@ Results may come from files: whatever does not have this form is left out.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -34,7 +33,6 @@ from memsim.machine.model import Machine
 from memsim.report.launch_totals import LaunchTotals
 from memsim.statistics import Estimate
 
-ATTRIBUTE = "time_json"
 TWICE_AS_FAST = " twice as fast"
 """Ends the name of a what-if in which one resource is so."""
 TRANSLATION = "translation"
@@ -152,14 +150,13 @@ class LaunchTime:
 
 
 def keep_time(dataset: xr.Dataset, time: Mapping[str, Any]) -> xr.Dataset:
-    """The result of a replay with a predicted time, a JSON object of this module's form."""
-    attrs = {**dataset.attrs, ATTRIBUTE: json.dumps(time, allow_nan=False)}
-    return dataset.assign_attrs(attrs)
+    """The result of a replay with a predicted time of this module's form."""
+    return dataset.assign_attrs(time=dict(time))
 
 
-def launch_time(attrs: Mapping[str, Any], launch: LaunchTotals, machine: Machine) -> LaunchTime:
-    """The time of a launch, from the attributes of its result and from what it moves."""
-    time = read_time(_object(attrs.get(ATTRIBUTE)))
+def launch_time(kept: Mapping[str, Any], launch: LaunchTotals, machine: Machine) -> LaunchTime:
+    """The time of a launch, from what its result keeps of it and from what it moves."""
+    time = read_time(kept)
     if time.seconds is None:
         floors = _floors_s(launch, machine)
         largest = max(floors, key=lambda name: floors[name], default="")
@@ -281,14 +278,6 @@ def _estimate(value: Any) -> Estimate | None:
         n_trials=1 if high is None else 2,
         parts=_numbers(data.get("parts")) if high is not None else {},
     )
-
-
-def _object(text: Any) -> dict[str, Any]:
-    try:
-        value = json.loads(text or "{}")
-    except (TypeError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

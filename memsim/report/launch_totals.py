@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from memsim.bounds import json_object, places_of, work_of
+from memsim.bounds import mapping_of, places_of, work_of
 from memsim.latency import DRAM
 from memsim.report.launch_counts import Counts, Floats
 from memsim.statistics import GROUPS, Estimate, Places, describe
@@ -124,7 +124,7 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
             read_bytes={DRAM: of_launch(counts.dram("dram_read_bytes"))},
             write_bytes={DRAM: of_launch(counts.dram("dram_write_bytes"))},
         )
-    sizes, requests = _sizes(dataset), _positive(dataset, "group_requests_json")
+    sizes, requests = _sizes(dataset), _positive(dataset, "group_requests")
     array = dataset["array"].values.astype(str)
     arrays = [
         ArrayTotals(
@@ -155,7 +155,7 @@ def _model_error_bytes(
     fill_bytes = {level.name: level.fill_bytes for level in counts.machine.levels}
     found = {}
     for k, (name, below) in enumerate(itertools.pairwise(names)):
-        error = model_error(dataset.attrs, name)
+        error = model_error(dataset, name)
         if error is not None and name in fill_bytes:
             asked, served, read = (
                 float(count(k, ("load",)).sum())
@@ -166,9 +166,9 @@ def _model_error_bytes(
     return found
 
 
-def model_error(attrs: Mapping[str, Any], level: str) -> float | None:
+def model_error(dataset: xr.Dataset, level: str) -> float | None:
     """The validated error of a level's hit ratio, as a fraction; the attribute has points."""
-    value = json_object(attrs.get("model_error_json")).get(level)
+    value = mapping_of(dataset, "model_error").get(level)
     return value / 100 if isinstance(value, int | float) and math.isfinite(value) else None
 
 
@@ -185,7 +185,7 @@ def _scaled(dataset: xr.Dataset, counts: Counts, places: Places) -> dict[str, Fl
         direction: dataset[f"{direction}_bytes"].transpose(*dims).values * scale
         for direction in ("read", "write")
     }
-    options = json_object(dataset.attrs.get("options_json"))
+    options = mapping_of(dataset, "options")
     if options.get("warm") and dataset.attrs["traced_groups"] == dataset.attrs["of_groups"]:
         return moved
     if "dirtied_bytes" in dataset:
@@ -204,19 +204,19 @@ def _from_dram(one: ArrayTotals) -> float:
 
 def _sizes(dataset: xr.Dataset) -> dict[str, int]:
     """Array -> bytes."""
-    sizes = _positive(dataset, "arrays_json")
+    sizes = _positive(dataset, "arrays")
     return {name: size for name, size in sizes.items() if isinstance(size, int)}
 
 
 def first_reads(dataset: xr.Dataset) -> dict[str, float]:
     """Array -> bytes that a launch reads from DRAM beyond its scaled snapshot."""
-    return _positive(dataset, "first_reads_json")
+    return _positive(dataset, "first_reads")
 
 
 def _positive(dataset: xr.Dataset, attribute: str) -> dict[str, Any]:
     """The positive numbers of an attribute by their names; files say anything."""
     return {
         str(name): value
-        for name, value in json_object(dataset.attrs.get(attribute)).items()
+        for name, value in mapping_of(dataset, attribute).items()
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
     }

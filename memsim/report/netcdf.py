@@ -16,8 +16,10 @@ import numpy as np
 import xarray as xr
 
 from memsim import latency
-from memsim.errors import MemsimError, ResultError
+from memsim.errors import MachineError, MemsimError, ResultError
 from memsim.files import write_bytes
+from memsim.machine.file import machine_from_json, machine_to_json
+from memsim.machine.model import Machine
 from memsim.visible import visible
 
 SCHEMA = 1
@@ -78,31 +80,32 @@ _INTEGERS = ("schema", "seed", "interrupted", "traced_groups", "of_groups", "gra
 _OPTIONAL_INTEGERS = ("traced_subgroups",)
 _NAMES = ("kernel", "machine")
 _SOURCES = ("generated_source", "user_source")
-_JSON = (
-    "machine_json",
-    "options_json",
-    "occupancy_json",
-    "model_error_json",
-    "provenance_json",
-)
-_OPTIONAL_JSON = (
-    "arrays_json",
-    "first_reads_json",
-    "group_requests_json",
-    "orders_json",
-    "pages_json",
-    "time_json",
-)
+_JSON = "_json"
+"""Ends the name of an attribute that is a text in the file, and a mapping or the machine in memory."""
+_MAPPINGS = ("machine", "options", "occupancy", "model_error", "provenance")
+_OPTIONAL_MAPPINGS = ("arrays", "first_reads", "group_requests", "orders", "pages", "time")
 
 
 def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     """Write a result. Raises ResultError where the file cannot be written."""
     encoding = {name: {"zlib": True, "complevel": 4} for name in dataset.data_vars}
-    plain = dataset.copy()
-    # HDF5 keeps neither zero bytes nor lone surrogates.
-    plain.attrs = {name: _storable(value) for name, value in dataset.attrs.items()}
+    plain = encoded(dataset)
     # In memory first: HDF5 ends the whole process where the disk is full.
     return write_bytes(path, plain.to_netcdf(None, engine=ENGINE, encoding=encoding))
+
+
+def encoded(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset with the attributes of a file."""
+    plain = dataset.copy()
+    plain.attrs = {}
+    for name, value in dataset.attrs.items():
+        if isinstance(value, Machine):
+            plain.attrs |= {name: _storable(value.name), f"{name}{_JSON}": machine_to_json(value)}
+        elif isinstance(value, dict):
+            plain.attrs[f"{name}{_JSON}"] = json.dumps(value)
+        else:  # HDF5 keeps neither zero bytes nor lone surrogates
+            plain.attrs[name] = _storable(value)
+    return plain
 
 
 def _storable(value: Any) -> Any:
@@ -128,7 +131,7 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
             f"{name} is not a memsim result, or is damaged: {_line(error)}"
         ) from error
     try:
-        return check(dataset)
+        return decoded(dataset)
     except MemsimError as error:
         raise ResultError(f"{name} is not a memsim result, or is damaged: {error}") from error
 
@@ -189,9 +192,9 @@ def _check_size(name: str) -> None:
         )
 
 
-def check(dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset with plain texts and integers. Raises ResultError where its layout is wrong."""
-    _check_attributes(dataset)
+def decoded(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset of a file with the attributes of a result. Raises ResultError where its layout is wrong."""
+    attrs = _attributes(dataset.attrs)
     for name, (dims, kind) in _LAYOUT.items():
         if name not in dataset.data_vars:
             if name in _OPTIONAL:
@@ -239,12 +242,7 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
     if unknown:
         raise ResultError(f"direction must be load, store or atomic, got {sorted(unknown)[0]!r}")
     plain = dataset.assign_coords(texts)
-    plain.attrs = {
-        **dataset.attrs,
-        **{name: int(dataset.attrs[name]) for name in _INTEGERS},
-        **{name: visible(dataset.attrs[name]) for name in _NAMES},
-        **{name: _storable(dataset.attrs[name]) for name in _SOURCES},
-    }
+    plain.attrs = attrs
     latency.level_latencies_cycles(plain)
     described = {level.name for level in latency.machine_of(plain).levels}
     if "doubtful" in plain and not described.issuperset(texts["level"][1].tolist()):
@@ -252,29 +250,45 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
     return plain
 
 
-def _check_attributes(dataset: xr.Dataset) -> None:
-    attrs: dict[Any, Any] = dataset.attrs
-    schema = attrs.get("schema")
+def _attributes(stored: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a result, from those of a file. Raises ResultError where one is missing or wrong."""
+    schema = stored.get("schema")
     if not isinstance(schema, int | np.integer):
         raise ResultError("it must have the attribute schema")
     if schema != SCHEMA:
         raise ResultError(f"schema must be {SCHEMA}, got {int(schema)}")
-    for name in (*_INTEGERS, *(name for name in _OPTIONAL_INTEGERS if name in attrs)):
-        if not isinstance(attrs.get(name), int | np.integer):
+    attrs = dict(stored)
+    for name in (*_INTEGERS, *(name for name in _OPTIONAL_INTEGERS if name in stored)):
+        if not isinstance(stored.get(name), int | np.integer):
             raise ResultError(f"attribute {name} must be an integer")
-    documents = (*_JSON, *(name for name in _OPTIONAL_JSON if name in attrs))
+        attrs[name] = int(stored[name])
+    optional = (name for name in _OPTIONAL_MAPPINGS if f"{name}{_JSON}" in stored)
+    documents = {f"{name}{_JSON}": name for name in (*_MAPPINGS, *optional)}
     for name in (*_NAMES, *_SOURCES, *documents):
-        if not isinstance(attrs.get(name), str):
+        if not isinstance(stored.get(name), str):
             raise ResultError(f"attribute {name} must be a text")
-    for name in documents:
-        try:
-            document = json.loads(attrs[name], parse_int=_integer)
-        except (ValueError, RecursionError) as error:
-            raise ResultError(f"attribute {name} must be JSON") from error
-        except OverflowError as error:
-            raise ResultError(f"numbers of attribute {name} must be below 1.8e308") from error
-        if not isinstance(document, dict):
-            raise ResultError(f"attribute {name} must be a JSON object")
+    attrs |= {name: visible(stored[name]) for name in _NAMES}
+    attrs |= {name: _storable(stored[name]) for name in _SOURCES}
+    for name, mapping in documents.items():
+        attrs[mapping] = _document(name, attrs.pop(name))
+    try:
+        machine = machine_from_json(stored["machine_json"])
+        attrs["machine"] = machine.replace(name=visible(stored["machine"]))
+    except MachineError as error:
+        raise ResultError(f"machine_json of the result must describe a machine: {error}") from error
+    return attrs
+
+
+def _document(name: str, text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text, parse_int=_integer)
+    except (ValueError, RecursionError) as error:
+        raise ResultError(f"attribute {name} must be JSON") from error
+    except OverflowError as error:
+        raise ResultError(f"numbers of attribute {name} must be below 1.8e308") from error
+    if not isinstance(document, dict):
+        raise ResultError(f"attribute {name} must be a JSON object")
+    return document
 
 
 def _integer(digits: str) -> int:

@@ -163,7 +163,6 @@ class Summary:
     """
 
     kernel: str
-    machine_name: str
     machine: Machine
     level_names: tuple[str, ...]
     n_trials: int

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from memsim import latency
-from memsim.bounds import is_open, json_object, places_of, widened, with_open_hits
+from memsim.bounds import is_open, mapping_of, places_of, widened, with_open_hits
 from memsim.report.compiled import read_compiled, without_code
 from memsim.report.launch_time import launch_time
 from memsim.report.launch_totals import launch_totals, model_error
@@ -70,7 +70,7 @@ def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
     """The numbers of one dataset; sites in the order of the trace."""
     attrs = {str(name): value for name, value in dataset.attrs.items()}
     level_names = tuple(str(name) for name in dataset["level"].values)
-    errors = {name: model_error(attrs, name) for name in level_names}
+    errors = {name: model_error(dataset, name) for name in level_names}
     parts = latency.latency_parts(dataset)
     total = latency.load_latency_of(parts, dataset)
     waits = np.isfinite(parts.values).all(axis=1)
@@ -78,11 +78,10 @@ def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
     total_cycles = total.sum("site").values
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_latency = np.where(n_waiting > 0, total_cycles / np.maximum(n_waiting, 1), np.nan)
-    provenance, places = json_object(attrs.get("provenance_json")), places_of(dataset)
+    provenance, places = mapping_of(dataset, "provenance"), places_of(dataset)
     machine, launch = latency.machine_of(dataset), launch_totals(dataset)
     return Summary(
         kernel=str(attrs.get("kernel", "")),
-        machine_name=str(attrs.get("machine", "")),
         machine=machine,
         level_names=level_names,
         n_trials=int(dataset.sizes["trial"]),
@@ -104,17 +103,17 @@ def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
             row_hit_ratio=_ratio(dataset["dram_row_hit_ratio"].values, places),
         ),
         launch=launch,
-        time=launch_time(attrs, launch, machine),
+        time=launch_time(mapping_of(dataset, "time"), launch, machine),
         load_latency_cycles=describe(mean_latency, places),
         total_load_cycles=describe(total_cycles, places),
         model_error=errors,
-        occupancy=json_object(attrs.get("occupancy_json")),
+        occupancy=mapping_of(dataset, "occupancy"),
         orders={
             order: ratios_by_level(row)
-            for order, row in json_object(attrs.get("orders_json")).items()
+            for order, row in mapping_of(dataset, "orders").items()
             if isinstance(row, dict)
         },
-        options=json_object(attrs.get("options_json")),
+        options=mapping_of(dataset, "options"),
         provenance=without_code(provenance),
         compiled=read_compiled(provenance, tuple(str(name) for name in dataset["site"].values)),
         generated_source=str(attrs.get("generated_source", "")),

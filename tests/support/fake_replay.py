@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from memsim.machine.file import load_machine, machine_to_json
+from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.result import Replay
 
@@ -133,24 +132,21 @@ def fake_dataset(
     attrs = {
         "schema": 1,
         "kernel": "spmv",
-        "machine": machine.name,
-        "machine_json": machine_to_json(machine),
+        "machine": machine,
         "seed": seed,
-        "options_json": json.dumps({"trials": n_trials, "sampler": "weighted", "l2": "warmed"}),
+        "options": {"trials": n_trials, "sampler": "weighted", "l2": "warmed"},
         "interrupted": 0,
         "traced_groups": 640,
         "of_groups": 8192,
         "granules": int(sectors.sum()),
-        "occupancy_json": json.dumps({"groups_per_core": 16, "limited_by": "items"}),
+        "occupancy": {"groups_per_core": 16, "limited_by": "items"},
         "generated_source": GENERATED_SOURCE,
         "user_source": USER_SOURCE,
-        "model_error_json": json.dumps({"L1": 2.1, "L2": None}),
-        "provenance_json": json.dumps(
-            {
-                "trace": {"opencl": "Portable Computing Language", "loopy": "2025.2"},
-                "replay": {"memsim": "0.1.0", "python": "3.11.7"},
-            }
-        ),
+        "model_error": {"L1": 2.1, "L2": None},
+        "provenance": {
+            "trace": {"opencl": "Portable Computing Language", "loopy": "2025.2"},
+            "replay": {"memsim": "0.1.0", "python": "3.11.7"},
+        },
         **attributes,
     }
     site_dim = ("site",)
@@ -197,16 +193,15 @@ def hostile_replay() -> Replay:
         n_trials=3,
         kernel=HOSTILE,
         machine=load_machine("v100").replace(
-            title=HOSTILE, vendor=HOSTILE, sources={"n_cores": HOSTILE}
+            name=HOSTILE, title=HOSTILE, vendor=HOSTILE, sources={"n_cores": HOSTILE}
         ),
         generated_source=GENERATED_SOURCE.replace("acc_jj", f"/*{HOSTILE}*/"),
         user_source=f"{HOSTILE}\n'''{HOSTILE}\n" * 9,
-        provenance_json=json.dumps({HOSTILE: {"x": [HOSTILE, {"y": HOSTILE}]}}),
-        options_json=json.dumps({HOSTILE: HOSTILE}),
-        occupancy_json=json.dumps({HOSTILE: None}),
-        orders_json=json.dumps({HOSTILE: {"L1": 0.01, HOSTILE: 1}}),
+        provenance={HOSTILE: {"x": [HOSTILE, {"y": HOSTILE}]}},
+        options={HOSTILE: HOSTILE},
+        occupancy={HOSTILE: None},
+        orders={HOSTILE: {"L1": 0.01, HOSTILE: 1}},
     )
-    data.attrs["machine"] = HOSTILE
     n_site = data.sizes["site"]
     return Replay(
         data.assign_coords(

@@ -228,8 +228,8 @@ def _saved(carried: bool) -> bytes:
     else:
         over = [{"groups_per_core": 4, "load_hit_ratio": {"L1": 0.5, "L2": None}}]
         occupancy = {"groups_per_core": 16, "limited_by": "items", "over_groups": over}
-        orders = json.dumps({"gty": {"L1": 0.1, "L2": None}, "lrr": {"L1": 0.5}})
-        data = fake_dataset(n_trials=3, occupancy_json=json.dumps(occupancy), orders_json=orders)
+        orders = {"gty": {"L1": 0.1, "L2": None}, "lrr": {"L1": 0.5}}
+        data = fake_dataset(n_trials=3, occupancy=occupancy, orders=orders)
     with tempfile.TemporaryDirectory() as folder:
         return Replay(data).save(Path(folder) / "good.nc").read_bytes()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import loopy as lp
@@ -14,7 +15,7 @@ import memsim
 import tracegen
 from memsim import Replay
 from memsim.bounds import AGREE_BYTES, places_of
-from memsim.report import summarise
+from memsim.report import replay_page, summarise
 from memsim.statistics import PAST, PLACE, Places
 from memsim.trace import Trace
 from tests.support import random_launches
@@ -163,7 +164,7 @@ def dram_bytes(replay: Replay) -> dict[str, memsim.Estimate]:
     return {"read": moved.read_bytes["DRAM"], "written": moved.write_bytes["DRAM"]}
 
 
-def test_a_profile_traces_a_start_and_three_places() -> None:
+def test_a_profile_traces_a_start_and_three_places(tmp_path: Path) -> None:
     found = compared(5)
     replay = found.replay
     assert replay.attrs["traced_groups"] < replay.attrs["of_groups"]
@@ -172,6 +173,9 @@ def test_a_profile_traces_a_start_and_three_places() -> None:
     assert places.has_start
     for ratio, one in zip(found.whole, found.estimates, strict=True):
         assert abs(ratio - one.mean) < max(0.02, one.half_width)
+    again = Replay.load(replay.save(tmp_path / "k.nc"))
+    assert again.attrs["options"] == replay.attrs["options"]
+    assert replay_page(again.dataset) == replay_page(replay.dataset)
 
 
 LAYERS, ROWS, ROW_GROUPS, ITEMS = 12, 48, 8, 32

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 import numpy as np
@@ -89,7 +88,7 @@ def test_what_neighbours_share_is_there_if_they_are_in_step() -> None:
         level(), level("L2", ways=-1, sets=48, cores_per_instance=8), cores=8, max_groups=1
     )
     replay = memsim.replay(inside(groups, before=8_000_000), on, trials=16, seed=2)
-    orders = json.loads(replay.dataset.attrs["orders_json"])
+    orders = replay.dataset.attrs["orders"]
     assert set(orders) == {"gty", "groups in step"}
     assert orders["groups in step"]["L2"] == pytest.approx(7 / 8, abs=0.01)
     assert replay.load_hit_ratio("L2").mean() < 0.5
@@ -99,7 +98,7 @@ def test_what_neighbours_share_is_there_if_they_are_in_step() -> None:
 def test_groups_of_a_whole_launch_are_replayed_both_ways_anyway() -> None:
     groups = [[[(0, [g])]] for g in range(9)]
     replay = memsim.replay(make_trace(groups), machine(level(), cores=2, max_groups=1), trials=16)
-    assert "groups in step" not in json.loads(replay.dataset.attrs["orders_json"])
+    assert "groups in step" not in replay.dataset.attrs["orders"]
 
 
 def test_round_robin_evicts_what_a_greedy_order_keeps() -> None:
@@ -111,7 +110,7 @@ def test_round_robin_evicts_what_a_greedy_order_keeps() -> None:
     replay = memsim.replay(trace, on, trials=48, jobs=2, seed=3)
     assert replay.load_hit_ratio("L1").values.max() == 0
     expected = {"gty": {"L1": 2 / 3}, "gto": {"L1": 2 / 3}, "lrr": {"L1": 0.0}}
-    assert json.loads(replay.dataset.attrs["orders_json"]) == expected
+    assert replay.dataset.attrs["orders"] == expected
     assert "L1 hits 0 % to 67 %" in in_headline(summarise(replay.dataset))
 
 
@@ -122,7 +121,7 @@ def test_they_are_the_first_trial_of_that_sampler() -> None:
     trace = make_trace(groups, whole=False)
     on = machine(level(ways=-1, sets=16), level("L2", ways=4, sets=8), cores=2, max_groups=2)
     replay = memsim.replay(trace, on, trials=48, seed=5)
-    orders = json.loads(replay.dataset.attrs["orders_json"])
+    orders = replay.dataset.attrs["orders"]
     assert list(orders) == ["gty", "gto", "lrr", "groups in step"]
     for order, ratios in orders.items():
         changes: Any = {"deviation": False} if order == "groups in step" else {"sampler": order}
@@ -133,7 +132,7 @@ def test_they_are_the_first_trial_of_that_sampler() -> None:
 
 def test_a_level_that_no_load_reaches_has_no_ratio() -> None:
     replay = memsim.replay(make_trace([[[(0, [0])]]], ("store",)), machine(level()), trials=16)
-    assert json.loads(replay.dataset.attrs["orders_json"]) == {"gty": {"L1": None}}
+    assert replay.dataset.attrs["orders"] == {"gty": {"L1": None}}
 
 
 @pytest.mark.filterwarnings("ignore::memsim.errors.SnapshotWarning")
@@ -147,4 +146,4 @@ def test_they_are_replayed_at_all_places() -> None:
     replay = memsim.replay(
         [trace.replace(launch=launch) for trace in traces], on, trials=32, deviation=False
     )
-    assert json.loads(replay.dataset.attrs["orders_json"]) == {"gty": {"L1": pytest.approx(1 / 3)}}
+    assert replay.dataset.attrs["orders"] == {"gty": {"L1": pytest.approx(1 / 3)}}

@@ -125,5 +125,5 @@ def test_any_number_of_workers_finds_the_same_and_files_may_say_anything() -> No
         for jobs in (1, 2)
     )
     assert pages_of(one) == pages_of(two) != {}
-    for text in ("[", "[1]", '{"L2": "x"}', '{"L2": 2.0}', '{"L2": -1.0}', '{"L2": NaN}'):
-        assert not pages_of(one.assign_attrs(pages_json=text))
+    for pages in ("[", [1], {"L2": "x"}, {"L2": 2.0}, {"L2": -1.0}, {"L2": math.nan}):
+        assert not pages_of(one.assign_attrs(pages=pages))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +127,10 @@ def test_refused(given: dict[str, Any], culprit: str) -> None:
 
 def test_provenance_records_every_option_and_the_largest_seed(tmp_path: Path) -> None:
     options = ReplayOptions(trials=2, seed=MOST_SEED, weights=[1] * 24)
-    saved = memsim.replay(trace(), on(), options).save(tmp_path / "k.nc")
-    attrs = memsim.Replay.load(saved).attrs
-    recorded = json.loads(attrs["options_json"])
+    replay = memsim.replay(trace(), on(), options)
+    attrs = memsim.Replay.load(replay.save(tmp_path / "k.nc")).attrs
+    assert {**attrs, "machine": on()} == {**replay.attrs, "machine": on()}
+    recorded = attrs["options"]
     names = {field.name for field in dataclasses.fields(ReplayOptions)} - {"scratch"}
     assert names <= set(recorded)
     assert (recorded["trials"], recorded["ci"], recorded["seed"]) == (2, None, MOST_SEED)
@@ -143,7 +143,7 @@ def test_registers_stand_for_those_of_the_trace() -> None:
     launch = dataclasses.replace(trace().launch, registers_per_item=64)
     stated = memsim.replay(trace().replace(launch=launch), on(), trials=2)
     given = memsim.replay(trace(), on(), trials=2, registers=64)
-    assert given.attrs["occupancy_json"] == stated.attrs["occupancy_json"]
+    assert given.attrs["occupancy"] == stated.attrs["occupancy"]
     assert given.dataset.equals(stated.dataset)
 
 

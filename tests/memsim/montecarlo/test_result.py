@@ -16,7 +16,7 @@ import xarray as xr
 from memsim.errors import ResultError
 from memsim.latency import expected_latency_cycles
 from memsim.montecarlo.result import Replay
-from memsim.report.netcdf import check
+from memsim.report.netcdf import decoded, encoded
 from memsim.statistics import TooFewTrialsError, estimate, running
 from tests.support.fake_replay import fake_dataset
 
@@ -200,9 +200,10 @@ def open_dirtied(data: xr.Dataset) -> xr.Dataset:
 def test_broken_layouts_are_refused(
     change: Callable[[xr.Dataset], xr.Dataset], rule: str, replay: Replay
 ) -> None:
-    check(replay.dataset)
+    stored = encoded(replay.dataset)
+    decoded(stored)
     with pytest.raises(ResultError, match=rule):
-        check(change(replay.dataset))
+        decoded(change(stored))
 
 
 @pytest.mark.parametrize("n_trials", [1, 2])

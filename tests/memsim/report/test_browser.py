@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Kind of page -> its file."""
     folder = tmp_path_factory.mktemp("pages")
     long = tuple((f"{'x' * 480}[{k}]", f"{'array' * 90}{k}", *SITES[k % 6][2:]) for k in range(300))
-    replay = fake_dataset(user_source=LONG_SOURCE, arrays_json=json.dumps({"val": 1 << 20}))
+    replay = fake_dataset(user_source=LONG_SOURCE, arrays={"val": 1 << 20})
     changed = compare(fake_dataset(n_trials=8), fake_dataset(n_trials=8, l1_shift=0.1))
     chart = line_chart(
         [Curve("time", [512, 1024, 2048, 4096], [1, 2, 3, 4])], "n", "us", log_x=True

@@ -91,7 +91,7 @@ def test_events_by_hand(replay: Replay) -> None:
 
 
 def test_names_stay_on_their_lines(replay: Replay, tmp_path: Path) -> None:
-    data = replay.dataset.assign_attrs(kernel="a\nsummary: 1", machine="m\nfn=x")
+    data = replay.dataset.assign_attrs(kernel="a\nsummary: 1")
     data = data.assign_coords(user_file=("site", ["a\nfl=b"] * 6))
     path = tmp_path / "cachegrind.out.k"
     write(data, path)

@@ -107,7 +107,7 @@ def test_stores_have_no_share_on_the_page_and_equal_numbers_are_equal(before: Re
     dashes = "<br>".join([text.UNKNOWN] * 3)
     assert row[: row.index("</tr>")].count(f'<td class="soft">{dashes}</td>') == 1
     assert "A: L1 2.1, L2 not validated on this machine; B: L1 2.1, L2 not" in page
-    unknown = before.dataset.assign_attrs(model_error_json='{"L1": null, "L2": null}')
+    unknown = before.dataset.assign_attrs(model_error={"L1": None, "L2": None})
     other = comparison_page(compare(before.dataset, unknown))
     assert "L2 not validated on this machine; B: not validated on this machine." in other
 

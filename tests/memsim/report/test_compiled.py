@@ -39,8 +39,8 @@ def replay(compiler: object, occupancy: dict[str, Any] | None = None, **attribut
     return Replay(
         fake_dataset(
             n_trials=4,
-            provenance_json=json.dumps(provenance),
-            occupancy_json=json.dumps(occupancy or OCCUPANCY),
+            provenance=provenance,
+            occupancy=occupancy or OCCUPANCY,
             **attributes,
         )
     )
@@ -56,9 +56,7 @@ def shown(one: Replay) -> str:
 
 def test_both_say_first_that_a_trace_is_one_of_many() -> None:
     trace = {"compiler": COMPILER, "one_of_many": "k took other paths"}
-    one = Replay(
-        fake_dataset(n_trials=4, provenance_json=json.dumps({"trace": trace, "replay": {}}))
-    )
+    one = Replay(fake_dataset(n_trials=4, provenance={"trace": trace, "replay": {}}))
     said = "k took other paths, so its trace is one of many."
     assert said in told(one)
     assert said in shown(one)
@@ -83,7 +81,7 @@ def test_registers_that_are_given_are_not_the_compilers(
     registers: int, options: dict[str, int], source: str
 ) -> None:
     occupancy = {**OCCUPANCY, "registers_per_item": registers}
-    one = replay(COMPILER, occupancy, options_json=json.dumps(options))
+    one = replay(COMPILER, occupancy, options=options)
     assert f"; {registers} registers per work-item, {source} " in told(one)
 
 

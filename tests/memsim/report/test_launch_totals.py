@@ -64,7 +64,7 @@ def test_a_whole_launch_counts_as_it_is() -> None:
     # An L2 of one line, and a file that does not know the sizes of arrays.
     dataset = memsim.replay(two_arrays(), on(l2_lines=1), trials=3).dataset
     assert {one.name: one for one in launch_totals(dataset).arrays}["x"].times_read > 20
-    del dataset.attrs["arrays_json"]
+    del dataset.attrs["arrays"]
     assert all(np.isnan(one.times_read) for one in launch_totals(dataset).arrays)
 
 

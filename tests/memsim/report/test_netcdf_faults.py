@@ -95,9 +95,11 @@ def test_names_of_a_hostile_file_too(tmp_path: Path, hostile: Path) -> None:
     with h5py.File(hostile, "r+") as file:
         file["array"][0] = "x\x1b[2J"
         file.attrs["kernel"] = "k\x1b[31m\n"
+        file.attrs["machine"] = "m\nfn=x"
     loaded = Replay.load(hostile)
     assert str(loaded.dataset["array"].values[0]) == r"x\x1b[2J"
     assert loaded.attrs["kernel"] == r"k\x1b[31m\n"
+    assert loaded.attrs["machine"].name == r"m\nfn=x"
     assert loaded.attrs["generated_source"] == "a\\x00b\\ud800\n\tc"
     assert all(line.isprintable() for line in site_csv(summarise(loaded.dataset)).splitlines())
 
@@ -131,6 +133,7 @@ ATTRIBUTES: list[tuple[str, object, str]] = [
     ("time_json", f'{{"local_share": {HUGE}}}', "time_json must be below 1.8e308"),
     ("model_error_json", f'{{"L1": -{HUGE}}}', "model_error_json must be below 1.8e308"),
     ("machine_json", "{}", "schema of a machine must be 1"),
+    ("machine_json", "[]", "attribute machine_json must be a JSON object"),
     ("kernel", 7, "attribute kernel must be a text"),
     ("seed", "x", "attribute seed must be an integer"),
 ]
@@ -146,23 +149,23 @@ VARIABLES: list[tuple[str, tuple[str, ...], object, str]] = [
 ]
 
 
-def wrong(whole: xr.Dataset) -> Iterator[tuple[xr.Dataset, str]]:
+def wrong(stored: xr.Dataset) -> Iterator[tuple[xr.Dataset, str]]:
     """Changed results, and what is said of each."""
     for name, value, message in ATTRIBUTES:
-        yield whole.assign_attrs({name: value}), message
+        yield stored.assign_attrs({name: value}), message
     for name, dims, value, message in VARIABLES:  # not every machine has these
-        shape = [whole.sizes[dim] for dim in dims]
-        yield whole.assign({name: (dims, np.full(shape, value))}), message
-    machine = {**json.loads(whole.attrs["machine_json"]), "levels": [], "model_error_points": {}}
-    without = whole.assign_attrs(machine_json=json.dumps(machine))
-    assert netcdf.check(without).sizes["trial"] == 4
-    doubtful = without.assign(doubtful=0 * whole["hits"])
+        shape = [stored.sizes[dim] for dim in dims]
+        yield stored.assign({name: (dims, np.full(shape, value))}), message
+    machine = {**json.loads(stored.attrs["machine_json"]), "levels": [], "model_error_points": {}}
+    without = stored.assign_attrs(machine_json=json.dumps(machine))
+    assert netcdf.decoded(without).sizes["trial"] == 4
+    doubtful = without.assign(doubtful=0 * stored["hits"])
     yield doubtful, "doubtful needs a machine that describes every level"
 
 
 def test_what_is_no_result_is_refused_in_one_line(whole: xr.Dataset, tmp_path: Path) -> None:
-    for data, message in wrong(whole):
-        why = refused(lambda data=data: netcdf.check(data))
+    for data, message in wrong(netcdf.encoded(whole)):
+        why = refused(lambda data=data: netcdf.decoded(data))
         assert message in why, why
     path = tmp_path / "k.nc"
     data.to_netcdf(path, engine="h5netcdf")
@@ -211,12 +214,12 @@ def test_a_file_that_hdf5_does_not_survive(hostile: Path, monkeypatch: pytest.Mo
 def test_a_page_leaves_out_what_is_no_number(whole: xr.Dataset, value: object) -> None:
     row = {"groups_per_core": value, "load_hit_ratio": {"L1": value}}
     occupancy = {"groups_per_core": value, "occupancy": value, "over_groups": [row, row]}
-    data = whole.assign_attrs(
+    data = netcdf.encoded(whole).assign_attrs(
         occupancy_json=json.dumps(occupancy),
         options_json=json.dumps({"snapshots": value, "trials": value}),
         traced_groups=1,
     )
-    assert replay_page(netcdf.check(data)).rstrip().endswith("</html>")
+    assert replay_page(netcdf.decoded(data)).rstrip().endswith("</html>")
 
 
 LIMITED = """

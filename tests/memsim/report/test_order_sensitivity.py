@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
@@ -19,7 +18,7 @@ from tests.support.outline import in_one_kind_of_space, printed
 
 
 def sensitive(orders: object) -> Replay:
-    return Replay(fake_dataset(orders_json=json.dumps(orders)))
+    return Replay(fake_dataset(orders=orders))
 
 
 def test_the_range_stands_wherever_the_result_is_shown() -> None:
@@ -54,7 +53,7 @@ def test_a_difference_counts_beyond_two_points_and_what_one_ordering_varies(
     for sign in (-1, 1):
         for factor, found in ((0.99, 0), (1.01, 1)):
             orders = {"gto": {"L1": estimate.mean + sign * factor * boundary}}
-            summary = summarise(plain.assign_attrs(orders_json=json.dumps(orders)))
+            summary = summarise(plain.assign_attrs(orders=orders))
             assert len(order_ranges(summary)) == found
             assert bool(in_headline(summary)) == bool(orders_text(summary)) == bool(found)
 

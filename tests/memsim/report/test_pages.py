@@ -74,7 +74,7 @@ def timed(word: str) -> xr.Dataset:
 def compiled(word: str) -> xr.Dataset:
     code = {"n_instructions": 1, "text": [word], "pipe": ["fma"], "line": [20], "site": [2]}
     provenance = {"trace": {"compiler": {"target": "sm_70", "code": code}}, "replay": {}}
-    return fake_dataset(n_trials=4, provenance_json=json.dumps(provenance))
+    return fake_dataset(n_trials=4, provenance=provenance)
 
 
 def counted(word: str) -> str:

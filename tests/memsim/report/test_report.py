@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 
 from memsim.latency import latency_shares
-from memsim.machine.file import load_machine, machine_to_json
+from memsim.machine.file import load_machine
 from memsim.montecarlo.result import Replay
 from memsim.report import text
 from memsim.report.html import replay_page
@@ -171,8 +171,8 @@ def test_order_sensitivity_is_sigma_above_two_points() -> None:
 
 
 def test_the_models_error_moves_the_latency_by_the_chain_rule() -> None:
-    errors = json.dumps({"L1": 2.0, "L2": 5.0})
-    data = fake_dataset(n_trials=4, spread=0.0, model_error_json=errors)
+    errors = {"L1": 2.0, "L2": 5.0}
+    data = fake_dataset(n_trials=4, spread=0.0, model_error=errors)
     site = summarise(data).sites[0]
     h1, h2 = (level.hit_ratio.mean for level in site.levels)
     t1, t2 = (level.latency_cycles for level in load_machine("v100").levels)
@@ -231,7 +231,7 @@ VERDICTS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         {"n_trials": 1},
         ["One trial gives no interval", "Unknown: one ordering gives no interval"], []),
     "unknown occupancy": (
-        {"occupancy_json": json.dumps({"over_feasible": OVER})},
+        {"occupancy": {"over_feasible": OVER}},
         ["With 4 to 16 groups per core, load hit ratios are L1 52.0 % to 71.0 %, L2 30.0 % to 30.0 %"], []),
     # A V100's caches are in one piece; an A100's L2 is in two, and its far latency is derived.
     "no far part": ({}, [], ["far_latency"]),
@@ -346,12 +346,12 @@ def test_the_page_states_that_sources_are_missing_and_results_interrupted(page: 
 
 
 def test_the_models_error_is_shown_beside_every_interval() -> None:
-    errors = json.dumps({"L1": 2.1, "L2": 4.5})
-    known = replay_page(fake_dataset(n_trials=4, model_error_json=errors))
+    errors = {"L1": 2.1, "L2": 4.5}
+    known = replay_page(fake_dataset(n_trials=4, model_error=errors))
     machine_section = known.index('id="machine"')
     assert "not validated" not in known[:machine_section]
     assert "±\N{NO-BREAK SPACE}4.5 model" in known
-    unknown = replay_page(fake_dataset(n_trials=4, model_error_json="{}"))
+    unknown = replay_page(fake_dataset(n_trials=4, model_error={}))
     assert text.NOT_VALIDATED in unknown
     assert "±\N{NO-BREAK SPACE}4.5 model" not in unknown
 
@@ -372,11 +372,11 @@ def test_a_page_of_three_levels_and_one_of_none() -> None:
     fake = fake_dataset(n_trials=3)
     extra = fake.isel(level=[1]).assign_coords(level=["L3"])
     deep = xr.concat([fake, extra], dim="level", data_vars="minimal", join="outer")
-    deep.attrs["machine_json"] = machine_to_json(machine.replace(levels=(*machine.levels, third)))
+    deep.attrs["machine"] = machine.replace(levels=(*machine.levels, third))
     assert "L3 hit ratio" in replay_page(deep)
     assert "L3 hits" in rendered(Replay(deep), 80)
     bare = fake.isel(level=slice(0, 0))
-    bare.attrs["machine_json"] = machine_to_json(machine.replace(levels=(), model_error_points={}))
+    bare.attrs["machine"] = machine.replace(levels=(), model_error_points={})
     assert "spent on DRAM" in replay_page(bare)
     assert rendered(Replay(bare), 80)
     assert json.loads(Replay(bare).to_json())["levels"].keys() == {"DRAM"}

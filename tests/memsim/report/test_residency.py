@@ -4,7 +4,6 @@ of resources that bind together."""
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,6 @@ from memsim.report import launch_advice, replay_page
 from memsim.report.finding import headline
 from memsim.report.launch_advice import LAUNCH_RULES, advise_launch
 from memsim.report.launch_time import (
-    ATTRIBUTE,
     HOT_LINE,
     STARTS,
     TENSOR,
@@ -36,7 +34,7 @@ OCCUPANCY = {"groups_per_core": 16, "limited_by": "items", "occupancy": 1.0}
 
 def replayed(groups: int, sites: Any = SITES) -> xr.Dataset:
     """A launch of so many groups on a V100, whose 80 cores hold 16 each."""
-    dataset = fake_dataset(n_trials=4, sites=sites, occupancy_json=json.dumps(OCCUPANCY))
+    dataset = fake_dataset(n_trials=4, sites=sites, occupancy=OCCUPANCY)
     return dataset.assign_attrs(of_groups=groups, traced_groups=groups)
 
 
@@ -48,8 +46,8 @@ def untimed(groups: int, sites: Any) -> Summary:
 def launched(groups: int, sites: Any = SITES, **time: Any) -> Summary:
     """What is known of such a launch, with a predicted time."""
     summary = untimed(groups, sites)
-    attributes = {ATTRIBUTE: json.dumps({**PREDICTED, **time})}
-    return replace(summary, time=launch_time(attributes, summary.launch, summary.machine))
+    found = launch_time({**PREDICTED, **time}, summary.launch, summary.machine)
+    return replace(summary, time=found)
 
 
 def doubled(**saved: float) -> list[dict[str, Any]]:
