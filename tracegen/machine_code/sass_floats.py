@@ -8,6 +8,7 @@ from tracegen.machine_code import sass_fp8
 from tracegen.machine_code.sass_compare import packed, saturated
 from tracegen.machine_code.sass_emit import (
     FIELDS,
+    FLOAT_SIGNS,
     Emitter,
     UnknownInstruction,
     double_words,
@@ -59,6 +60,18 @@ def _double(e: Emitter, s: Sass) -> None:
     _arithmetic(e, s, {"A": "ADD_F64", "M": "MULTIPLY_F64", "F": "FUSED_F64"}[s.base[1]], True)
 
 
+_PAIR_HALVES = {
+    "": ((0, 0), (1, 0)),
+    "F32": ((0, 0), (0, 0)),
+    "H0_H0": ((0, 0), (0, 0)),
+    "F32x2.HI_LO": ((0, 0), (1, 0)),
+    "F32x2.LO_HI": ((1, 0), (0, 0)),
+    "F32x2.HI_LO.NP": ((0, 0), (1, 1)),
+    "F32x2.LO_HI.NP": ((1, 0), (0, 1)),
+}
+"""Suffix of a source -> of the first and the second result, which of its registers is meant, and whether it is negated."""
+
+
 @lowers("FADD2 FMUL2 FFMA2", f"FTZ {_ROUNDINGS} F32")
 def _pairs(e: Emitter, s: Sass) -> None:
     """Two floats in two registers."""
@@ -68,9 +81,14 @@ def _pairs(e: Emitter, s: Sass) -> None:
     for k in range(2):
         x, fields = float_modifiers(s), {}
         for field, source in zip(FIELDS, sources, strict=False):
-            broadcast = {"F32": 0, "H0_H0": 0}.get(source.suffix[0] if source.suffix else "", k)
-            fields[field] = e.plain(source, 2) + broadcast
-            x |= e.sign(source, field)
+            if source.kind == "f":  # for both
+                fields[field] = e.number(source, field)[0]
+                continue
+            if ".".join(source.suffix) not in _PAIR_HALVES:
+                raise UnknownInstruction
+            half, negated = _PAIR_HALVES[".".join(source.suffix)][k]
+            fields[field] = e.plain(source, 2) + half
+            x |= e.sign(source, field) ^ negated * FLOAT_SIGNS[field][0]
         e.emit(name, d=row + k, x=x, **fields)
     e.move(e.result(d), row, 2)
 

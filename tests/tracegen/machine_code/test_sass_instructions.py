@@ -366,3 +366,52 @@ def test_instructions(codes: dict[str, MachineCode], table: str) -> None:
             if got != wanted and not (table == "floats" and are_nan):
                 wrong.append(f"{text} of {a:#x}, {b:#x}, {c:#x}: {got:#x}, not {wanted:#x}")
     assert not wrong, "\n".join(wrong)
+
+
+PAIRS: dict[str, Callable[[Any], Any]] = {
+    "v": lambda v: v,
+    "turned(v)": lambda v: v[:, ::-1],
+    "pair(low(v), low(v))": lambda v: v[:, [0, 0]],
+    "v ^ FIRST": lambda v: v * [-1, 1],
+    "v ^ SECOND": lambda v: v * [1, -1],
+    "v ^ FIRST ^ SECOND": lambda v: -v,
+    "ALIKE": lambda v: np.full_like(v, 1.5),
+    "WHOLE": lambda v: np.full_like(v, -2),
+    "UNLIKE": lambda v: np.broadcast_to([1.5, -2], v.shape),
+}
+"""A pair of floats in CUDA C++, and in numpy."""
+OF_PAIRS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "mul.rn.f32x2 %0,%1,%2;": lambda a, b, c: a * b,
+    "add.rn.f32x2 %0,%1,%2;": lambda a, b, c: a + b,
+    "fma.rn.f32x2 %0,%1,%2,%3;": lambda a, b, c: a * b + c,
+}
+
+
+@needs_nvidia
+def test_arithmetic_of_pairs_of_floats() -> None:
+    cases = [(text, pair) for text in OF_PAIRS for pair in PAIRS]
+    body = "\n".join(
+        f'asm("{text}" : "=l"(r) : "l"({pair}), "l"(w), "l"(v)); y[32 * {k} + t] = r;'
+        for k, (text, pair) in enumerate(cases)
+    )
+    constants = {"ALIKE": "3FC000003FC00000", "WHOLE": "C0000000C0000000", "UNLIKE": "C00000003FC00000", "FIRST": "80000000", "SECOND": "8000000000000000"}  # fmt: skip
+    text = "typedef unsigned long long pair_t;\n" + "".join(
+        f"#define {name} 0x{digits}ull\n" for name, digits in constants.items()
+    )
+    text += f"""
+    __device__ unsigned low(pair_t v) {{ return v; }}
+    __device__ pair_t pair(unsigned first, unsigned second) {{ return (pair_t)second << 32 | first; }}
+    __device__ pair_t turned(pair_t v) {{ return pair(v >> 32, v); }}
+    extern "C" __global__ void k_pairs(const pair_t *x, pair_t *y) {{
+      unsigned t = threadIdx.x; pair_t v = x[t], w = x[t + 32], r;
+      {body} }}"""
+    code = compiled(ptx_of(text, (), "compute_100"), "sm_100", ["k_pairs"])["k_pairs"]
+    lines = [line for line in code.listing.splitlines() if "F32x2" in line]
+    for written in (".LO_HI", ".NP", ", 1.5", ", -2"):
+        assert any(written in line for line in lines), written
+    x = np.random.default_rng(8).standard_normal((2, 32, 2)).astype(np.float32)
+    arrays = {"x": x.ravel(), "y": np.zeros(64 * len(cases), np.float32)}
+    found = executed(code, arrays, ["x", "y"])["y"].reshape(-1, 32, 2)
+    for (rule, pair), got in zip(cases, found, strict=True):
+        wanted = OF_PAIRS[rule](PAIRS[pair](x[0]), x[1], x[0])
+        np.testing.assert_allclose(got, wanted, 1e-6, 1e-6, err_msg=f"{rule} of {pair}")
