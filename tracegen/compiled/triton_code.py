@@ -22,7 +22,7 @@ from tracegen.compiled.binary import CompiledText, amd_code, assembled
 from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.tools import cache
 from tracegen.workloads.checks import short
-from tracegen.workloads.triton_file import check_installed
+from tracegen.workloads.triton_file import check_installed, why_missing
 from tracegen.workloads.workload import TritonWorkload
 
 KNOWN_TRITON = "3.9"
@@ -128,8 +128,11 @@ def _compiled(workload: TritonWorkload, target: str) -> TritonCode:
         try:
             made = _made(source, backend, gpu, chosen)
         except Exception as error:  # whatever the compiler raises for a text that it refuses
+            reason = _line(error)
+            missing = re.search(r"NameError\('(\w+) is not defined", reason)
+            why = why_missing(function.fn.__module__, missing[1]) if missing else ""
             raise KernelError(
-                f"{what}: Triton cannot compile it for {target}: {_line(error)}"
+                f"{what}: Triton cannot compile it for {target}: {reason}{why}"
             ) from error
         cache.save(key, made)
     if made["num_ctas"] > 1:

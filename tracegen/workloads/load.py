@@ -17,6 +17,7 @@ import sys
 import sysconfig
 import traceback
 import typing
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -198,6 +199,8 @@ def _binary(path: Path, name: str, given: dict[str, str], args: str | None) -> B
 def _triton(path: Path, name: str, given: dict[str, str], args: str) -> TritonWorkload:
     with triton_file.importing(path) as module:
         kernel = _attribute(module, name, str(path))
+        if reason := triton_file.failed_decorator(module, name):
+            warnings.warn(f"{name} is without a decorator that failed: {reason}", stacklevel=2)
     made, others = _described(path, given, args, TritonWorkload, others=True)
     config = others.pop("config", str(made.config))
     settings = {**made.settings, **{key: _literal(text) for key, text in others.items()}}
@@ -304,20 +307,25 @@ def _arguments(function: Callable[..., Any], given: Mapping[str, str], name: str
 
 
 def _attribute(module: ModuleType, name: str, place: str) -> Any:
-    if hasattr(module, name):
+    why = triton_file.why_missing(module.__name__, name)
+    if not why and hasattr(module, name):
         return getattr(module, name)
     available = [
         key
         for key, value in vars(module).items()
-        if not key.startswith("_")
-        and (
-            _is_unit(value)
-            or isinstance(value, WORKLOADS)
-            or (inspect.isfunction(value) and value.__module__ == module.__name__)
-            or triton_file.is_kernel(value)
+        if triton_file.is_kernel(value)
+        or (
+            not key.startswith("_")
+            and (
+                _is_unit(value)
+                or isinstance(value, WORKLOADS)
+                or (inspect.isfunction(value) and value.__module__ == module.__name__)
+            )
         )
     ]
-    raise KernelError(f"{place} has no {name}; it has {', '.join(available) or 'no kernel at all'}")
+    raise KernelError(
+        f"{place} has no {name}{why}; it has {', '.join(available) or 'no kernel at all'}"
+    )
 
 
 def _is_unit(value: Any) -> bool:

@@ -1,9 +1,10 @@
 """Loads Python files with Triton kernels on computers that have no GPU, and no PyTorch.
 
 Such files often call PyTorch and launch their kernels where they are imported. Where PyTorch is missing, a stand-in takes its
-place, which has every attribute, can be called, and yields itself; it has no values, so nothing depends on them. The
-statements of the file are executed one after another, and those that fail because of the stand-in or because there is no GPU
-are left out: what is wanted is the kernel alone.
+place, which has every attribute, can be called, yields itself and is false; it has no values, so nothing depends on them. The
+statements of the file, and of the files of its package that it imports, are executed one after another, and those that fail
+because of the stand-in, because another library is missing or because there is no GPU are left out: what is wanted is the
+kernel alone. Of decorators that fail, the function is left.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -38,22 +40,62 @@ def is_triton(path: Path) -> bool:
 
 
 def is_kernel(value: Any) -> bool:
-    """Whether a value is a Triton kernel, also under the autotuner."""
-    return type(value).__module__.startswith("triton.runtime") and hasattr(value, "fn")
+    """Whether a value is a Triton kernel, also under an autotuner, Triton's or one derived from it."""
+    of_triton = any(kind.__module__.startswith("triton.runtime") for kind in type(value).__mro__)
+    return of_triton and hasattr(value, "fn")
 
 
 class _Module(ModuleType):
-    """A file that is being loaded. failed : its statements that failed, and why"""
+    """A file that is being loaded, or one that it imports.
 
-    failed: list[str]
+    _lost : name -> why the statement that makes it failed
+    _bare : name of a function -> which of its decorators failed, and why
+    """
+
+    __slots__ = ("_bare", "_lost")  # not among the names of the file
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._lost: dict[str, str] = {}
+        self._bare: dict[str, str] = {}
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or not self.failed:
-            raise AttributeError(name)
-        known = ", ".join(key for key, one in vars(self).items() if is_kernel(one)) or "none"
-        raise KernelError(
-            f"{self.__file__} has no {name} (its Triton kernels: {known}); {self.failed[0]}"
-        )
+        if name in self._lost:
+            raise KernelError(self._lost[name])
+        raise AttributeError(f"module {self.__name__} has no attribute {name}")
+
+    def execute(self, path: Path) -> None:
+        """Executes the statements of a file that do not fail."""
+        for statement in _statements(path):
+            error = _failure(statement, path, vars(self))
+            if error is None:
+                continue
+            reason = self._reason(error, statement, path)
+            if _without_decorators(statement, path, vars(self)):
+                self._bare[statement.name] = reason  # type: ignore[attr-defined]
+            else:
+                self._lost |= dict.fromkeys(_made_names(statement) - {*vars(self)}, reason)
+
+    def _reason(self, error: BaseException, statement: ast.stmt, path: Path) -> str:
+        """Why a statement failed: where a name is missing, why that is."""
+        if isinstance(error, NameError) and error.name in self._lost:
+            return self._lost[error.name]
+        text = " ".join(str(error).split())
+        if isinstance(error, KernelError):
+            return text
+        return f"line {statement.lineno} of {path.name} failed: {type(error).__name__}: {text}"
+
+
+def why_missing(module: str, name: str) -> str:
+    """Why a name is missing in a file that was loaded, if it is known, after a colon."""
+    loaded = sys.modules.get(module)
+    lost = loaded._lost if isinstance(loaded, _Module) else {}
+    return f": {lost[name]}" if name in lost else ""
+
+
+def failed_decorator(module: ModuleType, name: str) -> str | None:
+    """Which decorator a function is without, and why."""
+    return module._bare.get(name) if isinstance(module, _Module) else None
 
 
 @contextlib.contextmanager
@@ -62,45 +104,165 @@ def importing(path: Path) -> Iterator[ModuleType]:
     check_installed()
     path = path.resolve()
     module = _Module(f"_triton_file_{path.stem}")
-    module.__file__, module.failed = str(path), []
+    module.__file__ = str(path)
     sys.modules[module.__name__] = module
     known, before, written = set(sys.modules), list(sys.path), sys.dont_write_bytecode
-    module.__package__ = _enter_packages(path.parent)
+    module.__package__, root = _enter_packages(path.parent)
     sys.path.insert(0, str(path.parent))
     sys.dont_write_bytecode = True
+    finder = _Neighbours(root)
+    sys.meta_path.insert(0, finder)
     try:
-        with _torch(), _no_launches():
-            for node in ast.parse(path.read_text(encoding="utf-8"), str(path)).body:
-                code = compile(ast.Module([node], []), str(path), "exec", dont_inherit=True)
-                try:
-                    exec(code, vars(module))
-                except (Exception, SystemExit) as error:
-                    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-                    module.failed.append(f"line {node.lineno} failed: {reason}")
+        with _torch(), _no_launches(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module.execute(path)
+        with _torch():
             yield module
     finally:
+        sys.meta_path.remove(finder)
         sys.path[:], sys.dont_write_bytecode = before, written
-        own = f"{module.__package__}.".partition(".")[0]
-        for name in [*sys.modules]:
-            if own and name.partition(".")[0] == own and name not in known:
-                del sys.modules[name]
+        for name in finder.found | {*_names(module.__package__)}:
+            if name not in known:
+                sys.modules.pop(name, None)
 
 
-def _enter_packages(folder: Path) -> str:
-    """The dotted name of the packages that a folder lies in, which can be imported from now on.
+def _statements(path: Path) -> Iterator[ast.stmt]:
+    """Those of a file. What is imported from one module is imported name by name, as some may not be there."""
+    for node in ast.parse(path.read_text(encoding="utf-8"), str(path)).body:
+        if isinstance(node, ast.ImportFrom):
+            for name in node.names:
+                yield ast.copy_location(ast.ImportFrom(node.module, [name], node.level), node)
+        else:
+            yield node
 
-    Their own statements are not executed: these import far more than a kernel needs.
-    """
-    names: list[str] = []
+
+def _code(statement: ast.stmt, path: Path) -> Any:
+    return compile(ast.Module([statement], []), str(path), "exec", dont_inherit=True)
+
+
+def _failure(statement: ast.stmt, path: Path, names: dict[str, Any]) -> BaseException | None:
+    """Executes a statement; why it failed, if it did. What fails without a GPU is tried as if there were one."""
+    outer = _StandIn.has_gpu
+    try:
+        for _StandIn.has_gpu in (False, True):
+            try:
+                exec(_code(statement, path), names)
+            except (Exception, SystemExit) as error:
+                failure = error
+            else:
+                return None
+        return failure
+    finally:
+        _StandIn.has_gpu = outer
+
+
+def _without_decorators(statement: ast.stmt, path: Path, names: dict[str, Any]) -> bool:
+    """Whether a function that failed can be defined without those of its decorators that fail by themselves."""
+    if not isinstance(statement, ast.FunctionDef):
+        return False
+    listed = statement.decorator_list
+    statement.decorator_list = [
+        one
+        for one in listed
+        if _failure(ast.copy_location(ast.Expr(one), one), path, names) is None
+    ]
+    return len(statement.decorator_list) < len(listed) and _failure(statement, path, names) is None
+
+
+class _Neighbours(importlib.abc.MetaPathFinder):
+    """Finds what lies in a folder, without what is installed there. found : names of these modules"""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.found: set[str] = set()
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            return None
+        place = Path(spec.loader.path).resolve()
+        if (
+            not place.is_relative_to(self.root)
+            or "site-packages" in place.relative_to(self.root).parts
+        ):
+            return None
+        spec.loader = _Neighbour(name, spec.loader.path)
+        self.found.add(name)
+        return spec
+
+
+class _Neighbour(importlib.machinery.SourceFileLoader):
+    def create_module(self, spec: Any) -> ModuleType:
+        is_package = spec.submodule_search_locations is not None
+        if is_package and all(isinstance(one, _PLAIN) for one in _statements(Path(self.path))):
+            return _Package(spec.name)
+        return _Module(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if isinstance(module, _Module):
+            module.execute(Path(self.path))
+
+
+_PLAIN = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.Expr
+"""Statements of a package that only collects what its files have."""
+
+
+class _Package(ModuleType):
+    """A package that the file lies in, or one that only collects. Of its own statements only those are executed that make a
+    name that is asked for: all together import far more than a kernel needs."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__path__":
+            raise AttributeError(name)
+        path = Path(self.__path__[0], "__init__.py")
+        for statement in _statements(path):
+            wanted = name == "__all__" or not _made_names(statement).isdisjoint((name, "*"))
+            if wanted and (self.__name__, name) not in _asked:
+                _asked.add((self.__name__, name))
+                try:
+                    exec(_code(statement, path), vars(self))
+                finally:
+                    _asked.remove((self.__name__, name))
+        if name not in vars(self):
+            raise AttributeError(f"module {self.__name__} has no attribute {name}")
+        return vars(self)[name]
+
+
+_asked: set[tuple[str, str]] = set()
+"""Packages and names for which statements are being executed."""
+
+
+def _made_names(statement: ast.stmt) -> set[str]:
+    """The names that a statement makes, and others that only its functions know."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return {statement.name}
+    nodes = list(ast.walk(statement))
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    names |= {
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    aliases = [node for node in nodes if isinstance(node, ast.alias)]
+    return names | {one.asname or one.name.partition(".")[0] for one in aliases}
+
+
+def _names(package: str) -> list[str]:
+    """Of a package and of those that it lies in, the outermost first."""
+    parts = package.split(".") if package else []
+    return [".".join(parts[: k + 1]) for k in range(len(parts))]
+
+
+def _enter_packages(folder: Path) -> tuple[str, Path]:
+    """The dotted name of the packages that a folder lies in, which can be imported from now on, and the outermost's folder."""
+    root, parts = folder, list[str]()
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
-        names.insert(0, folder.name)
-        folder = folder.parent
-    for k in range(len(names)):
-        name = ".".join(names[: k + 1])
+        parts.insert(0, folder.name)
+        root, folder = folder, folder.parent
+    package = ".".join(parts)
+    for name in _names(package):
         if name not in sys.modules:
-            sys.modules[name] = package = ModuleType(name)
-            package.__path__ = [str(folder.joinpath(*names[: k + 1]))]
-    return ".".join(names)
+            sys.modules[name] = made = _Package(name)
+            made.__path__ = [str(folder.joinpath(*name.split(".")))]
+    return package, root
 
 
 def check_installed() -> None:
@@ -129,10 +291,13 @@ def _no_launches() -> Iterator[None]:
 
 
 class _StandIn(ModuleType):
-    """Has every attribute and can be called. A Triton kernel that it decorates is left as it is."""
+    """Has every attribute, can be called, and is false, as what is not there. A Triton kernel that it decorates is left as it is."""
 
     __path__: list[str] = []  # noqa: RUF012
     __version__ = "2.8.0"  # files compare it
+    hip = None  # version.hip
+    warp_size = 32
+    has_gpu = False
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -142,17 +307,20 @@ class _StandIn(ModuleType):
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if len(arguments) == 1 and not named and hasattr(arguments[0], "arg_names"):
             return arguments[0]
-        if self.__name__.endswith(".is_available"):  # of a GPU
-            return False
+        if self.__name__ == "torch.cuda.is_available":
+            return self.has_gpu
         return self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
         return ()
 
     def __bool__(self) -> bool:
+        return False
+
+    def __float__(self, *_: Any) -> Any:
         raise TypeError(f"{self.__name__} is not installed, and has no value")
 
-    __iter__ = __len__ = __index__ = __float__ = __lt__ = __gt__ = __le__ = __ge__ = __bool__
+    __iter__ = __len__ = __index__ = __lt__ = __gt__ = __le__ = __ge__ = __float__
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

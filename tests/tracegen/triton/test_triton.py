@@ -230,7 +230,7 @@ def test_a_tutorial_loads_without_torch_and_without_a_gpu(tmp_path):
     workload = tracegen.load_kernel(f"{tmp_path}/tutorial.py:double", {"BLOCK": "128"}, args=args)
     assert tracegen.trace(workload, "a100").n_granule == 2 * -(-400 // 32)
     assert not any(name.partition(".")[0] == "torch" for name in sys.modules)
-    with pytest.raises(KernelError, match=r"has no triple \(its Triton kernels: double\)"):
+    with pytest.raises(KernelError, match="has no triple; it has double"):
         tracegen.load_kernel(f"{tmp_path}/tutorial.py:triple", {}, args=args)
     with pytest.raises(KernelError, match="one in Triton needs --args"):
         tracegen.load_kernel(f"{tmp_path}/tutorial.py:double")
@@ -287,3 +287,113 @@ def test_commands_take_kernels_in_triton():
     kernel = [f"{HERE}/kernels.py:add", "--args", f"{HERE}/args.py:add", "-m", "a100"]
     assert "registers" in memsim_says("compile", *kernel)
     assert "x_ptr" in memsim_says("profile", *kernel, "--quick", "--set", "n=65536")
+
+
+LIBRARY = {
+    "__init__.py": "from absent import everything\nfrom .tools import widths as SIZES\nraise ImportError('of everything')\n",
+    "tools/__init__.py": "import absent\nfrom .sizes import WARPS, half, widths\nfrom .autotuner import absent, tuned\n",
+    "tools/sizes.py": """
+import torch
+from absent import Version
+
+def chosen():
+    if torch.cuda.is_available():
+        return "hip" if torch.version.hip else "cuda"
+    raise RuntimeError("a GPU is needed")
+
+DEVICE = chosen()
+IS_EXACT = bool(torch.are_deterministic_algorithms_enabled())
+WARPS = [n for n in (4, 2, 64) if n * torch.cuda.get_device_properties(0).warp_size <= 1024]
+widths = [16 if IS_EXACT or DEVICE != "cuda" else 128]
+if Version("3") > Version("2"):
+    half = lambda x: x / 2
+""",
+    "tools/autotuner.py": """
+import triton
+from triton.runtime.autotuner import Autotuner
+
+class Tuned(Autotuner):
+    pass
+
+def tuned(configs):
+    return lambda fn: Tuned(fn, fn.arg_names, configs, [], None, None)
+""",
+    "ops/__init__.py": "raise ImportError('of everything')\n",
+    "ops/scaled.py": """
+import triton
+import triton.language as tl
+from absent import Unknown, unknown
+from library import SIZES
+from library.tools import WARPS, half, tuned
+
+CONFIGS = [triton.Config({"BLOCK": n}, num_warps=w) for n in SIZES for w in WARPS]
+
+@tuned(CONFIGS)
+@triton.jit
+def scaled(x_ptr, BLOCK: tl.constexpr):
+    at = x_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(at, 2 * tl.load(at))
+
+@unknown
+@triton.jit
+def plain(x_ptr, BLOCK: tl.constexpr):
+    at = x_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(at, 2 * tl.load(at))
+
+@triton.jit
+def halved(x_ptr, BLOCK: tl.constexpr):
+    at = x_ptr + tl.arange(0, BLOCK)
+    tl.store(at, half(tl.load(at)))
+
+if unknown:
+    def never(x_ptr):
+        pass
+""",
+}
+
+
+@pytest.fixture
+def library(tmp_path):
+    """Loads a kernel of a package that needs PyTorch, a GPU and a library, none of which is there."""
+    for name, text in LIBRARY.items():
+        path = tmp_path / "library" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "args.py").write_text(
+        "import numpy as np, tracegen\n"
+        "def make():\n    return tracegen.TritonWorkload(arguments=[np.ones(256, np.float32)], grid=2)\n"
+    )
+
+    def load(name, **settings):
+        place = f"{tmp_path}/library/ops/scaled.py:{name}"
+        return tracegen.load_kernel(place, settings, args=f"{tmp_path}/args.py:make")
+
+    yield load
+    assert not any(name.partition(".")[0] in ("library", "torch") for name in sys.modules)
+
+
+def test_what_a_package_cannot_do_here_does_not_keep_its_kernels_from_loading(library):
+    """Its autotuner is derived from Triton's, and its configurations come from its neighbours."""
+    workload = library("scaled")
+    assert workload.configurations == [
+        f"BLOCK=128 num_warps={n} num_ctas=1 num_stages=3" for n in (4, 2)
+    ]
+    assert tracegen.trace(workload, "a100").n_granule == 2 * 256 // 8
+
+
+def test_a_decorator_that_fails_is_left_out_with_a_warning(library):
+    with pytest.warns(
+        UserWarning, match=r"plain is without .*: line 4 .* No module named 'absent'"
+    ):
+        workload = library("plain", BLOCK="128")
+    assert tracegen.trace(workload, "a100").n_granule == 2 * 256 // 8
+
+
+def test_why_a_name_is_missing_is_said(library):
+    """The cause may lie in a neighbour."""
+    cause = r"line 3 of sizes.py failed: ModuleNotFoundError: No module named 'absent'"
+    with pytest.raises(KernelError, match=rf"half is not defined.*{cause}") as error:
+        tracegen.trace(library("halved", BLOCK="32"), "a100")
+    assert "\n" not in str(error.value)
+    with pytest.raises(KernelError, match=r"has no never: line 4 of scaled.py failed: .*; it has"):
+        library("never")
