@@ -6,7 +6,7 @@ import math
 import re
 
 from memsim.errors import KernelError
-from tracegen.executed.sites import PRIVATE_MEMORY, access_text
+from tracegen.executed.sites import PRIVATE_MEMORY, access_text, line_of
 from tracegen.execution import state as s
 from tracegen.execution.code import Code
 from tracegen.execution.operations import OPERATIONS
@@ -117,7 +117,7 @@ def _name(bound: BoundKernel, number: int, array: str, direction: str) -> str:
     lines = bound.lines
     if one.location is None or not 1 <= one.location.line <= len(lines):
         return one.text.split(";")[0]
-    return access_text(lines[one.location.line - 1], one.location.column, array, direction)
+    return access_text(line_of(lines, one.location.line), one.location.column, array, direction)
 
 
 def _nearest(bound: BoundKernel, fault: Fault) -> tuple[str, str, str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -24,10 +25,13 @@ PRIVATE_MEMORY = "private memory"
 MOST_INSTRUCTIONS, MOST_CHARACTERS, NO_SITE = 5000, 160, -1
 _DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}
 _ASSIGNED, _SUBSCRIPTED = re.compile(r"(?<![=!<>])=(?!=)"), re.compile(r"\b[A-Za-z_]\w*\s*\[")
+_IN_TRITON = r"\btl\.(?:load|store|atomic_\w+)"
 _CALLED = re.compile(
-    r"\b(tl\.(?:load|store|atomic_\w+))\(\s*((?:\[[^\[\]]*\]|\([^()]*\)|[^,()\[\]\s]|\s+(?=\S))+)(?=\s*[,)])"
+    rf"({_IN_TRITON})\(\s*((?:\[[^\[\]]*\]|\((?:[^()]|\([^()]*\))*\)|[^,()\[\]\s]|\s+(?=\S))+)(?=\s*[,)])"
 )
-"""An access in Triton, and its pointers, if they stand on its line."""
+"""An access in Triton, and its pointers."""
+MOST_LINES = 12
+"""Lines that are searched for the end of a call."""
 Place = tuple[int, int]
 """Number of an access in the code, and of the array that it meets."""
 
@@ -152,7 +156,7 @@ class Sites:
             self._lines
         ):
             at = instruction.location
-            text = access_text(self._lines[at.line - 1], at.column, array, direction)
+            text = access_text(line_of(self._lines, at.line), at.column, array, direction)
         elif self._lines:
             text = f"{direction} of {array}"
         else:  # a stranger's code, without its source
@@ -183,6 +187,18 @@ class Sites:
             self.places[found // n_region]: site
             for found, site in sorted(self.met.items(), reverse=True)
         }
+
+
+def line_of(lines: Sequence[str], number: int) -> str:
+    """A line, from 1; with those that follow while an access in Triton that it contains is not closed."""
+    line = lines[number - 1]
+    if not re.search(rf"{_IN_TRITON}\(", line):
+        return line
+    for part in lines[number : number + MOST_LINES]:
+        if line.count("(") <= line.count(")"):
+            break
+        line = f"{line.partition('#')[0].rstrip()} {part.strip()}"
+    return line
 
 
 def access_text(line: str, column: int, array: str, direction: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from memsim.trace import ArrayExtent, SourceLocation
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode
-from tracegen.executed.sites import PRIVATE_MEMORY, Sites, access_text, code_table
+from tracegen.executed.sites import PRIVATE_MEMORY, Sites, access_text, code_table, line_of
 from tracegen.execution import operations as o
 from tracegen.execution.code import Assembler, Code
 from tracegen.execution.slicing import address_loads
@@ -167,8 +167,23 @@ def test_generated_text_names_its_accesses() -> None:
         ("f(p);", 1, "x", "load", "load of x"),
         ("x = tl.load(p + at[:, None] * n, mask=m)", 5, "p", "load", "tl.load(p + at[:, None] * n)"),
         ("x = tl.load( p + tl.arange(0, B) )", 5, "p", "load", "tl.load(p + tl.arange(0, B))"),
+        ("x = tl.load(p + (a * (b + c)))", 5, "p", "load", "tl.load(p + (a * (b + c)))"),
         ("tl.atomic_add(p[0], x)", 1, "p", "atomic", "tl.atomic_add(p[0])"),
     ],
 )  # fmt: skip
 def test_text_of_an_access(line: str, column: int, array: str, direction: str, text: str) -> None:
     assert access_text(line, column, array, direction) == text
+
+
+def test_an_access_in_triton_may_stand_on_several_lines() -> None:
+    text = """\
+        x = tl.load(
+            p + at * n  # of a row
+            + k,
+            mask=at < m,
+        )
+        y = x + tl.load(q)
+        f(
+            y)""".splitlines()
+    assert access_text(line_of(text, 1), 13, "p", "load") == "tl.load(p + at * n + k)"
+    assert [line_of(text, k) for k in (2, 6, 7)] == [text[1], text[5], text[6]]
