@@ -195,7 +195,17 @@ def _unwrapped(workload: TritonWorkload) -> tuple[Any, dict[str, Any]]:
         given = dict(zip(kernel.arg_names, given, strict=False))
     known = {name: _array(value) for name, value in given.items()} | settings
     for name, value in heuristics.items():
-        known.setdefault(name, value(known))
+        if name in known:
+            continue
+        try:
+            known[name] = value(known)
+        except Exception as error:  # the user's own function
+            why = f"failed: {type(error).__name__}: {_line(error)}"
+            if isinstance(error, KeyError):
+                why = f"needs a value for {error.args[0]}"
+            raise KernelError(
+                f"kernel {kernel.__name__}: its heuristic for {name} {why}"
+            ) from error
     unknown = [p.name for p in kernel.params if p.name not in known and not p.has_default]
     if unknown:
         raise KernelError(f"kernel {kernel.__name__} needs a value for {', '.join(unknown)}")
@@ -294,6 +304,7 @@ def _line(error: BaseException) -> str:
     cause = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    words = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    text = str(cause.args[0]) if isinstance(cause, KeyError) and cause.args else str(cause)
+    words = [line.strip() for line in text.splitlines() if line.strip()]
     at = next((line for line in str(error).splitlines() if line.startswith("at ")), "")
     return f"{at} {words[-1] if words else type(cause).__name__}".strip()

@@ -101,10 +101,15 @@ def load_kernel(
         source = getattr(module, "__file__", None)
         if _is_unit(target) or isinstance(target, WORKLOADS):
             return _placed(_workload(target, given, spec, source), origins)
-        if not callable(target) or triton_file.is_kernel(target):
+        if triton_file.is_kernel(target):
+            raise KernelError(
+                f"{spec} is a kernel in Triton: --args FILE.py:NAME names a function that returns a"
+                " tracegen.TritonWorkload"
+            )
+        if not callable(target):
             raise KernelError(
                 f"{spec} is {_a(target)}; a kernel is a loopy.TranslationUnit, or a callable that"
-                " returns a tracegen.Workload; one in Triton needs --args"
+                " returns a tracegen.Workload"
             )
         arguments = _arguments(target, given, name)
         with _one_line(f"{spec} failed"):

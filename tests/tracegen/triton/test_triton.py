@@ -20,7 +20,7 @@ from tracegen.compiled.triton_code import compile_triton
 from tracegen.executed.launches import checked
 from tracegen.options import TraceOptions
 
-pytest.importorskip("triton")
+triton = pytest.importorskip("triton")
 HERE = Path(__file__).parent
 KERNELS = [
     "add", "softmax", "matmul", "dropout", "layer_norm", "attention", "gather", "histogram",
@@ -162,7 +162,7 @@ def test_specialisation_and_configurations_are_those_of_the_launcher():
     ("settings", "changes", "message"),
     [
         ({"config": 1}, {}, "no autotuner"),
-        ({"num_wraps": 4}, {}, "num_wraps"),
+        ({"num_wraps": 4}, {}, "add: Keyword argument num_wraps"),
         ({"BLOCK": 1000}, {}, "power of 2"),
         ({"num_ctas": 2}, {}, "clusters"),
         ({}, {"grid": lambda meta: "many"}, "a grid is one to three whole numbers"),
@@ -182,6 +182,24 @@ def test_what_does_not_fit_is_one_line(settings, changes, message):
     with pytest.raises(KernelError, match=message) as error:
         tracegen.trace(workload, "h100")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("heuristic", "why"),
+    [
+        (lambda known: known["m"] > 0, "needs a value for m"),
+        (
+            lambda known: known["n"].shape,
+            "failed: AttributeError: 'int' object has no attribute 'shape'",
+        ),
+    ],
+)
+def test_a_heuristic_that_fails_is_one_line(heuristic, why):
+    workload = _load("add")
+    kernel = triton.heuristics({"BLOCK": heuristic})(workload.kernel)
+    changed = {**vars(workload), "settings": {}, "kernel": kernel}
+    with pytest.raises(KernelError, match=f"kernel add: its heuristic for BLOCK {why}"):
+        tracegen.trace(tracegen.TritonWorkload(**changed), "h100")
 
 
 TUTORIAL = """
@@ -232,7 +250,7 @@ def test_a_tutorial_loads_without_torch_and_without_a_gpu(tmp_path):
     assert not any(name.partition(".")[0] == "torch" for name in sys.modules)
     with pytest.raises(KernelError, match="has no triple; it has double"):
         tracegen.load_kernel(f"{tmp_path}/tutorial.py:triple", {}, args=args)
-    with pytest.raises(KernelError, match="one in Triton needs --args"):
+    with pytest.raises(KernelError, match="is a kernel in Triton: --args"):
         tracegen.load_kernel(f"{tmp_path}/tutorial.py:double")
 
 
