@@ -294,7 +294,8 @@ DIVISION_FIX_F64 d2 <- a2 b2 c2     | AMD's v_div_fixup_f64
 CONVERT         d2 <- a2            | from one kind of number to another; x: kinds, rounding, modifiers. 8 and 16-bit results take the low
                                     |   bits of d; results of 32 bits or less write row d alone; out of range: the nearest; not a number: 0
 PACK_F16        d <- a b            | the halves (BF16: bfloat16) of floats: a in the high half, b in the low half; x: ROUND_ZERO, NEGATE_*, bit 10
-SHUFFLE         d D:e <- a b c      | y: SHUFFLE_*; b lane or distance, c clamp | segment mask << 8 as in PTX's shfl; e: the source is in range
+SHUFFLE         d D:e <- a b c      | y: SHUFFLE_*; b lane or distance, c clamp | segment mask << 8 as in PTX's shfl; e: the source is in range. A lane
+                                    |   that does not participate gives 0
 READ_LANE       d <- a b            | all lanes get that of lane b (its value in lane 0) of row a, whatever the guard
 READ_FIRST_LANE d <- a              | all lanes get that of the first participating lane (lane 0 where there is none)
 WRITE_LANE      d <- a b            | lane b of row d becomes lane 0 of row a; other lanes are kept

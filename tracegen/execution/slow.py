@@ -603,7 +603,9 @@ def together(which, place, row_bytes, lanes, d, a, b, c, active, m, x, y, masks,
         at = place + 4 * lane
         if which == SHUFFLE:
             source, inside = _source_lane(y, lane, peek32(at + b), peek32(at + c))
-            poke32(at + d, held[source] if inside else held[lane])
+            # Undefined by the manuals; a sum whose upper lanes are absent relies on it (CUDA samples' reduction).
+            absent = inside and active >> source & 1 == 0
+            poke32(at + d, 0 if absent else held[source if inside else lane])
             result_mask |= np.int64(inside) << lane
         elif which == PERMUTE_LANES:
             source = peek32(at + c)

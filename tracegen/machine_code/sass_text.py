@@ -146,6 +146,8 @@ def operand(text: str) -> Operand:
         return Operand(text, register["kind"], number, **marks)
     if bank := _BANK.fullmatch(pieces[0]):
         parts, offset = _inside(bank["inside"])
+        if not parts:
+            offset &= 0xFFFF  # nvdisasm shows the upper half of a bank as negative
         return Operand(text, "c", int(bank["bank"], 16), offset=offset, parts=parts, **marks)
     if brackets := _BRACKETS.fullmatch(text):
         try:

@@ -146,6 +146,33 @@ def test_shuffles_votes_and_reductions_of_a_warp() -> None:
     np.testing.assert_array_equal(out["votes"], np.repeat(bits, 32))
 
 
+def test_a_lane_that_is_not_there_gives_a_shuffle_zero() -> None:
+    """What GPUs do, undefined or not: the last step of reduce7 in NVIDIA's samples is right only so."""
+    source = """
+    __global__ void few(const int *x, int *y) {
+      int i = threadIdx.x, sum = x[i];
+      if (i < 4) {
+        for (int by = 16; by > 0; by /= 2) sum += __shfl_down_sync(0xf, sum, by);
+        if (i == 0) y[0] = sum;
+      }
+    }
+    """
+    x = np.arange(100, 132, dtype=np.int32)
+    assert run(workload(source, x, np.zeros(1, np.int32)))["y"] == [x[:4].sum()]
+
+
+def test_parameters_of_more_than_4_kib() -> None:
+    source = """
+    struct Table { int n[8000]; };
+    __global__ void picked(const __grid_constant__ Table table, int *y) { y[threadIdx.x] = table.n[250 * threadIdx.x]; }
+    """
+    table = np.zeros((), np.dtype([("n", np.int32, (8000,))]))
+    table["n"] = np.arange(8000)
+    given = workload(source, table, np.zeros(32, np.int32))
+    for target in ("a100", "h100"):
+        np.testing.assert_array_equal(run(given, target)["y"], 250 * np.arange(32))
+
+
 def test_lanes_of_a_mask_wait_for_each_other_in_different_branches() -> None:
     source = """
     __global__ void branches(const int *x, int *y) {

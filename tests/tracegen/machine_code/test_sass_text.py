@@ -27,6 +27,7 @@ def test_operands() -> None:
     assert (d.number, a.suffix, part.suffix) == (NO_REGISTER, ("H1_H1",), ("B2",))
     _, half = read("HADD2.F32 R2, c[0x0] [0x1a0].H0_H0").operands
     assert (half.kind, half.offset, half.suffix) == ("c", 0x1A0, ("H0_H0",))
+    assert read("MOV R2, c[0x0][-0x6880]").operands[1].offset == 0x9780
     with pytest.raises(KernelError, match="no instruction"):
         read("1 + 1")
 

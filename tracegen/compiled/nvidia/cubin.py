@@ -15,6 +15,8 @@ from memsim.errors import KernelError
 
 PARAMETERS, PARAMETER, MOST_THREADS, STACK, REGISTERS, CLUSTER = 0x0A, 0x17, 0x05, 0x12, 0x2F, 0x3D
 """EIATTR_PARAM_CBANK, EIATTR_KPARAM_INFO, EIATTR_MAX_THREADS, EIATTR_MIN_STACK_SIZE, EIATTR_REGCOUNT, EIATTR_CTA_PER_CLUSTER."""
+LARGE_PARAMETER = 0x45
+"""EIATTR_KPARAM_INFO_V2, in a kernel that has one of more than 4 KiB: its size has a word of its own."""
 DYNAMIC_ALIGNMENT = 16
 GLOBAL, INITIAL = ".nv.global", ".nv.global.init"
 _OBJECT, _NO_CONTENT, _WITH_ADDEND = 1, 8, 4
@@ -148,6 +150,9 @@ def read_cubin(data: bytes, kernel: str) -> Cubin:
         elif kind == PARAMETER:
             _, ordinal, offset, packed = struct.unpack_from("<IHHI", body)
             parameters[ordinal] = (offset, packed >> 18)
+        elif kind == LARGE_PARAMETER:
+            _, ordinal, offset, size = struct.unpack_from("<IHHI", body)
+            parameters[ordinal] = (offset, size)
         elif kind == MOST_THREADS:
             x, y, z = struct.unpack_from("<III", body)
             most = x * y * z
