@@ -83,3 +83,9 @@ def read_options(options: str | Sequence[str]) -> BuildOptions:
         elif not word.startswith(_WITHOUT_EFFECT):
             ignored.append(word)
     return BuildOptions(tuple(arguments), registers, tuple(ignored))
+
+
+def with_folder(reason: str) -> str:
+    """clang's error, and of a header that is not found how its folder is named."""
+    is_absent = reason.endswith("' file not found")
+    return f"{reason}; build_options='-I FOLDER' says where it is" if is_absent else reason

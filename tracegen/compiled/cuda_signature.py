@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from memsim.errors import KernelError
 from memsim.files import temporary_folder
 from tracegen.compiled.amd.back_end import is_wide
-from tracegen.compiled.build_options import read_options
+from tracegen.compiled.build_options import read_options, with_folder
 from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.nvidia.nvidia_ptx import known_target
 from tracegen.compiled.nvidia.nvrtc import translated
@@ -507,6 +507,8 @@ def _check_left_out(ir: str, symbol: str, errors: _Errors, program: CudaProgram)
             first = int(place[1]) if place else 0
             lines = [line for file, line in errors if file == path and line >= first]
             line = min(lines, default=first)
+            absent = (place for place, said in errors.items() if said.endswith("file not found"))
+            path, line = next(absent, (path, line))  # the cause, where there is one
             reason = errors.get((path, line), "this does not compile")
             raise KernelError(f"{program.name_of(path)}:{line}: {shortened(_reason(reason))}")
         found = set(_NAME.findall(body)) - reached
@@ -548,7 +550,7 @@ def _reason(reason: str) -> str:
         return f"code of {library[1]} cannot be traced: its headers are not read"
     if re.fullmatch(r"(?:unknown type name|use of undeclared identifier) 'curand\w*'", reason):
         return f"code of cuRAND needs NVIDIA's compiler and headers ({INSTALL_CURAND})"
-    return reason
+    return with_folder(reason)
 
 
 def _used_at(errors: str, match: re.Match[str]) -> re.Match[str] | None:

@@ -16,7 +16,7 @@ import msgspec
 
 from memsim.errors import KernelError
 from memsim.files import temporary_folder
-from tracegen.compiled.build_options import BuildOptions, read_options
+from tracegen.compiled.build_options import BuildOptions, read_options, with_folder
 from tracegen.tools import cache
 from tracegen.tools.headers import DEPENDENCIES, included, unchanged
 from tracegen.tools.process import Finished, run
@@ -225,7 +225,7 @@ def _check(finished: Finished, file: str, places: tuple[SourceLine, ...] | None)
         return
     found = []
     for where, line, said in _ERROR.findall(finished.errors):
-        reason = _ASSEMBLER.sub("inline assembler is not read in OpenCL C", said)
+        reason = with_folder(_ASSEMBLER.sub("inline assembler is not read in OpenCL C", said))
         if places is not None and where == _FILE:
             found.append(f"{places[min(int(line), len(places)) - 1]}: {reason}")
         else:

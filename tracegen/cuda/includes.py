@@ -20,8 +20,8 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([\"<])([^\">\n]+)[\">]", re.
 _LIBRARIES = re.compile(
     r"(?:boost|opencv\d*|nccl|rccl|mpi|omp|openacc|cublas\w*|cusparse\w*|cusolver\w*|cufft\w*|curand\w*|cudnn\w*|cutensor\w*"
     r"|cupti\w*|nvml|npp\w*|hipblas\w*|rocblas\w*|hipsparse\w*|rocsparse\w*|hipfft\w*|rocfft\w*|hiprand\w*|rocrand\w*|miopen"
-    r"|nvToolsExt\w*|nvtx3|GL|GLFW|GLES\d?|glut|freeglut|glad|SDL\d?|cuda_gl_interop|cuda_profiler_api|cutil\w*"
-    r"|helper_\w+|sys|netinet|arpa|windows|Windows|unistd|getopt|pthread|dirent|fcntl|sched|malloc|alloca|strings|dlfcn|direct|io"
+    r"|nvToolsExt\w*|nvtx3|GL|GLFW|GLES\d?|glut|freeglut|glad|SDL\d?|cuda_gl_interop|cuda_profiler_api|cutil(?!_math)\w*"
+    r"|helper_(?!math\.)\w+|sys|netinet|arpa|windows|Windows|unistd|getopt|pthread|dirent|fcntl|sched|malloc|alloca|strings|dlfcn|direct|io"
     r"|conio|process|intrin|\w*mmintrin|immintrin|x86intrin|cpuid|hdf5|netcdf|png|jpeglib|tiffio|zlib|lz4|zstd|tbb|fmt|spdlog"
     r"|gtest|gflags|glog|benchmark|Eigen|nlohmann|cxxopts|CLI|pybind11|Python|torch|ATen|c10|thrust|rocthrust|cub|hipcub|rocprim"
     r"|R|Rcpp\w*|mex|matrix|vulkan|d3d\w*|dxgi\w*|X11|xcb)(?:/.*|\.h(?:pp|xx)?)?$"

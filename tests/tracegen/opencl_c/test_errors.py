@@ -143,7 +143,10 @@ def test_text_that_does_not_compile(body: str, match: str) -> None:
 
 
 def test_directives(tmp_path: Path) -> None:
-    refuse('#include "none.h"\n', r"^kernel\.cl:1: 'none\.h' file not found$")
+    refuse(
+        '#include "none.h"\n',
+        r"^kernel\.cl:1: 'none\.h' file not found; build_options='-I FOLDER' says where it is$",
+    )
     refuse("\n#error no good\n", r"^kernel\.cl:2: no good$")
     path = tmp_path / "loop.cl"
     path.write_text('#include "loop.cl"\n')
