@@ -136,9 +136,10 @@ def trace_snapshots(
         traces = in_own_process(work, limits, kernel.spec, _import_replay)
     launch = traces[0].launch
     if launch.n_groups * launch.group_items == 1:
+        tags = "; a Loopy kernel needs inames with the tags 'g.0' and 'l.0' (loopy.split_iname, loopy.tag_inames)"
         click.echo(
-            f"memsim: warning: {launch.kernel} has one work-item, so nothing runs in parallel; a Loopy kernel"
-            " needs inames with the tags 'g.0' and 'l.0' (loopy.split_iname, loopy.tag_inames)",
+            f"memsim: warning: {launch.kernel} has one work-item, so nothing runs in parallel"
+            f"{'' if kernel.arguments else tags}",
             err=True,
         )
     return traces

@@ -85,12 +85,11 @@ class CudaProgram:
         return [*filter(includes.is_left_out, self.missing), *self.absent]
 
     def without_header(self, path: str, line: int, reason: str) -> CudaProgram | None:
-        """The program without the header that is not found, as an error on a line of a file says. Only of one in angle
-        brackets, which is a library's."""
+        """The program without the header that is not found, as an error on a line of a file says."""
         found = _NO_FILE.match(reason)
         name = (found[1] or found[2]) if found else ""
         lines = self.texts.get(path, "").splitlines()[line - 1 : line]
-        if not name or name in self.absent or not lines or f"<{name}>" not in lines[0]:
+        if not name or name in self.absent or not lines or name not in lines[0]:
             return None
         return replace(self, absent=(*self.absent, name))
 

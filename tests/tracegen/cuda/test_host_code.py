@@ -26,7 +26,7 @@ PROGRAM = """\
 #include <hipcub/hipcub.hpp>
 #include <mpi.h>
 #include <vector>
-#include <graphs.h>
+#include "graphs.h"
 #include <boost/program_options.hpp>
 namespace options = boost::program_options;
 using namespace graphs;

@@ -56,7 +56,7 @@ HEAP = "__global__ void k(int *y) {{\n  int *p = {};\n  p[y[0]] = 2; y[0] = p[y[
         ("__global__ void k(int *y) {\n  y[0] = z;\n}", "t.cu:2: use of undeclared identifier 'z'"),
         ("__global__ void k(int *y, int n) {}\n__global__ void k(int *y, float n) {}", r"t.cu has several kernels k: name one of k\(int \*, int\), k\(int \*, float\)"),
         ("__global__ void k(int *y);\nint main() { k<<<1, 1>>>(0); }", "t.cu declares kernel k, but does not define it"),
-        ("#include \"nowhere.h\"\n__global__ void k(int *y) {}", "t.cu:1: 'nowhere.h' file not found; build_options='-I FOLDER' says where it is"),
+        ("#include \"nowhere.h\"\n__global__ void k(int *y) { y[0] = LEVEL; }", "t.cu:1: 'nowhere.h' file not found; build_options='-I FOLDER' says where it is"),
         ("#include <helper_math.h>\n__device__ float4 f(float4 a) { return a + a; }\n__global__ void k(float4 *y) { y[0] = f(y[1]); }", "t.cu:1: 'helper_math.h' file not found"),
         ("__device__ int f(int);\n__global__ void k(int *y) { y[0] = f(1); }", "t.cu:2: function f is not available for sm_80 with these arguments"),
     ],
@@ -65,6 +65,12 @@ def test_texts_that_are_refused(source: str, message: str) -> None:
     given = workload(source, np.zeros(64, np.int32), path="t.cu", kernel="k")
     with pytest.raises(KernelError, match=rf"^[^\n]*{message}[^\n]*$"):
         run(given)
+
+
+def test_a_function_of_another_file_is_named_as_the_user_has_it() -> None:
+    source = "__device__ int f(int);\n__global__ void k(int *y) { y[0] = f(1); }"
+    with pytest.raises(KernelError, match=r"^function f is not available for gfx90a$"):
+        run(workload(source, np.zeros(64, np.int32), path="t.hip", kernel="k"), "mi250x")
 
 
 def test_what_machine_code_can_do() -> None:

@@ -94,6 +94,8 @@ def _check_symbols(listing: str, request: Request) -> None:
     defined = {*_LABEL.findall(listing), *_COMMON.findall(listing)}
     for name in _REFERENCE.findall(listing):
         if name not in defined:
+            mangled = re.match(r"_Z(\d+)(\w+)", name)
+            name = mangled[2][: int(mangled[1])] if mangled else name
             raise CompileError(f"function {name} is not available for {request.target}")
 
 
