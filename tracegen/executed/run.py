@@ -86,7 +86,13 @@ class ExecutedRun(LaunchTraces):
     @property
     def chance(self) -> str:
         stores = self.execution.writes or self.execution.leaves_values
-        met = {self.sites.places[place] for site in self.sites.members for place, _ in site}
+        private = len(self.sites.regions)
+        met = {
+            self.sites.places[place]
+            for site in self.sites.members
+            for place, region in site
+            if region != private
+        }
         is_alone = self.launch.n_groups == 1
         if is_alone or not stores or not waits_for_groups(self.execution.code, met):
             return ""

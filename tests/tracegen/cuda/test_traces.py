@@ -202,13 +202,14 @@ def test_a_group_that_waits_for_an_earlier_one(machine: str) -> None:
 
 
 @pytest.mark.parametrize(("machine", "n_groups"), [("a100", 1), ("a100", 2), ("mi250x", 2)])
-def test_a_flag_in_shared_memory_waits_for_no_group(machine: str, n_groups: int) -> None:
-    """AMD's code reads it through generic pointers, past the first level; and a group that is alone has no other."""
+def test_a_flag_in_shared_or_private_memory_waits_for_no_group(machine: str, n_groups: int) -> None:
+    """Code reads it through generic pointers, past the first level; and a group that is alone has no other."""
     source = """__global__ void k(volatile int *x, int *y) {
   volatile __shared__ int found;
+  volatile int until = 5;
   if (threadIdx.x == 0) found = 0;
   __syncthreads();
-  for (int k = 0; !found; k++) { __syncthreads(); if (threadIdx.x == k) found = k == 5; __syncthreads(); }
+  for (int k = 0; !found; k++) { __syncthreads(); if (threadIdx.x == k) found = k == until; __syncthreads(); }
   if (gridDim.x == 1) while (x[threadIdx.x] < 3) x[threadIdx.x]++;
   y[threadIdx.x] = found;
 }"""
