@@ -207,6 +207,27 @@ def test_an_array_is_an_accessor_of_pytorch(machine: str, compiler: Any) -> None
         run(flat, machine, compiler=compiler)
 
 
+@everywhere
+def test_numbers_of_16_bits_by_the_names_of_pytorch(machine: str, compiler: Any) -> None:
+    source = """#include <ATen/ATen.h>
+typedef at::BFloat16 bf16;
+template <class F> __global__ void k(const F *x, F *y, c10::Half *z) {
+  int i = threadIdx.x;
+  y[i] = F(2 * float(x[i]));
+  z[i] = at::Half(float(x[i]));
+}"""
+    x = (X.view(np.uint32) >> 16).astype(np.uint16)
+    value = (x.astype(np.uint32) << 16).view(np.float32)
+    given = [x, np.zeros_like(x), np.zeros(32, np.float16)]
+    out = run(
+        CudaWorkload(source=source, kernel="k<bf16>", arguments=given, grid=1, block=32),
+        machine,
+        compiler=compiler,
+    )
+    np.testing.assert_array_equal(out["y"], ((2 * value).view(np.uint32) >> 16))
+    np.testing.assert_array_equal(out["z"], value.astype(np.float16))
+
+
 @pytest.mark.weekly(2)
 @pytest.mark.parametrize("name", IDIOMS)
 def test_idioms(name: str) -> None:

@@ -649,3 +649,22 @@ def test_numbers_of_8_bits_by_the_names_of_amd() -> None:
         start = 129 if "fnuz" in kind else 128
         np.testing.assert_array_equal(values[start : 128 + n], -finite[start - 128 :])
         assert np.isnan(values[nan])
+
+
+def test_fields_of_bits_by_the_names_of_hip() -> None:
+    source = """#include <hip/hip_runtime.h>
+    __global__ void k(const unsigned *x, unsigned *y, unsigned long long *z) {
+      int i = threadIdx.x;
+      y[i] = __bitextract_u32(x[i], i, 9);
+      z[i] = __bitinsert_u64(~0ull, x[i], 2 * i, 7);
+    }"""
+    x = np.random.default_rng(0).integers(0, 1 << 32, 32, dtype=np.uint32)
+    given = workload(source, x, np.zeros(32, np.uint32), np.zeros(32, np.uint64))
+    out = run(given, "mi250x")
+    assert out["y"].tolist() == [int(v) >> k & 511 for k, v in enumerate(x)]
+    cleared = [(1 << 64) - 1 & ~(127 << 2 * k) for k in range(32)]
+    expected = [
+        (low | (int(v) & 127) << 2 * k) & (1 << 64) - 1
+        for k, (low, v) in enumerate(zip(cleared, x, strict=True))
+    ]
+    assert out["z"].tolist() == expected

@@ -1,12 +1,20 @@
-// What kernels use of PyTorch's headers: accessors of tensors, and the macros of loops. Written from PyTorch's documentation; a
-// numpy array is the argument of an accessor (see tracegen/cuda/arguments.py).
+// What kernels use of PyTorch's headers: accessors of tensors, numbers of 16 bits, and the macros of loops. Written from
+// PyTorch's documentation; a numpy array is the argument of an accessor (see tracegen/cuda/arguments.py).
 #ifndef MEMSIM_TORCH // copies of this file have other names
 #define MEMSIM_TORCH
 #ifdef __clang__
 #include <stdint.h>
 #endif
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace c10 {
+using BFloat16 = __nv_bfloat16;
+using Half = __half;
+} // namespace c10
 
 namespace at {
+using namespace c10;
 template <class T> struct DefaultPtrTraits { typedef T *PtrType; };
 template <class T> struct RestrictPtrTraits { typedef T *__restrict__ PtrType; };
 
@@ -47,6 +55,7 @@ using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, Index>;
 } // namespace at
 
 namespace torch {
+using namespace c10;
 using at::DefaultPtrTraits;
 using at::GenericPackedTensorAccessor;
 using at::PackedTensorAccessor;

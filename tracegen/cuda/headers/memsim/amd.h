@@ -167,3 +167,17 @@ MEMSIM_REDUCTIONS(or, a | b)
 MEMSIM_REDUCTIONS(xor, a ^ b)
 #undef MEMSIM_REDUCTIONS
 #undef MEMSIM_REDUCTION
+// HIP's names of bit fields: `width` bits from `at` on
+#define MEMSIM_FIELDS(type, bits)                                                                    \
+  MEMSIM_BOTH type __bitextract_u##bits(type v, type at, type width) {                               \
+    at &= bits - 1, width &= bits - 1;                                                               \
+    return v >> at & (((type)1 << width) - 1);                                                       \
+  }                                                                                                  \
+  MEMSIM_BOTH type __bitinsert_u##bits(type v, type field, type at, type width) {                    \
+    at &= bits - 1, width &= bits - 1;                                                               \
+    type mask = (((type)1 << width) - 1) << at;                                                      \
+    return (v & ~mask) | (field << at & mask);                                                       \
+  }
+MEMSIM_FIELDS(unsigned, 32)
+MEMSIM_FIELDS(unsigned long long, 64)
+#undef MEMSIM_FIELDS
