@@ -658,14 +658,14 @@ def pack_f16(s: Step) -> None:
 # --- between lanes ----------------------------------------------------------------------------------
 @operation("SHUFFLE")
 def shuffle(s: Step) -> None:
-    """As PTX describes shfl: lanes of a segment, of 32 lanes."""
+    """As PTX describes shfl: lanes of a segment, of 32 lanes. What a lane reads that does not take part is 0."""
     lane = np.arange(s.lanes, dtype=object)
     by, clamp, segment = s.u("b") & 31, s.u("c") & 31, s.u("c") >> 8 & 31
     low, top = lane & segment, lane & segment | clamp & ~segment
     source = (low | by & ~segment, lane - by, lane + by, lane ^ by)[s.y]
     within = (source >= top if s.y == o.SHUFFLE_UP else source <= top).astype(bool)
     source = np.where(within, source, lane).astype(int) % s.lanes
-    s.put(s.u("a")[source])
+    s.put(np.where(s.who[source], s.u("a")[source], 0))
     s.put_mask(within, "e")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -24,11 +25,13 @@ CYCLES = st.floats(0, 1000, allow_nan=False).map(lambda value: round(value, 3))
 WIDTHS = st.integers(1, 8)
 
 
-def one_case(ilp: float, following: float, la: float, bw: float, n: int, j: int) -> float:
+def one_case(
+    ilp: Fraction, following: Fraction, la: Fraction, bw: Fraction, n: int, j: int
+) -> Fraction:
     """LatencyHiddenCon of sub-group j of n, by which of the four cases of section 2.3 applies."""
     before, after = j - 1, n - j
     if ilp >= bw and following >= bw:  # 2.3.1
-        covered = ilp * after + before * (following - max(0.0, following - ilp))
+        covered = ilp * after + before * (following - max(Fraction(0), following - ilp))
         whole = la + bw
     elif following < bw <= ilp:  # 2.3.2
         covered = ilp * after + before * following
@@ -39,7 +42,7 @@ def one_case(ilp: float, following: float, la: float, bw: float, n: int, j: int)
     else:  # 2.3.4
         covered = ilp * after + before * (following - (following - bw))
         whole = la + bw + before * (bw - ilp)
-    return max(0.0, 1 - covered / whole) if whole else 0.0
+    return max(Fraction(0), 1 - covered / whole) if whole else Fraction(0)
 
 
 def pair(ilp: float, following: float, la: float, bw: float, barrier: bool = False) -> Blocks:
@@ -60,7 +63,10 @@ def test_the_four_cases_are_the_merged_form(
 ) -> None:
     result = hidden_factor(pair(ilp, following, la, bw), tlp, blp)[0]
     n = tlp * blp
-    expected = [one_case(ilp, following, la, bw, n, j) for j in range(1, n + 1)]
+    exact = [
+        Fraction(one) for one in (ilp, following, la, bw)
+    ]  # the four cases cancel large numbers
+    expected = [float(one_case(*exact, n, j)) for j in range(1, n + 1)]
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
