@@ -575,6 +575,12 @@ def together(which, place, row_bytes, lanes, d, a, b, c, active, m, x, y, masks,
             held[k] |= peek32(place + a + row_bytes + 4 * k) << 32
     result_mask = np.int64(0)
     total, first = np.int64(0), lowest(active)
+    if which == SHUFFLE:
+        # What absent lanes give is undefined by the manuals; a sum without its upper lanes relies on 0 (CUDA samples' reduction).
+        left = ~active & ((np.int64(1) << (lanes - 1)) - 1 << 1 | 1)
+        while left != 0:
+            held[lowest(left)] = 0
+            left &= left - 1
     left = active
     if which == SCATTER_LANES:
         # d may be the row of their numbers: who writes is found for one lane after the other.
@@ -603,9 +609,7 @@ def together(which, place, row_bytes, lanes, d, a, b, c, active, m, x, y, masks,
         at = place + 4 * lane
         if which == SHUFFLE:
             source, inside = _source_lane(y, lane, peek32(at + b), peek32(at + c))
-            # Undefined by the manuals; a sum whose upper lanes are absent relies on it (CUDA samples' reduction).
-            absent = inside and active >> source & 1 == 0
-            poke32(at + d, 0 if absent else held[source if inside else lane])
+            poke32(at + d, held[source] if inside else held[lane])
             result_mask |= np.int64(inside) << lane
         elif which == PERMUTE_LANES:
             source = peek32(at + c)
