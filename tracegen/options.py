@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 Tracer = Literal["auto", "polyhedral", "instrumented", "machine"]
 Compiler = Literal["auto", "nvrtc", "nvvm", "clang"]
 COMPILERS: tuple[Compiler, ...] = get_args(Compiler)
-MEMORY_PART = 8
-"""Recording may use one part in so many of this computer's memory: to write and read files takes several times as long."""
+MEMORY_PART, MOST_MEMORY_BYTES = 8, 1 << 32
+"""Recording may use one part in so many of this computer's memory: to write and read files takes several times as long. But at most so much:
+in a container it may be more than there is."""
 DEFAULT_SUBGROUP_SIZE = 32
 MOST_SUBGROUP_SIZE = 1024
 """Lanes of the largest sub-group that features are counted for."""
@@ -31,6 +32,13 @@ def _number_of_groups(context: Any, parameter: Any, text: Any) -> int | None:
     except click.BadParameter:
         rule = f"must be a number of at least 1, got {str(text)[:20]}"
         raise click.BadParameter(rule, context, parameter) from None
+
+
+def computer_bytes() -> int:
+    """The memory of this computer; of a system that does not say, 8 GiB."""
+    if not hasattr(os, "sysconf"):
+        return 8 << 30
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,12 +113,12 @@ class TraceOptions(Options):
         recorded=False,
     )
     memory_bytes: int = option(
-        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // MEMORY_PART,
+        min(computer_bytes() // MEMORY_PART, MOST_MEMORY_BYTES),
         "Memory that recording may use at a time. Larger traces are written to temporary files.",
         least=1,
         unit="bytes",
         flags=(),
-        default_text="an eighth of this computer's memory",
+        default_text="an eighth of this computer's memory, at most 4 GiB",
         recorded=False,
     )
 

@@ -27,6 +27,7 @@ from typing import IO, Any, ClassVar, TypeVar
 from memsim.errors import KernelError, MemsimError
 from memsim.options import Options, option
 from memsim.progress import heard_by, report
+from tracegen.options import computer_bytes
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ class Limits(Options):
         """The limit in bytes."""
         if self.memory_limit is not None:
             return int(self.memory_limit * GIB)
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+        return computer_bytes() * 3 // 4
 
 
 def in_own_process(
@@ -239,7 +240,7 @@ class _Results:
             file.close()
 
     def room(self, n_bytes: int) -> IO[bytes]:
-        fits = n_bytes <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _SHARED_PART
+        fits = n_bytes <= computer_bytes() // _SHARED_PART
         return self.files[-1] if fits else self.files[0]
 
     @property

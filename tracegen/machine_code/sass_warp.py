@@ -130,9 +130,10 @@ def _reduce_chosen(e: Emitter, d: int, a: int, chosen: int, name: str) -> None:
 
 @lowers("R2UR", "BROADCAST FILL")
 def _to_uniform(e: Emitter, s: Sass) -> None:
-    """The value of the first lane, and which lanes have another, for which code then does the same again. Each lane has its own copy of uniform registers, so that lanes
-    that have parted do not disturb each other; those that are together all get the value, also where a predicate chooses some. Without a
-    register for the value the predicate tells whether lanes differ: before a reduction over chosen lanes, which then calls a function."""
+    """The value of the first lane, and which lanes have another, for which code then does the same again. Each lane has its own copy
+    of uniform registers, so that lanes that have parted do not disturb each other; those that are together all get the value, also
+    where a predicate chooses some. Without a register for the value the predicate tells whether lanes differ: before a reduction
+    over chosen lanes, which then calls a function."""
     masks, d, (a, *_) = carries(s)
     row = e.temporary()
     e.emit("READ_FIRST_LANE", d=row, a=e.whole(a))
