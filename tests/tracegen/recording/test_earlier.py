@@ -11,6 +11,8 @@ import pytest
 import tracegen
 from memsim import load_machine
 from tests.support import loopy_kernels as kernels
+from tests.support.compilers import needs_nvidia
+from tests.support.cuda_kernels import workload
 from tracegen.recording import earlier
 from tracegen.recording.earlier import Granules, Moved, TouchedGranules, touched_before
 
@@ -48,7 +50,7 @@ def test_ends_where_the_latest_groups_touched_enough(monkeypatch: pytest.MonkeyP
     assert touched_before(1000, 2, EVERYTHING, two_of_each).n_groups == 14
 
 
-@pytest.mark.parametrize("tracer", ["polyhedral", "instrumented"])
+@pytest.mark.parametrize("tracer", ["polyhedral", "instrumented", "machine"])
 def test_a_snapshot_says_what_earlier_groups_touched(tracer: Any) -> None:
     """Against a trace of these groups."""
     full, workload = load_machine("v100"), kernels.copy(1 << 20)
@@ -64,3 +66,35 @@ def test_a_snapshot_says_what_earlier_groups_touched(tracer: Any) -> None:
     touched = np.concatenate([np.arange(*run) for run in trace.earlier])
     np.testing.assert_array_equal(touched, np.unique(others.granule))
     assert len(touched) * 32 >= 2 * machine.levels[-1].size_bytes
+
+
+@needs_nvidia
+@pytest.mark.parametrize("rows", [1, 3])
+def test_groups_that_are_copied_touch_what_they_would_if_they_ran(rows: int) -> None:
+    """Each group stages a part of x and of a table that several share in private memory, whose place is that of its sub-group among
+    those that are resident."""
+    source = """__global__ void k(const float *x, const float *table, float *y, int rows) {
+      float own[64];
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      for (int k = 0; k < 64; ++k) own[(k * rows) & 63] = x[i] + table[blockIdx.x / 4 * 8 + (k & 7)];
+      float sum = 0;
+      for (int k = 0; k < 64; ++k) sum += own[(k + threadIdx.x) & 63];
+      y[i] = sum;
+    }"""
+    x, table = np.ones(64 * 4000, np.float32), np.ones(8 * 1000, np.float32)
+    made = workload(source, x, table, np.zeros_like(x), rows, grid=4000, block=64)
+    full = load_machine("a100")
+    levels = (
+        dataclasses.replace(one, cores_per_instance=min(one.cores_per_instance, 4))
+        for one in full.levels
+    )
+    machine = full.replace(n_cores=4, levels=tuple(levels))
+    trace = tracegen.trace(made, machine)
+    assert trace.earlier is not None
+    begin = int(trace.workgroup[0])
+    ids = list(range(begin - trace.earlier_groups, begin))
+    assert ids
+    others = tracegen.trace(made, machine, groups=ids, earlier=False)
+    assert {site.array for site in others.sites} > {"private memory"}
+    touched = np.concatenate([np.arange(*run) for run in trace.earlier])
+    np.testing.assert_array_equal(touched, np.unique(others.granule))
