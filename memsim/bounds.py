@@ -50,13 +50,11 @@ def with_open_hits(dataset: xr.Dataset, hits: Hits = "likely") -> xr.Dataset:
     if not is_open(dataset):
         return dataset
     # Arrays, not DataArrays: these align their coordinates in each operation, which took ten times as long.
-    counts = {name: _counts(dataset, name) for name in _COUNTS if name in dataset}
-    counts |= {
-        name: _counts(dataset, name, by_site=False)
-        for name in ("unfilled_bytes",)
+    counts = {
+        name: np.array(dataset.variables[name].transpose(*dims).values, np.float64)
+        for name, dims in _COUNTS.items()
         if name in dataset
     }
-    counts["dram_read_bytes"] = dataset["dram_read_bytes"].values.astype(np.float64)
     changed: set[str] = set()
     if "dirtied_bytes" in counts:
         changed |= _add_dirty_past(counts, dataset, hits)
@@ -65,26 +63,21 @@ def with_open_hits(dataset: xr.Dataset, hits: Hits = "likely") -> xr.Dataset:
     if "open" in counts:
         changed |= _fill_open(counts, hits)
     kept = dataset.drop_vars(["doubtful", *_DIRTY_PAST], errors="ignore")
-    return kept.assign({name: (_dims(counts[name]), counts[name]) for name in sorted(changed)})
+    return kept.assign(
+        {name: (_DIMS[: counts[name].ndim], counts[name]) for name in sorted(changed)}
+    )
 
 
-_COUNTS = (
-    *("accesses", "hits", "pending", "open", "likely", "doubtful", "read_bytes"),
-    *("dirtied_bytes", "dirty_bytes", "open_dirtied_bytes", "likely_dirtied_bytes"),
-)
 _DIRTY_PAST = ("open_dirtied_bytes", "likely_dirtied_bytes")
 _DIMS = ("trial", "level", "site")
+_COUNTS = {
+    **dict.fromkeys(("accesses", "hits", "pending", "open", "likely", "doubtful"), _DIMS),
+    **dict.fromkeys(("read_bytes", "dirtied_bytes", "dirty_bytes", *_DIRTY_PAST), _DIMS),
+    "unfilled_bytes": _DIMS[:2],
+    "dram_read_bytes": _DIMS[:1],
+}
 _Counts = dict[str, npt.NDArray[np.float64]]
-"""Variable -> (trial, level, site); `unfilled_bytes` (trial, level); `dram_read_bytes` (trial,)."""
-
-
-def _dims(values: npt.NDArray[np.float64]) -> tuple[str, ...]:
-    return _DIMS[: values.ndim]
-
-
-def _counts(dataset: xr.Dataset, name: str, *, by_site: bool = True) -> npt.NDArray[np.float64]:
-    dims = _DIMS if by_site else _DIMS[:2]
-    return np.array(dataset.variables[name].transpose(*dims).values, np.float64)
+"""Variable -> values over the dimensions of _COUNTS."""
 
 
 def _fill_open(counts: _Counts, hits: Hits) -> set[str]:
@@ -153,10 +146,7 @@ def _add_dirty_past(counts: _Counts, dataset: xr.Dataset, hits: Hits) -> set[str
 def _capacities(dataset: xr.Dataset) -> npt.NDArray[np.float64]:
     """(level,) bytes of all instances of each level."""
     machine = machine_of(dataset)
-    sizes = [
-        level.size_bytes * -(-machine.n_cores // max(level.cores_per_instance, 1))
-        for level in machine.levels
-    ]
+    sizes = [level.size_bytes * level.n_instances(machine.n_cores) for level in machine.levels]
     return np.array(sizes, np.float64)
 
 

@@ -236,7 +236,7 @@ class _RepairedCache(caching.FunctionCache):  # type: ignore[misc]
             self._forget()
             kept = None
         if kept is None:
-            _report_compilation()
+            report(COMPILING, next(_n_compiled))
         return kept
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -253,11 +253,7 @@ class _RepairedCache(caching.FunctionCache):  # type: ignore[misc]
 
 
 _n_compiled = itertools.count(1)
-
-
-def _report_compilation() -> None:
-    """Whoever waits for the result learns why it takes seconds longer than it will the next time."""
-    report(COMPILING, next(_n_compiled))
+"""Reported, so that whoever waits for the result learns why it takes seconds longer than it will the next time."""
 
 
 def _cached(dispatcher: Any, part: Any = None) -> Any:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from memsim.files import temporary_folder, whole_file
+from memsim.files import environment, temporary_folder, whole_file
 
 _VARIABLE = "XDG_CACHE_HOME"
 _ROOM_BYTES = 4 << 20
@@ -34,7 +34,7 @@ def writable_caches() -> Iterator[None]:
         folder = _temporary(stack) if refusal else None
         if folder is not None:
             _warn(f"{refusal}: caches are temporary; {_VARIABLE} names another folder")
-            stack.enter_context(_variable(_VARIABLE, folder))
+            stack.enter_context(environment(_VARIABLE, str(folder)))
         yield
 
 
@@ -48,22 +48,10 @@ def writable_temporary_files() -> Iterator[None]:
         except FileNotFoundError:
             folder = _beside_caches(stack)
             if folder is not None:
-                stack.enter_context(_variable("TMPDIR", folder))
+                stack.enter_context(environment("TMPDIR", str(folder)))
                 stack.callback(setattr, tempfile, "tempdir", None)
                 tempfile.tempdir = str(folder)
         yield
-
-
-@contextlib.contextmanager
-def _variable(name: str, folder: Path) -> Iterator[None]:
-    """The environment with a variable that names a folder."""
-    before = os.environ.get(name)
-    os.environ[name] = str(folder)
-    try:
-        yield
-    finally:
-        del os.environ[name]
-        os.environ.update({} if before is None else {name: before})
 
 
 def _beside_caches(stack: contextlib.ExitStack) -> Path | None:

@@ -91,6 +91,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
         raise ResultError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
+@contextlib.contextmanager
+def environment(name: str, value: str) -> Iterator[None]:
+    """The environment with a variable of this value."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        os.environ.update({} if before is None else {name: before})
+
+
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -> Path:
     """Call write(temporary path), then rename the temporary file to `path`; returns `path`.
 

@@ -106,12 +106,13 @@ def latency_parts(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArra
     """
     if mode not in get_args(LatencyMode):
         raise ResultError(f"latency mode must be hit or pending, got {mode}")
-    accesses = dataset["accesses"].transpose("trial", "level", "site").values.astype(np.float64)
-    hits = dataset["hits"].transpose("trial", "level", "site").values.astype(np.float64)
-    pending = dataset["pending"].transpose("trial", "level", "site").values.astype(np.float64)
+    accesses, hits, pending = (
+        dataset[name].transpose("trial", "level", "site").values.astype(np.float64)
+        for name in ("accesses", "hits", "pending")
+    )
     latency = level_latencies_cycles(dataset)
     tm = dram_latency_cycles(dataset).values.astype(np.float64)
-    waits = _is_load(dataset)
+    waits = dataset["direction"].values.astype(str) != "store"
 
     n_trial, n_level, n_site = accesses.shape
     served = np.nan_to_num(hit_ratio(accesses, hits, pending))  # 0 where never reached
@@ -183,11 +184,6 @@ def _far_cycles(dataset: xr.Dataset) -> _Floats:
     return np.asarray(far / np.maximum(hits, 1) * np.array(longer)[:, None])
 
 
-def _is_load(dataset: xr.Dataset) -> npt.NDArray[np.bool_]:
-    direction = dataset["direction"].values.astype(str)
-    return np.asarray(direction != "store")
-
-
 def _latency_below(
     accesses: _Floats,
     served_sectors: _Floats,
@@ -202,7 +198,7 @@ def _latency_below(
     pooled = np.broadcast_to(tm[:, None], (n_trial, 1))
     own = np.broadcast_to(tm[:, None], (n_trial, n_site))
     for k in range(n_level - 1, -1, -1):
-        below[:, k] = np.where(_goes_below(accesses, served_sectors, k), own, pooled)
+        below[:, k] = np.where(accesses[:, k] > served_sectors[:, k], own, pooled)
         ratio = served[:, k]
         own = ratio * latency[k] + np.where(ratio < 1, (1 - ratio) * own, 0.0)
         all_accesses = (accesses[:, k] * waits).sum(axis=1, keepdims=True)
@@ -210,7 +206,3 @@ def _latency_below(
         ratio = np.nan_to_num(hit_ratio(all_accesses, all_served, 0.0))
         pooled = ratio * latency[k] + np.where(ratio < 1, (1 - ratio) * pooled, 0.0)
     return below
-
-
-def _goes_below(accesses: _Floats, served_sectors: _Floats, k: int) -> npt.NDArray[np.bool_]:
-    return np.asarray(accesses[:, k] > served_sectors[:, k])

@@ -13,12 +13,11 @@ def visible(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        letter if letter.isprintable() or letter in keep else _escape(letter) for letter in text
+        letter
+        if letter.isprintable() or letter in keep
+        else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
     )
-
-
-def _escape(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")
 
 
 def shown(value: object) -> str:

@@ -23,7 +23,8 @@ from memsim.commands.cli import main
 from memsim.commands.cli import memsim as cli
 from memsim.errors import MemsimError
 from memsim.montecarlo.options import ReplayOptions
-from memsim.options import Options, declared, markdown_table
+from memsim.options import Options, declared
+from tests.support.option_tables import markdown_table
 from tracegen.options import TraceOptions
 
 SEVERAL = {

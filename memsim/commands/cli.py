@@ -39,7 +39,8 @@ _LONG_WORD = re.compile(r"(\S{200})\S{200,}")
 
 
 @functools.cache
-def _entry_points(group: str = GROUP) -> dict[str, importlib.metadata.EntryPoint]:
+def _entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:
+    """Name -> entry point of a group of commands."""
     entries: dict[str, importlib.metadata.EntryPoint] = {}
     for entry in importlib.metadata.entry_points(group=group):
         ours = entry.dist is not None and entry.dist.name == "memsim"
@@ -48,23 +49,16 @@ def _entry_points(group: str = GROUP) -> dict[str, importlib.metadata.EntryPoint
     return entries
 
 
-def entry_points_of(group: str) -> dict[str, importlib.metadata.EntryPoint]:
-    """Name -> entry point of another group of commands; memsim's own take precedence."""
-    return _entry_points(group)
-
-
 class EntryPointGroup(click.Group):
-    """A click group whose commands are entry points, each loaded when it is first needed."""
+    """A click group whose commands are the entry points of `entry_point_group`, each loaded when it is first needed."""
 
-    def entries(self) -> dict[str, importlib.metadata.EntryPoint]:
-        """The entry points of this group of commands."""
-        return _entry_points()
+    entry_point_group = GROUP
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(self.entries())
+        return sorted(_entry_points(self.entry_point_group))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = self.entries().get(cmd_name)
+        entry = _entry_points(self.entry_point_group).get(cmd_name)
         if entry is None:
             return None
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from memsim.commands.options import COUNTERS, json_option, output_path
+from memsim.commands.options import counters_option, json_option, output_path
 from memsim.commands.output import check_outputs, write_tables
 from memsim.errors import MemsimError
 from memsim.files import write_text
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("a", metavar="A.nc", type=click.Path(path_type=Path))
 @click.argument("b", metavar="B...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--counters",
-    type=click.Choice(COUNTERS),
-    default="sector",
-    show_default=True,
-    help="How to count hits in both: by sectors, or as the counters of Nsight Compute or rocprof do.",
+@counters_option(
+    "How to count hits in both: by sectors, or as the counters of Nsight Compute or rocprof do."
 )
 @click.option("--kernel", metavar="NAME", help="Name of the measured kernel to compare with.")
 @output_path("--html", help="Write the comparison as one self-contained page.")

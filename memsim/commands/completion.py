@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -33,49 +34,43 @@ class ColonComplete(BashComplete):
 add_completion_class(ColonComplete)
 
 
-class MachineName(click.ParamType):  # type: ignore[type-arg]
+class Completed(click.ParamType):  # type: ignore[type-arg]
+    """A text; complete : (context, how it begins) -> what it may be"""
+
+    def __init__(
+        self, name: str, complete: Callable[[click.Context, str], list[CompletionItem]]
+    ) -> None:
+        self.name, self._complete = name, complete
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return self._complete(ctx, incomplete)
+
+
+def _machine(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
     """The name of a shipped machine, or a path of a .toml file."""
-
-    name = "machine"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        return machines(incomplete) or [CompletionItem(incomplete, type="file")]
+    return machines(incomplete) or [CompletionItem(incomplete, type="file")]
 
 
-class KernelName(click.ParamType):  # type: ignore[type-arg]
+def _kernel(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
     """FILE:NAME, where NAME is completed with what the file defines."""
-
-    name = "kernel"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        file, colon, begin = incomplete.rpartition(":")
-        if not colon:
-            return _files(incomplete)
-        return [
-            CompletionItem(f"{file}:{n}") for n in kernels_in(Path(file)) if n.startswith(begin)
-        ]
+    file, colon, begin = incomplete.rpartition(":")
+    if not colon:
+        return _files(incomplete)
+    return [CompletionItem(f"{file}:{n}") for n in kernels_in(Path(file)) if n.startswith(begin)]
 
 
-class SiteName(click.ParamType):  # type: ignore[type-arg]
-    """The name of an access or an array: completed from the trace of the command line, or from the text of its
-    kernel."""
-
-    name = "access"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        # While the option has no value yet, click leaves all arguments unparsed.
-        words = [*ctx.args, *map(str, filter(None, map(ctx.params.get, ("trace_file", "kernels"))))]
-        names = [name for word in words for name in sites_in(Path(word)) or arrays_in(word)]
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+def _access(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """The name of an access or an array: from the trace of the command line, or from the text of its kernel."""
+    # While the option has no value yet, click leaves all arguments unparsed.
+    words = [*ctx.args, *map(str, filter(None, map(ctx.params.get, ("trace_file", "kernels"))))]
+    names = [name for word in words for name in sites_in(Path(word)) or arrays_in(word)]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-MACHINE, KERNEL, SITE = MachineName(), KernelName(), SiteName()
+MACHINE, KERNEL = Completed("machine", _machine), Completed("kernel", _kernel)
+SITE = Completed("access", _access)
 
 
 def machines(incomplete: str) -> list[CompletionItem]:

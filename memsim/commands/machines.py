@@ -6,27 +6,24 @@ one can add theirs: measuring a machine needs OpenCL.
 
 from __future__ import annotations
 
-import importlib.metadata
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
 
 from memsim.commands import completion
-from memsim.commands.cli import EntryPointGroup, entry_points_of
+from memsim.commands.cli import EntryPointGroup
 from memsim.commands.options import json_option, out_option
 from memsim.commands.output import check_outputs, write_tables
 from memsim.commands.showing import console
 
-GROUP = "memsim.machines.commands"
 _SHOW = "show"
 
 
 class MachinesGroup(EntryPointGroup):
     """A group whose first argument is a command or, failing that, the name of a machine."""
 
-    def entries(self) -> dict[str, importlib.metadata.EntryPoint]:
-        return entry_points_of(GROUP)
+    entry_point_group = "memsim.machines.commands"
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return show if cmd_name == _SHOW else super().get_command(ctx, cmd_name)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from memsim.commands.completion import MACHINE, SITE
-from memsim.commands.output import STDOUT, json_help, write_report
+from memsim.commands.output import STDOUT, json_help
 from memsim.commands.process import EXIT_INTERRUPTED
-from memsim.commands.showing import display, progress_bar, working
+from memsim.commands.showing import console, display, progress_bar, working
 from memsim.errors import MemsimError
 from memsim.montecarlo.options import ReplayOptions
 from memsim.options import command_options
@@ -74,15 +74,10 @@ def machine_option(command: Command) -> Command:
     )(command)
 
 
-def counters_option(command: Command) -> Command:
+def counters_option(help: str) -> Callable[[Command], Command]:
     return click.option(
-        "--counters",
-        type=click.Choice(COUNTERS),
-        default="sector",
-        show_default=True,
-        help="How to count hits: by sectors, loads and stores separately; or as the counters of Nsight"
-        " Compute or rocprof do. The file of --save does not depend on it.",
-    )(command)
+        "--counters", type=click.Choice(COUNTERS), default="sector", show_default=True, help=help
+    )
 
 
 def setting_option(command: Command) -> Command:
@@ -96,10 +91,8 @@ def setting_option(command: Command) -> Command:
     )(command)
 
 
-def output_path(*names: str, help: str, required: bool = False) -> Callable[[Command], Command]:
-    return click.option(
-        *names, type=click.Path(path_type=Path), metavar="FILE", required=required, help=help
-    )
+def output_path(*names: str, help: str) -> Callable[[Command], Command]:
+    return click.option(*names, type=click.Path(path_type=Path), metavar="FILE", help=help)
 
 
 def json_option(what: str, name: str = "json_out") -> Callable[[Command], Command]:
@@ -166,7 +159,10 @@ class FiniteRange(click.FloatRange):
 
 
 _OUTPUT_OPTIONS: tuple[Callable[[Command], Command], ...] = (
-    counters_option,
+    counters_option(
+        "How to count hits: by sectors, loads and stores separately; or as the counters of Nsight"
+        " Compute or rocprof do. The file of --save does not depend on it."
+    ),
     output_path("--html", help="Write the report as one self-contained page."),
     json_option("the report", "json"),
     output_path("--save", help="Write every trial's numbers as netCDF, for 'memsim compare'."),
@@ -246,7 +242,7 @@ def run_launches(
     """As run_replay, for launches that each start with what earlier ones left in the L2.
 
     launch : report on this one, and replay none after it; None prints a row per launch and writes
-        JSON of all of them
+        JSON of all of them, and is checked by `check_launch_outputs`
 
     Raises MemsimError where an option does not apply to several launches.
     """
@@ -257,9 +253,7 @@ def run_launches(
 
     check(machine, outputs.counters)
     n = len(launches.launches)
-    if launch is None:
-        check_launch_outputs(outputs)
-    elif launch >= n:
+    if launch is not None and launch >= n:
         raise MemsimError(f"--launch must be below {n}, got {launch}")
     if options.warm:
         raise MemsimError("--warm cannot be combined with --carry-l2: earlier launches warm the L2")
@@ -282,14 +276,23 @@ def check_launch_outputs(outputs: ReplayOutputs) -> None:
 
 
 def report_replay(replay: Replay, outputs: ReplayOutputs) -> int:
-    """Prints the table and writes the requested files; returns the exit code."""
-    if outputs.save is not None:  # before the table, whose reader may leave before its end
-        replay.save(outputs.save)
-        click.echo(f"wrote {outputs.save}", err=True)
+    """Writes the requested files, and prints the table unless JSON goes to standard output; returns the exit code."""
     shown = replay.recount(outputs.counters)
-    write_report(shown, html=outputs.html, json=outputs.json, save=None)
-    if outputs.site is not None and outputs.json != STDOUT:
-        from memsim.commands.showing import console
+    # Before the table, whose reader may leave before its end.
+    for path, write in (
+        (outputs.save, replay.save),
+        (outputs.json, shown.to_json),
+        (outputs.html, shown.to_html),
+    ):
+        if path is not None and path != STDOUT:
+            with working(f"writing {path}"):
+                write(path)
+            click.echo(f"wrote {path}", err=True)
+    if outputs.json == STDOUT:
+        click.echo(shown.to_json())
+        return _exit_code(replay)
+    console().print(shown.table())
+    if outputs.site is not None:
         from memsim.report.summary import summarise
         from memsim.report.table import explanations
 

@@ -9,11 +9,11 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
-from memsim.commands.showing import console, working
+from memsim.commands.showing import console
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
@@ -27,15 +27,6 @@ STDOUT = Path("-")
 def json_help(what: str) -> str:
     """The help of every --json, which takes a file or `-`."""
     return f"Write {what} as JSON; {STDOUT} for standard output."
-
-
-class Report(Protocol):
-    """What commands show of a replay."""
-
-    def table(self) -> RenderableType: ...
-    def to_html(self, path: Path) -> object: ...
-    def to_json(self, path: Path | None = None) -> str: ...
-    def save(self, path: Path) -> object: ...
 
 
 def check_outputs(
@@ -113,25 +104,6 @@ def _check_writable(option: str, path: Path) -> None:
             pass
     except OSError as error:
         raise MemsimError(f"{option} {path} cannot be written: {error.strerror}") from error
-
-
-def write_report(
-    report: Report, *, html: Path | None, json: Path | None, save: Path | None
-) -> None:
-    """Writes the requested files, and prints the table unless JSON goes to standard output.
-
-    The files come first, because a reader of standard output may leave before the end.
-    """
-    writers = ((json, report.to_json), (save, report.save), (html, report.to_html))
-    for path, write in writers:
-        if path is not None and path != STDOUT:
-            with working(f"writing {path}"):
-                write(path)
-            click.echo(f"wrote {path}", err=True)
-    if json == STDOUT:
-        click.echo(report.to_json())
-    else:
-        console().print(report.table())
 
 
 def write_tables(

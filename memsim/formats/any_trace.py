@@ -7,7 +7,6 @@ error in the file is a TraceError that names file and line.
 
 from __future__ import annotations
 
-import csv
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from memsim.errors import TraceError
 from memsim.formats.profilers import nsight, rocprof
 from memsim.formats.profilers.counter_file import CounterFile, Rows
-from memsim.formats.text import Text
+from memsim.formats.text import Text, check_launch
 
 if TYPE_CHECKING:
     from memsim.trace.launches import Launches
@@ -43,7 +42,7 @@ def read_any(path: str | os.PathLike[str], *, launch: int | None = None) -> Laun
     from memsim.trace.launches import Launches
 
     target = Path(path)
-    kind = _folder_kind(target) if target.is_dir() else _file_kind(target)
+    kind = _kind(target)
     if kind == "accel-sim":
         return accel_sim.read(target, launch=launch)
     if kind == "ppt-gpu":
@@ -52,9 +51,7 @@ def read_any(path: str | os.PathLike[str], *, launch: int | None = None) -> Laun
     launches = Launches(launches=(csv_trace.read(target),)) if is_csv else read_launches(target)
     if launch is None:
         return launches
-    n = len(launches.launches)
-    if not 0 <= launch < n:
-        raise TraceError(f"--launch must be below {n}, got {launch} ({target})")
+    check_launch(launch, len(launches.launches), target)
     return Launches(launches=(launches.launches[launch],))
 
 
@@ -65,7 +62,7 @@ def launch_names(path: str | os.PathLike[str]) -> list[str]:
     from memsim.trace.file import read_launches
 
     target = Path(path)
-    kind = _folder_kind(target) if target.is_dir() else _file_kind(target)
+    kind = _kind(target)
     if kind == "accel-sim":
         return accel_sim.kernel_names(target)
     if kind == "ppt-gpu":
@@ -91,6 +88,10 @@ def _one_of_several(path: str | os.PathLike[str], names: list[str]) -> TraceErro
     return TraceError(
         f"{os.fspath(path)} holds {len(names)} launches: choose one by --launch: {listed}{more}"
     )
+
+
+def _kind(path: Path) -> str:
+    return _folder_kind(path) if path.is_dir() else _file_kind(path)
 
 
 def _folder_kind(folder: Path) -> str:
@@ -132,7 +133,6 @@ def _is_ours(path: Path) -> bool:
 def _kind_of_content(path: Path) -> str:
     """By the first line with content; `memsim` where there is none."""
     from memsim.formats.csv_trace import COLUMNS
-    from memsim.formats.text import Text
 
     try:
         with Text(path, buffer_bytes=1 << 16) as text:
@@ -161,19 +161,13 @@ def read_counters(path: str | os.PathLike[str]) -> CounterFile:
     """
     target = Path(path)
     with Text(target) as text:
-        try:
-            rows = Rows(text)
-            for row in rows:
-                for begins, read in ((nsight.begins, nsight.read), (rocprof.begins, rocprof.read)):
-                    if begins(row):
-                        rows.begun = True
-                        return read(target, row, rows)
-        except TraceError as error:
-            if str(error).startswith(str(target)):
-                raise
-            raise text.fail(str(error), max(text.number, 1)) from None
-        except csv.Error as error:
-            raise text.fail(f"not CSV: {error}", max(text.number, 1)) from None
+        rows = Rows(text)
+        for row in rows:
+            for tool in (nsight, rocprof):
+                if tool.begins(row):
+                    rows.begun = True
+                    counters: CounterFile = tool.read(target, row, rows)
+                    return counters
     raise TraceError(
         f"{target}: contains no counters: there must be a row of columns as Nsight Compute (--csv) or"
         " rocprof write it"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import TraceError
+from memsim.formats.extents import address_map
 from memsim.trace.coalescing import coalesce
 from memsim.trace.columns import Columns, GrowingColumns, in_order, room
 from memsim.trace.model import (
@@ -41,6 +42,15 @@ class SeenSite:
     low: int = MAX_ADDRESS
     high: int = -1
     array: str = ""
+
+
+def name_arrays(sites: Iterable[SeenSite]) -> tuple[ArrayExtent, ...]:
+    """Arrays that cover all that sites touched; each site gets the name of its own."""
+    seen = list(sites)
+    arrays = address_map((), [(site.low * 32, site.high * 32 + 31) for site in seen])
+    for site in seen:
+        site.array = arrays.name_at(site.low * 32)
+    return arrays.arrays
 
 
 @dataclass

@@ -30,8 +30,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memsim.errors import TraceError
-from memsim.formats.builder import MAX_LANE_BYTES, TraceBuilder
-from memsim.formats.extents import address_map
+from memsim.formats.builder import MAX_LANE_BYTES, TraceBuilder, name_arrays
 from memsim.formats.text import Text
 from memsim.trace.model import DIRECTIONS, Launch, Trace
 
@@ -49,12 +48,6 @@ def read(path: Path) -> Trace:
         try:
             reader.rows()
             return reader.trace()
-        except TraceError as error:
-            if str(error).startswith(str(path)):
-                raise
-            raise text.fail(str(error)) from None
-        except csv.Error as error:
-            raise text.fail(f"not CSV: {error}") from None
         finally:
             reader.builder.columns.close()
 
@@ -114,10 +107,7 @@ class _CsvTraceReader:
         self.builder.access(site, lanes, addresses)
 
     def trace(self) -> Trace:
-        seen = self.builder.sites.values()
-        arrays = address_map((), [(site.low * 32, site.high * 32 + 31) for site in seen])
-        for site in seen:
-            site.array = arrays.name_at(site.low * 32)
+        arrays = name_arrays(self.builder.sites.values())
         width = self.settings.get("subgroup_size", self.widest)
         if width < self.widest:
             raise TraceError(f"subgroup_size is {width}, but a mask has lane 32 or above")
@@ -134,22 +124,16 @@ class _CsvTraceReader:
         return self.builder.trace(
             launch=launch,
             subgroup_size=width,
-            arrays=arrays.arrays,
+            arrays=arrays,
             provenance={"format": "csv", "file": self.text.path.name},
         )
 
     def _lines(self) -> Iterator[str]:
-        while (line := self.text.line()) is not None:
-            try:
-                decoded = line.decode("utf-8-sig" if self.text.number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                raise TraceError("must be UTF-8") from None
-            if "\0" in decoded:
-                raise TraceError("must not contain zero bytes")
-            if decoded.startswith("#") and not self.builder.keys:
-                self._setting(decoded)
-            elif not decoded.startswith("#"):
-                yield decoded
+        for line in self.text.decoded():
+            if not line.startswith("#"):
+                yield line
+            elif not self.builder.keys:
+                self._setting(line)
 
     def _setting(self, line: str) -> None:
         name, _, value = line.lstrip("# ").partition("=")

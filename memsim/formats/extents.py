@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memsim.trace.launches import Copy
@@ -60,12 +60,8 @@ def address_map(
     arrays = []
     for first, end in merged:
         inner = cuts[bisect.bisect_right(cuts, first) : bisect.bisect_left(cuts, end)]
-        arrays += _pieces([first, *inner, end])
+        arrays += [
+            ArrayExtent(name=f"0x{low:x}", base_bytes=low, size_bytes=high - low)
+            for low, high in itertools.pairwise([first, *inner, end])
+        ]
     return AddressMap(tuple(arrays))
-
-
-def _pieces(bounds: Sequence[int]) -> list[ArrayExtent]:
-    return [
-        ArrayExtent(name=f"0x{low:x}", base_bytes=low, size_bytes=high - low)
-        for low, high in itertools.pairwise(bounds)
-    ]

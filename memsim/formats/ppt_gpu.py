@@ -15,21 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memsim.errors import TraceError
-from memsim.formats.accel_sim import tables
-from memsim.formats.accel_sim.opcodes import decode
-from memsim.formats.builder import TraceBuilder
-from memsim.formats.extents import address_map
-from memsim.formats.text import Text
+from memsim.formats.accel_sim.opcodes import DIRECTIONS, decode
+from memsim.formats.builder import TraceBuilder, name_arrays
+from memsim.formats.text import Text, check_launch
 from memsim.trace.launches import Launches
 from memsim.trace.model import Direction, Launch, Trace
 
 _NAME = re.compile(r"kernel_(\d{1,9})_block_(\d{1,9})\.mem(\.gz|\.xz|\.zst)?")
 _LOCAL: dict[str, Direction] = {"LDL": "load", "STL": "store"}
-_DIRECTIONS: dict[int, Direction] = {
-    tables.LOAD: "load",
-    tables.STORE: "store",
-    tables.ATOMIC: "atomic",
-}
 _WARP_BELOW = 4096
 _MOST_CONFIG_BYTES = 1 << 22
 _MOST_WORDS = 2 * 32 + 2
@@ -55,14 +48,11 @@ def read(path: Path, *, launch: int | None = None) -> Launches:
     """
     kernels = sorted(_kernels(path).items())
     if launch is not None:
-        if not 0 <= launch < len(kernels):
-            raise TraceError(f"--launch must be below {len(kernels)}, got {launch} ({path})")
+        check_launch(launch, len(kernels), path)
         kernels = kernels[launch : launch + 1]
     builders = [_read(kernel) for _, kernel in kernels]
     seen = [site for builder in builders for site in builder.sites.values()]
-    arrays = address_map((), [(site.low * 32, site.high * 32 + 31) for site in seen])
-    for site in seen:
-        site.array = arrays.name_at(site.low * 32)
+    arrays = name_arrays(seen)
     traces: list[Trace] = []
     for (number, kernel), builder in zip(kernels, builders, strict=True):
         try:
@@ -70,7 +60,7 @@ def read(path: Path, *, launch: int | None = None) -> Launches:
                 builder.trace(
                     launch=_launch(number, kernel, builder),
                     subgroup_size=32,
-                    arrays=arrays.arrays,
+                    arrays=arrays,
                     provenance={"format": "ppt-gpu", "file": path.name, "kernel": number},
                 )
             )
@@ -104,11 +94,9 @@ def _read(kernel: _Kernel) -> TraceBuilder:
         with Text(file, buffer_bytes=1 << 20) as text:
             try:
                 _block(text, block, builder)
-            except TraceError as error:
+            except TraceError:
                 builder.columns.close()
-                if str(error).startswith(str(file)):
-                    raise
-                raise text.fail(str(error)) from None
+                raise
     return builder
 
 
@@ -134,7 +122,7 @@ def _block(text: Text, block: int, builder: TraceBuilder) -> None:
 def _access(builder: TraceBuilder, opcode: str, addresses: list[int]) -> None:
     kind = decode(opcode)
     local = _LOCAL.get(opcode.split(".")[0])
-    direction = local or _DIRECTIONS.get(kind.kind)
+    direction = local or DIRECTIONS.get(kind.kind)
     if direction is None:
         raise TraceError(f"an opcode must load or store, got {opcode[:72]!r}")
     size = kind.size_bytes

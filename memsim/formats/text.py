@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import gzip
 import io
 import lzma
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -19,7 +21,6 @@ from memsim.errors import TraceError, one_line
 
 BUFFER_BYTES = 1 << 22
 MAX_LINE_BYTES = 1 << 20
-_NEWLINE = 10
 _XZ_MEMORY_BYTES = 1 << 28
 _ZSTD_WINDOW_BYTES = 1 << 27
 _BOMB_BYTES, _BOMB_RATIO = 1 << 28, 2000
@@ -47,7 +48,8 @@ class Text:
         self._filled = 0
         self._ended = False
         self._unpacked = 0
-        self.buffer: npt.NDArray[np.uint8] = np.empty(buffer_bytes, np.uint8)
+        self._bytes = bytearray(buffer_bytes)
+        self.buffer: npt.NDArray[np.uint8] = np.frombuffer(self._bytes, np.uint8)
         self._longest = min(buffer_bytes // 2, MAX_LINE_BYTES)
         try:
             self._file = open(path, "rb")  # noqa: SIM115 - closed by __exit__
@@ -69,7 +71,13 @@ class Text:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        """Names the file and the line in errors that do not."""
         self._file.close()
+        line = max(self.number, 1)
+        if isinstance(error, csv.Error):
+            raise self.fail(f"not CSV: {error}", line) from None
+        if isinstance(error, TraceError) and not str(error).startswith(str(self.path)):
+            raise self.fail(str(error), line) from None
 
     def fail(self, message: str, number: int | None = None) -> TraceError:
         """The error to raise for a line, the present one by default."""
@@ -88,13 +96,13 @@ class Text:
             if got == 0 and not self._ended:
                 self._ended = True
             if self._ended:
-                if self._filled and self.buffer[self._filled - 1] != _NEWLINE:
-                    self.buffer[self._filled] = _NEWLINE
+                if self._filled and not self._bytes.endswith(b"\n", 0, self._filled):
+                    self.buffer[self._filled] = ord("\n")
                     self._filled += 1
                 self.end = self._filled
                 return self.end > 0
             self._filled += got
-            last = _last_newline(self.buffer, self._filled - got, self._filled)
+            last = self._bytes.rfind(b"\n", self._filled - got, self._filled)
             if last >= 0:
                 self.end = last + 1
                 return True
@@ -105,15 +113,28 @@ class Text:
         """The next line without its end; None after the last."""
         if self.begin == self.end and not self.more():
             return None
-        block = self.buffer[self.begin : self.end]
-        # Most lines are short: look for the end nearby first.
-        for reach in (4096, len(block)):
-            length = int(np.argmax(block[:reach] == _NEWLINE))
-            if block[length] == _NEWLINE:
-                break
-        self.begin += length + 1
+        begin, end = self.begin, self._bytes.index(b"\n", self.begin)
+        self.begin = end + 1
         self.number += 1
-        return block[:length].tobytes().rstrip(b"\r")
+        return bytes(self._bytes[begin:end]).rstrip(b"\r")
+
+    def back(self) -> None:
+        """Before the last line, which is then read again."""
+        self.begin = self._bytes.rfind(b"\n", 0, self.begin - 1) + 1
+        self.number -= 1
+
+    def decoded(self, skipped: bytes | None = None) -> Iterator[str]:
+        """The lines as text, without those that begin so; raises TraceError for what is none."""
+        while (line := self.line()) is not None:
+            if skipped is not None and line.startswith(skipped):
+                continue
+            if b"\0" in line:
+                raise TraceError("must not contain zero bytes")
+            try:
+                text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
+            except UnicodeDecodeError:
+                raise TraceError("must be UTF-8") from None
+            yield text
 
     def _read(self, at: int, length: int) -> int:
         view = self.buffer.data[at : at + min(length, 8 * _CHUNK_BYTES)]
@@ -229,12 +250,7 @@ class _Xz:
                 return len(data)
 
 
-def _last_newline(buffer: npt.NDArray[np.uint8], begin: int, end: int) -> int:
-    """The position of the last newline of a range; -1 without one."""
-    step = 4096
-    for high in range(end, begin, -step):
-        low = max(begin, high - step)
-        newlines = np.flatnonzero(buffer[low:high] == _NEWLINE)
-        if len(newlines):
-            return int(low + newlines[-1])
-    return -1
+def check_launch(launch: int, n_launches: int, path: Path) -> None:
+    """Raises TraceError where a file has no launch of this number."""
+    if not 0 <= launch < n_launches:
+        raise TraceError(f"--launch must be below {n_launches}, got {launch} ({path})")

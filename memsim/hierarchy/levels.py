@@ -122,11 +122,6 @@ class LevelPlan:
         set_of = home if len(home) == len(self.set_of) else np.zeros(len(self.set_of), np.int32)
         return dataclasses.replace(self, geometry=geometry, set_of=set_of)
 
-    @property
-    def n_slots(self) -> int:
-        """Capacity of one instance, in lines."""
-        return self.geometry.data_lines
-
 
 def mask_tables(granules_per_line: int, sector_granules: int, fill_granules: int) -> Tables:
     """The 256-entry tables of a line of granules_per_line granules."""
@@ -190,23 +185,16 @@ def plan_level(
     tables = mask_tables(
         granules, level.sector_bytes // GRANULE_BYTES, level.fill_bytes // GRANULE_BYTES
     )
+    possible, touched = (tables.fill[_by_line(mask, granules)].astype(np.uint32) for mask in past)
     return LevelPlan(
         name=level.name,
         geometry=geometry,
         tables=tables,
         set_of=sets_of(level, space),
-        n_instances=-(-n_cores // level.cores_per_instance) * level.n_partitions,
+        n_instances=level.n_instances(n_cores) * level.n_partitions,
         pending_requests=level.pending_requests,
-        past=_traces(*(tables.fill[_by_line(mask, granules)].astype(np.uint32) for mask in past)),
+        past=possible | possible << np.uint32(cache.UNCLEAN) | touched << np.uint32(cache.TOUCHED),
     )
-
-
-def _traces(
-    possible: npt.NDArray[np.uint32], touched: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.uint32]:
-    """`Cache.past` from the granules of each line that earlier groups may have touched, and are known to."""
-    clean, touch = np.uint32(cache.UNCLEAN), np.uint32(cache.TOUCHED)
-    return np.asarray(possible | possible << clean | touched << touch, np.uint32)
 
 
 def _by_line(chunk_mask: npt.NDArray[np.uint8], granules_per_line: int) -> npt.NDArray[np.uint8]:

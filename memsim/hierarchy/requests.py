@@ -82,7 +82,8 @@ def dense_table(granule: npt.NDArray[np.int64]) -> DenseTable:
     first = int(granule.min()) >> 3
     span = (int(granule.max()) >> 3) - first + 1
     if span > _MAX_TABLE_CHUNKS:
-        chunk = _distinct(np.concatenate([_distinct(part >> 3) for part in _pieces(granule)]))
+        parts = np.array_split(granule, max(1, len(granule) >> 22))
+        chunk = _distinct(np.concatenate([_distinct(part >> 3) for part in parts]))
         return DenseTable(chunk, np.zeros(0, np.int32), first)
     touched = np.zeros(span, np.uint8)
     _mark(granule, first, touched)
@@ -98,11 +99,6 @@ def _distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     first: npt.NDArray[np.bool_] = np.ones(len(ordered), np.bool_)
     first[1:] = ordered[1:] != ordered[:-1]
     return np.asarray(ordered[first])
-
-
-def _pieces(granule: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-    n = max(1, len(granule) >> 22)
-    return np.array_split(granule, n)
 
 
 class _Columns(NamedTuple):

@@ -29,11 +29,15 @@ def below(state, n):
 
 def drawn(state: npt.NDArray[np.uint64], n: int) -> npt.NDArray[np.int64]:
     """(n_stream,) the integers that `below` draws from streams with these states: a hash of them."""
+    return (((mixed(state) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
+
+
+def mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """(n,) the next numbers of streams with these states."""
     z = state + _GAMMA
     z = (z ^ (z >> np.uint64(30))) * _MIX1
     z = (z ^ (z >> np.uint64(27))) * _MIX2
-    z = z ^ (z >> np.uint64(31))
-    return (((z >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
+    return z ^ (z >> np.uint64(31))
 
 
 class Stream:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from memsim.hierarchy.rng import mixed
+
 Lines = npt.NDArray[np.int64]
 Bins = npt.NDArray[np.int32]
 
@@ -97,11 +99,7 @@ def scatter(line: Lines, n_bins: int) -> Bins:
 
     The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), modulo n_bins.
     """
-    value = line.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    value = value ^ (value >> np.uint64(31))
-    return (value % np.uint64(n_bins)).astype(np.int32)
+    return (mixed(line.astype(np.uint64)) % np.uint64(n_bins)).astype(np.int32)
 
 
 def _rotated(line: Lines, n_bins: int, offset: Callable[[Lines], Lines]) -> Bins:

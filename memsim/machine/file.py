@@ -75,21 +75,26 @@ def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
             f"unknown machine {shown(text)}{hint}; there are {', '.join(machine_names())},"
             " or give the path of a .toml file"
         )
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise MachineError(f"{visible(text)}: cannot be read: {error.strerror}") from None
-    except ValueError:  # a zero byte, or a surrogate that no file name can hold
-        raise MachineError(f"{visible(text)}: no file has such a name") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise MachineError(
-            f"{visible(text)}: a machine file must be at most {MAX_FILE_BYTES} bytes"
-        )
+    content = read_small(text, "a machine file")
     try:
         return machine_from_toml(content.decode("utf-8"), visible(text))
     except UnicodeDecodeError:
         raise MachineError(f"{visible(text)}: a machine file must be UTF-8 text") from None
+
+
+def read_small(path: str | os.PathLike[str], what: str) -> bytes:
+    """A file's content. Raises MachineError where it cannot be read, or is too large for what it is."""
+    name = visible(os.fspath(path))
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise MachineError(f"{name}: cannot be read: {error.strerror or error}") from None
+    except ValueError:  # a zero byte, or a surrogate that no file name can hold
+        raise MachineError(f"{name}: no file has such a name") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise MachineError(f"{name}: {what} must be at most {MAX_FILE_BYTES} bytes")
+    return content
 
 
 def machine_from_toml(text: str, file_name: str = "<text>") -> Machine:
@@ -132,27 +137,30 @@ def _sourced(record: type[Any]) -> list[str]:
 
 def machine_to_json(machine: Machine) -> str:
     """Every parameter of a machine with its source, as JSON text."""
-    document: dict[str, Any] = {"schema": SCHEMA}
-    for name in field_types(Machine):
-        value = getattr(machine, name)
+    return json.dumps({"schema": SCHEMA, **_document(machine, machine.sources, "")})
+
+
+def _document(record: Any, sources: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    """The fields of a machine, or of a part of it, as plain data; prefix : of their dotted keys"""
+    document: dict[str, Any] = {}
+    for name in field_types(type(record)):
+        value, key = getattr(record, name), f"{prefix}{name}"
         if name == "levels":
-            document[name] = [
-                _record_document(level, machine.sources, f"levels.{level.name}.") for level in value
-            ]
+            document[name] = [_document(one, sources, f"levels.{one.name}.") for one in value]
         elif dataclasses.is_dataclass(value):
-            document[name] = _record_document(value, machine.sources, f"{name}.")
+            document[name] = _document(value, sources, f"{key}.")
         elif isinstance(value, Mapping):
             if name != "sources":
                 document[name] = {
-                    key: _with_source(item, machine.sources, f"{name}.{key}")
-                    for key, item in value.items()
+                    entry: _with_source(number, sources, f"{key}.{entry}")
+                    for entry, number in value.items()
                 }
         elif name in _PLAIN:
             if value:
                 document[name] = value
         elif value not in _UNSET:
-            document[name] = _with_source(value, machine.sources, name)
-    return json.dumps(document)
+            document[name] = _with_source(value, sources, key)
+    return document
 
 
 def machine_from_json(text: str) -> Machine:
@@ -171,16 +179,6 @@ def machine_from_json(text: str) -> Machine:
 def _with_source(value: object, sources: Mapping[str, str], key: str) -> dict[str, object]:
     plain = list(value) if isinstance(value, tuple) else value
     return {"value": plain, "source": sources.get(key, NO_SOURCE)}
-
-
-def _record_document(record: Any, sources: Mapping[str, str], prefix: str) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    for name in field_types(type(record)):
-        value = getattr(record, name)
-        document[name] = (
-            value if name == "name" else _with_source(value, sources, f"{prefix}{name}")
-        )
-    return document
 
 
 def _machine(document: Mapping[str, Any]) -> Machine:

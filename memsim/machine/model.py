@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 from memsim.machine import rules
 from memsim.machine.parts import Dram, Level, Residency, Translation
-from memsim.visible import shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,27 +82,7 @@ class Machine:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        rules.check_fields(self, "", "")
-        lanes = rules.lane_rules(self.subgroup_size, self.coalesce_lanes)
-        rules.check_rules(lanes, self, "", "")
-        rules.check_rules(rules.target_rules(self.compiler_target), self, "", "")
-        rules.check_rules(rules.die_rules(self.n_dies, self.n_cores), self, "", "")
-        overlap = rules.overlap_rules(self.dram_idle_during_l1_percent)
-        rules.check_rules(overlap, self, "", "")
-        rules.check_levels(self.levels, self.n_cores)
-        rules.check_dram(self.dram)
-        rules.check_fields(self.residency, "residency.", " (residency)")
-        if self.translation is not None:
-            rules.check_translation(self.translation)
-        rules.check_numbers("throughputs", self.throughputs)
-        rules.check_numbers("model_error_points", self.model_error_points)
-        for name in self.model_error_points:
-            if name not in self.level_names:
-                raise rules.RuleError(
-                    f"model_error_points.{name}",
-                    "model_error_points must name a level"
-                    f" ({', '.join(self.level_names) or 'there is none'}), got {shown(name)}",
-                )
+        rules.check_machine(self)
 
     @property
     def level_names(self) -> tuple[str, ...]:

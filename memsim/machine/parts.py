@@ -142,6 +142,10 @@ class Level:
         if self.partial_write_back_percent:
             object.__setattr__(self, "completes_sectors", True)
 
+    def n_instances(self, n_cores: int) -> int:
+        """How many of them a machine with so many cores has."""
+        return -(-n_cores // self.cores_per_instance)
+
     @property
     def first_tags_per_cycle(self) -> float:
         """tags_per_cycle of the first level."""

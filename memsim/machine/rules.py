@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from memsim.errors import MachineError
@@ -43,44 +43,10 @@ _MOST = {
 }
 """Counts of which a replay keeps one record each, or tries each."""
 SUBGROUP_SIZES = (8, 16, 32, 64)
-_MAY_BE_ZERO = frozenset(
-    {
-        "storage_bytes",
-        "tagged_bytes",
-        "local_carveouts_bytes",
-        "bank_bytes",
-        "local_memory_bytes",
-        "local_memory_reserved_bytes",
-        "max_groups_of_one_subgroup",
-        "tensor_columns",
-        "row_miss_cycles",
-        "row_conflict_cycles",
-        "refresh_interval_cycles",
-        "refresh_cycles",
-        "far_latency_cycles",
-        "partial_write_back_percent",
-        "sustained_bandwidth_bytes_per_cycle",
-        "read_bandwidth_bytes_per_cycle",
-        "group_start_cycles",
-        "store_wait_cycles",
-        "dram_idle_during_l1_percent",
-        "under_way",
-        "sustained_row_hits_percent",
-        "tags_per_cycle",
-        "row_activations_per_cycle",
-        "line_atomic_cycles",
-        "line_float_atomic_cycles",
-        "queue_cycles",
-        "turnaround_cycles",
-        "group_starts_per_cycle",
-        "subgroup_starts_per_cycle",
-        "launch_us",
-        "model_error_points",
-        "time_error_percent",
-        "year",
-    }
-)
-_MAY_BE_EMPTY = frozenset({"compiler_target"})
+_SETS_OF_INDEX = {"fermi": {32, 64}, "hopper": {512}}
+"""Index functions that are of one cache -> the numbers of sets that they are made for."""
+_MAY_BE_ZERO = frozenset({"local_memory_bytes", "row_miss_cycles", "row_conflict_cycles"})
+"""Fields that may be 0 although they have no default. A field whose default is empty or 0 may be so too."""
 _TARGET = re.compile(r"sm_[1-9][0-9]{1,2}[af]?|gfx[1-9][0-9a-f]{2,3}")
 
 
@@ -110,66 +76,78 @@ def field_types(record: type[Any]) -> Mapping[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(record)}
 
 
-def check_rules(rules: Iterator[Rule], record: Any, prefix: str, where: str) -> None:
-    """Raises RuleError for the first rule that a record breaks.
+def check_machine(machine: Any) -> None:
+    """Raises RuleError where a value of a memsim.machine.model.Machine breaks a rule."""
+    _check(machine, _machine_rules(machine))
+    _check_levels(machine.levels, machine.n_cores)
+    _check(machine.dram, _dram_rules(machine.dram), "dram")
+    _check(machine.residency, (), "residency")
+    if machine.translation is not None:
+        _check(machine.translation, _translation_rules(machine.translation), "translation")
+    for name, value in machine.throughputs.items():
+        _check_value(f"throughputs.{name}", name, value, float, " (throughputs)")
+    table, names = "model_error_points", machine.level_names
+    for name, value in machine.model_error_points.items():
+        _check_value(f"{table}.{name}", name, value, float, f" ({table})", may_be_zero=True)
+        if name not in names:
+            known = ", ".join(names) or "there is none"
+            raise RuleError(
+                f"{table}.{name}", f"{table} must name a level ({known}), got {shown(name)}"
+            )
 
-    prefix : of the dotted key (`levels.L1.`);  where : ends the message (` (level 'L1')`)
-    """
+
+def _check(record: Any, rules: Iterable[Rule], table: str = "") -> None:
+    """Raises RuleError where a field of a record has the wrong type or is out of range, or for the first broken rule."""
+    prefix, where = (f"{table}.", f" ({table})") if table else ("", "")
+    _check_fields(record, prefix, where)
+    _check_rules(rules, record, prefix, where)
+
+
+def _check_fields(record: Any, prefix: str, where: str) -> None:
+    """prefix : of the dotted key (`levels.L1.`);  where : ends the message (` (level 'L1')`)"""
+    types = field_types(type(record))
+    for field in dataclasses.fields(record):
+        name, kind, value = field.name, types[field.name], getattr(record, field.name)
+        if dataclasses.is_dataclass(kind) or name in ("levels", "sources", "translation"):
+            continue
+        is_full = name == "ways" and value == -1 and isinstance(value, int)
+        if get_origin(kind) is Mapping or is_full:
+            continue
+        may_be_zero = not field.default or name in _MAY_BE_ZERO
+        most = _MOST.get(name, LARGEST)
+        _check_value(prefix + name, name, value, kind, where, may_be_zero=may_be_zero, most=most)
+
+
+def _check_rules(rules: Iterable[Rule], record: Any, prefix: str, where: str) -> None:
     for obeyed, key, text, got in rules:
         if not obeyed:
             value = getattr(record, key) if got is None else got
             raise RuleError(prefix + key, f"{key} must {text}, got {value}{where}")
 
 
-def check_fields(record: Any, prefix: str, where: str) -> None:
-    """Raises RuleError where a field of a record has the wrong type or is out of range."""
-    for name, kind in field_types(type(record)).items():
-        if dataclasses.is_dataclass(kind) or name in ("levels", "sources", "translation"):
-            continue
-        if get_origin(kind) is Mapping:
-            continue
-        _check_value(prefix + name, name, name, getattr(record, name), kind, where)
-
-
-def check_numbers(table: str, numbers: Mapping[str, float]) -> None:
-    """Raises RuleError where an entry of a table of numbers is not a number in range."""
-    for name, value in numbers.items():
-        _check_value(f"{table}.{name}", table, name, value, float, f" ({table})")
-
-
-def lane_rules(subgroup_size: int, coalesce_lanes: int) -> Iterator[Rule]:
-    """Coalescing works on whole eights of lanes, and on equal parts of a sub-group."""
+def _machine_rules(machine: Any) -> Iterator[Rule]:
+    """Coalescing works on whole eights of lanes, and on equal parts of a sub-group; dies have equally many cores."""
     sizes = ", ".join(map(str, SUBGROUP_SIZES))
-    yield Rule(subgroup_size in SUBGROUP_SIZES, "subgroup_size", f"be one of {sizes}")
+    yield Rule(machine.subgroup_size in SUBGROUP_SIZES, "subgroup_size", f"be one of {sizes}")
     yield Rule(
-        coalesce_lanes % 8 == 0 and subgroup_size % coalesce_lanes == 0,
+        machine.coalesce_lanes % 8 == 0 and machine.subgroup_size % machine.coalesce_lanes == 0,
         "coalesce_lanes",
-        f"be a multiple of 8 that divides subgroup_size ({subgroup_size})",
+        f"be a multiple of 8 that divides subgroup_size ({machine.subgroup_size})",
     )
-
-
-def die_rules(n_dies: int, n_cores: int) -> Iterator[Rule]:
-    """Every die has as many cores as the others."""
-    yield Rule(n_cores % n_dies == 0, "n_dies", f"divide n_cores ({n_cores})")
-
-
-def overlap_rules(dram_idle_during_l1_percent: float) -> Iterator[Rule]:
-    """DRAM can idle during all of L1's cycles, and no longer."""
-    key = "dram_idle_during_l1_percent"
-    yield Rule(dram_idle_during_l1_percent <= 100.0, key, "be at most 100")
-
-
-def target_rules(compiler_target: str) -> Iterator[Rule]:
-    """The two families of targets that kernels can be compiled for."""
+    target = machine.compiler_target
     yield Rule(
-        not compiler_target or _TARGET.fullmatch(compiler_target) is not None,
+        not target or _TARGET.fullmatch(target) is not None,
         "compiler_target",
         "be NVIDIA's sm_ or AMD's gfx with a number, such as sm_80 or gfx90a",
-        shown(compiler_target),
+        shown(target),
     )
+    n_cores = machine.n_cores
+    yield Rule(n_cores % machine.n_dies == 0, "n_dies", f"divide n_cores ({n_cores})")
+    key = "dram_idle_during_l1_percent"
+    yield Rule(machine.dram_idle_during_l1_percent <= 100.0, key, "be at most 100")
 
 
-def check_levels(levels: tuple[Level, ...], n_cores: int) -> None:
+def _check_levels(levels: tuple[Level, ...], n_cores: int) -> None:
     """Raises RuleError where a level breaks a rule, or does not suit its position."""
     names = [level.name for level in levels]
     if len(levels) > MAX_LEVELS:
@@ -181,22 +159,16 @@ def check_levels(levels: tuple[Level, ...], n_cores: int) -> None:
                 f"{prefix}name",
                 f"level names must be unique, got {shown(level.name)} more than once",
             )
-        check_fields(level, prefix, where)
+        _check_fields(level, prefix, where)
         rules = itertools.chain(
             _line_rules(level),
             _size_rules(level, n_cores),
             _policy_rules(level),
             _carveout_rules(level),
         )
-        check_rules(rules, level, prefix, where)
+        _check_rules(rules, level, prefix, where)
     for position, level in enumerate(levels):
-        check_rules(_position_rules(level, position), level, *_place_of(level))
-
-
-def check_dram(dram: Dram) -> None:
-    """Raises RuleError where a value of the memory breaks a rule."""
-    check_fields(dram, "dram.", " (dram)")
-    check_rules(_dram_rules(dram), dram, "dram.", " (dram)")
+        _check_rules(_position_rules(level, position), level, *_place_of(level))
 
 
 def _dram_rules(dram: Dram) -> Iterator[Rule]:
@@ -217,20 +189,16 @@ def _dram_rules(dram: Dram) -> Iterator[Rule]:
         )
 
 
-def check_translation(translation: Translation) -> None:
-    """Raises RuleError where a value of the address translation breaks a rule."""
-    check_fields(translation, "translation.", " (translation)")
+def _translation_rules(translation: Translation) -> Iterator[Rule]:
+    """A line lies in one page."""
     page = translation.page_bytes
-    rules = (
-        Rule(
-            _is_power_of_two(page) and page >= MAX_LINE_BYTES,
-            "page_bytes",
-            f"be a power of two, at least {MAX_LINE_BYTES}",
-        ),
-        Rule(translation.entries <= MAX_ENTRIES, "entries", f"be at most {MAX_ENTRIES}"),
-        Rule(translation.under_way <= MAX_ENTRIES, "under_way", f"be at most {MAX_ENTRIES}"),
+    yield Rule(
+        _is_power_of_two(page) and page >= MAX_LINE_BYTES,
+        "page_bytes",
+        f"be a power of two, at least {MAX_LINE_BYTES}",
     )
-    check_rules(iter(rules), translation, "translation.", " (translation)")
+    for key in ("entries", "under_way"):
+        yield Rule(getattr(translation, key) <= MAX_ENTRIES, key, f"be at most {MAX_ENTRIES}")
 
 
 def _place_of(level: Level) -> tuple[str, str]:
@@ -267,7 +235,7 @@ def _size_rules(level: Level, n_cores: int) -> Iterator[Rule]:
         yield Rule(_is_power_of_two(level.n_ways), "ways", "be a power of two for plru")
     cores = f"be at most n_cores ({n_cores})"
     yield Rule(level.cores_per_instance <= n_cores, "cores_per_instance", cores)
-    n_instances = -(-n_cores // level.cores_per_instance)
+    n_instances = level.n_instances(n_cores)
     most = f"have at most {MAX_LEVEL_LINES} lines in its {n_instances} instances"
     yield Rule(level.tagged_lines * n_instances <= MAX_LEVEL_LINES, "size_bytes", most)
     pending = f"be at most {_MOST['pending_requests']} in its {n_instances} instances together"
@@ -276,25 +244,18 @@ def _size_rules(level: Level, n_cores: int) -> Iterator[Rule]:
         "pending_requests",
         pending,
     )
-    if level.set_index == "fermi":
+    if level.set_index in _SETS_OF_INDEX:
+        possible = _SETS_OF_INDEX[level.set_index]
         n_sets = {level.n_sets} | {
-            level.resized(level.size_beside(carveout)).n_sets
-            for carveout in level.local_carveouts_bytes
-            if level.size_beside(carveout) > 0
-            and level.size_beside(carveout) % level.carveout_unit_bytes == 0
+            level.resized(left).n_sets
+            for left in map(level.size_beside, level.local_carveouts_bytes)
+            if left > 0 and left % level.carveout_unit_bytes == 0
         }
         yield Rule(
-            level.line_bytes == 128 and level.n_slices == 1 and n_sets <= {32, 64},
+            level.line_bytes == 128 and level.n_slices == 1 and n_sets <= possible,
             "set_index",
-            "have 32 or 64 sets of 128-byte lines in one slice where it is fermi",
-            f"{level.n_slices} x {level.n_sets} of {level.line_bytes}",
-        )
-
-    if level.set_index == "hopper":
-        yield Rule(
-            level.line_bytes == 128 and level.n_slices == 1 and level.n_sets == 512,
-            "set_index",
-            "have 512 sets of 128-byte lines in one slice where it is hopper",
+            f"have {' or '.join(map(str, sorted(possible)))} sets of 128-byte lines in one slice where it is"
+            f" {level.set_index}",
             f"{level.n_slices} x {level.n_sets} of {level.line_bytes}",
         )
     if level.tagged_bytes:
@@ -313,20 +274,12 @@ def _size_rules(level: Level, n_cores: int) -> Iterator[Rule]:
 
 def _policy_rules(level: Level) -> Iterator[Rule]:
     """Some policies exist only together with others."""
-    if level.partial_write_back_percent:
-        key = "partial_write_back_percent"
-        yield Rule(level.partial_write_back_percent <= 100.0, key, "be at most 100")
-        yield Rule(
-            level.write_policy == "write_back" and level.write_allocate == "lazy_fetch_on_read",
-            key,
-            "be given only with write_back and lazy_fetch_on_read",
-        )
-    if level.completes_sectors:
-        yield Rule(
-            level.write_policy == "write_back" and level.write_allocate == "lazy_fetch_on_read",
-            "completes_sectors",
-            "be true only with write_back and lazy_fetch_on_read",
-        )
+    percent = "partial_write_back_percent"
+    yield Rule(level.partial_write_back_percent <= 100.0, percent, "be at most 100")
+    is_lazy = level.write_policy == "write_back" and level.write_allocate == "lazy_fetch_on_read"
+    for key, what in ((percent, "be given"), ("completes_sectors", "be true")):
+        only = f"{what} only with write_back and lazy_fetch_on_read"
+        yield Rule(is_lazy or not getattr(level, key), key, only)
     if level.replacement == "lru_loads":
         yield Rule(
             level.write_policy == "write_through" and level.allocate == "on_miss",
@@ -399,8 +352,17 @@ def _is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
-def _check_value(key: str, field_name: str, name: str, value: Any, kind: Any, where: str) -> None:
-    """Raises RuleError unless value is a `kind` in the range that this field allows."""
+def _check_value(
+    key: str,
+    name: str,
+    value: Any,
+    kind: Any,
+    where: str,
+    *,
+    may_be_zero: bool = False,
+    most: int = LARGEST,
+) -> None:
+    """Raises RuleError unless value is a `kind` in range; may_be_zero : or, of a text, empty"""
 
     def fail(rule: str) -> None:
         raise RuleError(key, f"{name} must {rule}, got {shown(value)}{where}")
@@ -412,7 +374,7 @@ def _check_value(key: str, field_name: str, name: str, value: Any, kind: Any, wh
         if not isinstance(value, bool):
             fail("be true or false")
     elif kind is str:
-        if not isinstance(value, str) or not (value or field_name in _MAY_BE_EMPTY):
+        if not isinstance(value, str) or not (value or may_be_zero):
             fail("be a text")
         if not value.isprintable():
             fail("be one line of text without control characters")
@@ -420,16 +382,14 @@ def _check_value(key: str, field_name: str, name: str, value: Any, kind: Any, wh
         if not isinstance(value, tuple):
             fail("be a list of integers")
         for item in value:
-            _check_value(key, field_name, name, item, int, where)
+            _check_value(key, name, item, int, where, may_be_zero=may_be_zero)
     elif isinstance(value, bool) or not isinstance(value, int if kind is int else int | float):
         fail("be an integer" if kind is int else "be a number")
     elif isinstance(value, float) and not math.isfinite(value):
         fail("be finite")
-    elif field_name == "ways" and value == -1:
-        return
-    elif value < 0 or (value == 0 and field_name not in _MAY_BE_ZERO):
-        fail("not be negative" if field_name in _MAY_BE_ZERO else "be positive")
-    elif value > (most := _MOST.get(field_name, LARGEST)):
+    elif value < 0 or (value == 0 and not may_be_zero):
+        fail("not be negative" if may_be_zero else "be positive")
+    elif value > most:
         fail(f"be at most {most}")
     elif kind is float and 0 < value < LEAST:
         fail(f"be at least {LEAST:g}")

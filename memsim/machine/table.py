@@ -106,7 +106,7 @@ def machine_rows(machine: Machine) -> tuple[tuple[str, ...], list[tuple[str | Te
 
 def _size_text(level: Level, n_cores: int) -> str:
     """`8 x 4 MiB` for eight instances, each shared by several cores."""
-    n_instances = -(-n_cores // level.cores_per_instance)
+    n_instances = level.n_instances(n_cores)
     times = f"{n_instances} x " if n_instances > 1 and level.cores_per_instance > 1 else ""
     return f"{times}{size_text(level.size_bytes)}"
 

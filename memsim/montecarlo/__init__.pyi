@@ -23,4 +23,3 @@ from .workers import Stopping as Stopping
 from .workers import Workers as Workers
 from .workers import dask_cluster as dask_cluster
 from .workers import hit_ratio as hit_ratio
-from .workers import trials_on as trials_on

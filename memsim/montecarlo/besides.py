@@ -90,9 +90,7 @@ def miss_kinds_of(made: Results) -> npt.NDArray[np.int64]:
     return miss_kinds(misses_of(first), misses[:, 0], misses[:, 1])
 
 
-def _counts_with(
-    plan: Plan, workspace: Workspace, changes: dict[str, Any], seed: int
-) -> npt.NDArray[np.int64]:
+def _counts_with(plan: Plan, workspace: Workspace, changes: dict[str, Any], seed: int) -> Counts:
     changed = dataclasses.replace(plan, **changes)
     return run_trial(changed, seed, 0, workspace=Workspace(changed, workspace.memory)).counts
 
@@ -275,7 +273,10 @@ def page_shares(
     pairs = [others[key] for key in done]
     if len(pairs) < FEWEST_PAIRS or len(trials) < 2 * n_places:
         return [0.0] * len(trials[0])
-    ratios, again = (_load_ratios(counts, loads) for counts in (trials, pairs))
+    ratios, again = (
+        hit_ratio(np.stack([one[:, : len(loads)][:, loads].sum(axis=1) for one in counts]))
+        for counts in (trials, pairs)
+    )
     within = (again - ratios[: len(pairs)]) ** 2 / 2
     by_place = [ratios[k::n_places] for k in range(n_places)]
     squares = np.sum([((one - one.mean(axis=0)) ** 2).sum(axis=0) for one in by_place], axis=0)
@@ -286,9 +287,3 @@ def page_shares(
         is_clear = np.isfinite(total) and np.isfinite(ordering) and total > limit * ordering
         shares.append(float(1 - ordering / total) if is_clear else 0.0)
     return shares
-
-
-def _load_ratios(counts: Sequence[Counts], loads: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """(n_trial, n_level) hit ratio of all loads; NaN for a level that none reaches."""
-    totals = np.stack([one[:, : len(loads)][:, loads].sum(axis=1) for one in counts])
-    return np.where(totals[..., ACCESSES] > 0, hit_ratio(totals), np.nan)

@@ -7,10 +7,8 @@ completely between two launches are dropped from the caches: later loads fetch t
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,14 +27,12 @@ from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.one_launch import (
     attributes,
     dataset,
-    model_errors,
-    options_used,
+    stopping_for,
     warn_if_short,
     workers_for,
 )
 from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.plan import Plan, make_plan, shared_space
-from memsim.montecarlo.plan_files import load_plans, save_plans
 from memsim.montecarlo.result import Replay
 from memsim.montecarlo.trial import (
     MissCache,
@@ -49,9 +45,7 @@ from memsim.montecarlo.trial import (
     with_miss_cache,
 )
 from memsim.montecarlo.workers import (
-    Handling,
     Progress,
-    Stopping,
     counted,
     enough_trials,
 )
@@ -91,13 +85,9 @@ def replay_launches(
         for trace, plan in zip(launches.launches, sequence.plans, strict=True)
     ]
     sequences = [sequence, _spread(sequence, phased)] if any(phased) else [sequence]
-    stopping = Stopping(
-        options.half_width,
-        PHASES if any(phased) else ONE_PLACE,
-        model_errors(machine) if options.is_open_ended else None,
-        options.least_trials(n_requests),
-    )
-    with workers_for(sequences, options, n_requests, SEQUENCES) as workers:
+    places = PHASES if any(phased) else ONE_PLACE
+    stopping = stopping_for(options, machine, places, n_requests)
+    with workers_for(sequences, options, n_requests, SequenceWorkspace) as workers:
         watch = counted(progress)
         made = enough_trials(workers, options.seed, most, stopping, watch, run_sequence, others)
     kinds = miss_kinds_of(made)
@@ -108,8 +98,8 @@ def replay_launches(
             plan,
             {**occupancies[k].to_json(), "over_feasible": [], "over_groups": []},
             orders={},
-            options={
-                **options_used(options, plan),
+            options=options,
+            used={
                 "trials": most,
                 "snapshots": 2 if phased[k] else 1,
                 "phases": phased[k],
@@ -286,22 +276,3 @@ def sequence_misses(
     """(n_site,) misses of a level if it is unbounded, or a fully associative LRU cache of its size."""
     result = run_sequence(sequence, workspace, seed, trial, level=level, miss_cache=miss_cache)
     return misses_of(result.counts[level])
-
-
-def save_sequence(sequence: LaunchSequence, folder: Path) -> None:
-    """Write a sequence as flat files into an existing folder."""
-    save_plans(sequence.plans, folder)
-    written = [ranges.tolist() for ranges in sequence.written]
-    (folder / "sequence.json").write_text(json.dumps(written), encoding="utf-8")
-
-
-def load_sequence(folder: Path) -> LaunchSequence:
-    """The sequence of a folder that save_sequence has written; its arrays are memory maps."""
-    written = json.loads((folder / "sequence.json").read_text(encoding="utf-8"))
-    return LaunchSequence(
-        load_plans(folder),
-        tuple(np.array(ranges, np.int64).reshape(-1, 2) for ranges in written),
-    )
-
-
-SEQUENCES = Handling(save_sequence, load_sequence, SequenceWorkspace)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from memsim.errors import MachineError, ReplayError
 from memsim.machine.model import Machine
@@ -134,6 +134,24 @@ def _group_local_bytes(residency: Residency, launch: Launch) -> int:
     return _round_up(used, residency.local_memory_unit_bytes)
 
 
+class _Resource(NamedTuple):
+    """Of a core: how much there is, and how much one group needs, 0 for none."""
+
+    available: int
+    needed: int
+    unit: str = ""
+
+    def groups(self, name: str, machine: Machine) -> int:
+        """How many groups fit; raises ReplayError where none does."""
+        groups = self.available // self.needed
+        if not groups:
+            raise ReplayError(
+                f"no group fits on a core of {machine.name}: {name} needed {self.needed}{self.unit},"
+                f" there are {self.available}, {self.needed - self.available} too few"
+            )
+        return groups
+
+
 def _limits(machine: Machine, launch: Launch) -> dict[str, int]:
     """The number of groups that each resource except registers allows."""
     residency = machine.residency
@@ -145,35 +163,18 @@ def _limits(machine: Machine, launch: Launch) -> dict[str, int]:
             f" that {machine.name} allows, by {launch.group_items - residency.max_group_items}"
         )
     n_subgroups = _subgroups(machine, launch)
-    most = residency.max_groups
-    if n_subgroups == 1 and residency.max_groups_of_one_subgroup:
-        most = residency.max_groups_of_one_subgroup
-    limits = {
-        "items": residency.max_items // launch.group_items,
-        "subgroups": residency.max_subgroups // n_subgroups,
-        "groups": most,
+    most = n_subgroups == 1 and residency.max_groups_of_one_subgroup
+    columns = launch.tensor_columns if residency.tensor_columns else 0
+    resources = {
+        "items": _Resource(residency.max_items, launch.group_items),
+        "subgroups": _Resource(residency.max_subgroups, n_subgroups),
+        "groups": _Resource(most or residency.max_groups, 1),
+        "local memory": _Resource(
+            residency.local_memory_bytes, _group_local_bytes(residency, launch), " bytes"
+        ),
+        "tensor memory": _Resource(residency.tensor_columns, columns, " columns"),
     }
-    local = _group_local_bytes(residency, launch)
-    if local:
-        limits["local memory"] = residency.local_memory_bytes // local
-    if launch.tensor_columns and residency.tensor_columns:
-        limits["tensor memory"] = residency.tensor_columns // launch.tensor_columns
-    needed = {"items": launch.group_items, "subgroups": n_subgroups, "local memory": local}
-    needed["tensor memory"] = launch.tensor_columns
-    available = {
-        "items": residency.max_items,
-        "subgroups": residency.max_subgroups,
-        "local memory": residency.local_memory_bytes,
-        "tensor memory": residency.tensor_columns,
-    }
-    for name, groups in limits.items():
-        if groups == 0:
-            unit = {"local memory": " bytes", "tensor memory": " columns"}.get(name, "")
-            raise ReplayError(
-                f"no group fits on a core of {machine.name}: {name} needed {needed[name]}{unit},"
-                f" there are {available[name]}, {needed[name] - available[name]} too few"
-            )
-    return limits
+    return {name: one.groups(name, machine) for name, one in resources.items() if one.needed}
 
 
 def _register_limit(machine: Machine, launch: Launch, registers: int) -> int:
@@ -184,13 +185,8 @@ def _register_limit(machine: Machine, launch: Launch, registers: int) -> int:
             f" {machine.name}, got {registers}"
         )
     groups = _groups_of_registers(machine, launch, registers)
-    if groups == 0:
-        needed = _group_registers(machine, launch, registers)
-        raise ReplayError(
-            f"no group fits on a core of {machine.name}: registers needed {needed},"
-            f" there are {residency.registers}, {needed - residency.registers} too few"
-        )
-    return groups
+    needed = _group_registers(machine, launch, registers)
+    return groups or _Resource(residency.registers, needed).groups("registers", machine)
 
 
 def _group_registers(machine: Machine, launch: Launch, registers: int) -> int:

@@ -37,10 +37,9 @@ from memsim.montecarlo.past import first_loads, first_reads, has_past, repeated_
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.result import MISS_KINDS, Replay
 from memsim.montecarlo.totals import requests_of_group, site_lookups, site_totals, whole_groups
-from memsim.montecarlo.trial import TrialResult
+from memsim.montecarlo.trial import TrialResult, Workspace
 from memsim.montecarlo.workers import (
-    PLANS,
-    Handling,
+    Prepare,
     Progress,
     Results,
     Stopping,
@@ -100,14 +99,10 @@ def replay(
     if most < len(traces):  # a place that stands for itself needs a trial
         traces = tuple(one for one in traces if not _stands_alone(one)) or traces
     plans, places, occupancy = _plans(traces, machine, options)
-    stopping = Stopping(
-        options.half_width,
-        places,
-        model_errors(machine) if options.is_open_ended else None,
-        options.least_trials(n_requests),
-    )
+    stopping = stopping_for(options, machine, places, n_requests)
     work = launch_work(traces)
-    stays = options.warm and repeated_bytes(traces[0]) <= _last_bytes(machine)
+    last_bytes = machine.levels[-1].size_bytes if machine.levels else 0
+    stays = options.warm and repeated_bytes(traces[0]) <= last_bytes
     is_inside = not (traces[0].whole or places.has_start or stays)
     is_inside = is_inside and traces[0].warming is None
     loads = first_loads(traces[0], *_counted(plans[0])) if is_inside else {}
@@ -119,8 +114,8 @@ def replay(
             plans[0],
             {**occupancy.to_json(), **besides.at_other_groups(made)},
             orders=besides.in_other_orders(made),
-            options={
-                **options_used(options, plans[0]),
+            options=options,
+            used={
                 "trials": most,
                 "snapshots": places.n,
                 "phases": places.phases,
@@ -155,10 +150,6 @@ def replay(
         )
         run_others(workers, made, besides.calls(len(made.trials)), watch)
     return gathered(made)
-
-
-def _last_bytes(machine: Machine) -> int:
-    return machine.levels[-1].size_bytes if machine.levels else 0
 
 
 def _counted(plan: Plan) -> tuple[int, int]:
@@ -221,10 +212,15 @@ def _stands_alone(trace: Trace) -> bool:
     return trace.occurrences > 0 or trace.own_share > 0
 
 
-def model_errors(machine: Machine) -> npt.NDArray[np.float64]:
-    """(n_level, 1) validated error of each level's hit ratios; 0 where it was not validated."""
-    points = [machine.model_error_points.get(level.name) or 0.0 for level in machine.levels]
-    return np.array(points, np.float64)[:, None] / 100
+def stopping_for(
+    options: ReplayOptions, machine: Machine, places: Places, n_requests: int
+) -> Stopping:
+    """When trials of `n_requests` requests each are enough, as the options specify."""
+    errors = None
+    if options.is_open_ended:  # 0 where a level's hit ratios were not validated
+        points = [machine.model_error_points.get(level.name) or 0.0 for level in machine.levels]
+        errors = np.array(points, np.float64)[:, None] / 100
+    return Stopping(options.half_width, places, errors, options.least_trials(n_requests))
 
 
 def _snapshots(trace: Trace | Sequence[Trace]) -> tuple[Trace, ...]:
@@ -241,7 +237,7 @@ def _snapshots(trace: Trace | Sequence[Trace]) -> tuple[Trace, ...]:
 
 
 def workers_for(
-    plans: Sequence[Any], options: ReplayOptions, n_requests: int, handling: Handling = PLANS
+    plans: Sequence[Any], options: ReplayOptions, n_requests: int, prepare: Prepare = Workspace
 ) -> Workers:
     """Workers as the options specify, for trials of `n_requests` requests each."""
     return Workers(
@@ -251,7 +247,7 @@ def workers_for(
         backend=options.backend,
         scheduler=options.scheduler,
         scratch=options.scratch,
-        handling=handling,
+        prepare=prepare,
     )
 
 
@@ -261,17 +257,29 @@ def attributes(
     occupancy: dict[str, Any],
     *,
     orders: dict[str, dict[str, float | None]],
-    options: dict[str, Any],
+    options: ReplayOptions,
+    used: dict[str, Any],
     interrupted: bool,
 ) -> dict[str, Any]:
-    """The attributes of a Replay's dataset; orders : see `hit_ratios_in_other_orders`"""
-    machine = plan.machine
+    """The attributes of a Replay's dataset.
+
+    orders : see `Besides.in_other_orders`
+    used : what is recorded beside the options; the plan determines those that were left open
+    """
+    machine, ordering = plan.machine, plan.ordering
     return {
         "schema": SCHEMA,
         "kernel": traces[0].launch.kernel,
         "machine": machine,
-        "seed": options["seed"],
-        "options": options,
+        "seed": options.seed,
+        "options": {
+            **options.to_json(),
+            "dispatch": ordering.dispatch,
+            "deviation": ordering.deviation,
+            "warmup_waves": ordering.warmup_waves,
+            "waves": plan.n_waves,
+            **used,
+        },
         "interrupted": int(interrupted),
         "traced_groups": sum(t.n_groups for t in traces),
         "traced_subgroups": sum(t.n_subgroup for t in traces),
@@ -301,18 +309,6 @@ def warn_if_short(trace: Trace, plan: Plan) -> None:
             SnapshotWarning,
             stacklevel=4,
         )
-
-
-def options_used(options: ReplayOptions, plan: Plan) -> dict[str, Any]:
-    """The options as a result records them; the plan determines those that were left open."""
-    ordering = plan.ordering
-    return {
-        **options.to_json(),
-        "dispatch": ordering.dispatch,
-        "deviation": ordering.deviation,
-        "warmup_waves": ordering.warmup_waves,
-        "waves": plan.n_waves,
-    }
 
 
 def _provenance(trace: Trace) -> dict[str, Any]:
@@ -415,7 +411,7 @@ def _of_whole_groups(
     has = counts[:, :1, :, ACCESSES] > 0
     n_having = np.maximum(has.sum(axis=0), 1)
     mean = counts.sum(axis=0) / n_having[..., None]
-    left = sum((one.dirty for one in results if one.dirty is not None), np.zeros((1, 1)))
+    left = np.sum([one.dirty for one in results], axis=0)
     counts = np.rint(np.where(has[..., None], counts, mean) * weight[:, None]).astype(np.int64)
     read, written = (
         counts[:, -1:, :, column].sum(axis=(1, 2)) * GRANULE_BYTES
@@ -427,9 +423,7 @@ def _of_whole_groups(
             dram_read_bytes=int(read[k]),
             dram_write_bytes=int(written[k]),
             missed_translations=_weighted(one.missed_translations, weight),
-            dirty=None
-            if one.dirty is None
-            else np.where(has[k], one.dirty, np.rint(left / n_having)).astype(np.int64),
+            dirty=np.where(has[k], one.dirty, np.rint(left / n_having)).astype(np.int64),
         )
         for k, one in enumerate(results)
     ]
@@ -448,10 +442,9 @@ def _dirtied(
     """What stores make dirty, and what is dirty at the end."""
     per_trial = ("trial", "level", "site")
     line_bytes = np.array([level.line_bytes for level in plan.machine.levels], np.int64)
-    dirty = [one.dirty for one in results if one.dirty is not None]
-    unfilled = [one.unfilled for one in results if one.unfilled is not None]
-    if not plan.machine.levels or len(dirty) < len(results):
+    if not plan.machine.levels:
         return {}
+    dirty, unfilled = [one.dirty for one in results], [one.unfilled for one in results]
     variables: dict[str, Any] = {
         "dirtied_bytes": (per_trial, counts[..., DIRTIED] * GRANULE_BYTES),
         "dirty_bytes": (per_trial, np.stack(dirty) * GRANULE_BYTES),

@@ -22,6 +22,8 @@ with warnings.catch_warnings():
     from joblib.externals.loky import ProcessPoolExecutor
     from joblib.externals.loky.backend.context import get_context
 
+from memsim.files import environment
+
 Submit = Callable[..., Future[Any]]
 _END = object()
 
@@ -76,32 +78,20 @@ def in_order(
         requests.put(False)
 
 
-@contextlib.contextmanager
-def _safe_path() -> Iterator[None]:
-    """Processes that start here do not import a file `copy.py` of the current folder in place of Python's."""
-    name = "PYTHONSAFEPATH"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
-
+_safe_path = environment("PYTHONSAFEPATH", "1")
+"""Processes that start here do not import a file `copy.py` of the current folder in place of Python's."""
 
 _executors: dict[int, ProcessPoolExecutor] = {}
 """The worker processes of each number of jobs; later runs use them again."""
 
 
-@_safe_path()
+@_safe_path
 def check_locks() -> None:
     """Raises OSError where processes cannot share locks, as in a container without /dev/shm."""
     get_context("loky").Lock()
 
 
-@_safe_path()
+@_safe_path
 def submit_locally(jobs: int, *task: Any) -> Future[Any]:
     """Submit to `jobs` worker processes; raises BrokenExecutor when one of them dies.
 

@@ -59,9 +59,9 @@ class TrialResult:
     dram: dram.DramSample
     dram_read_bytes: int
     dram_write_bytes: int
-    missed_translations: npt.NDArray[np.int64] | None = None
-    dirty: npt.NDArray[np.int64] | None = None
-    unfilled: npt.NDArray[np.int64] | None = None
+    missed_translations: npt.NDArray[np.int64] | None
+    dirty: npt.NDArray[np.int64]
+    unfilled: npt.NDArray[np.int64]
 
 
 class Queued(NamedTuple):
@@ -577,7 +577,7 @@ def with_miss_cache(k: int, cache_: MissCache) -> Change:
 
     def changed(levels: list[LevelPlan]) -> list[LevelPlan]:
         level = levels[k]
-        slots = level.geometry.touched_lines if cache_ == "unbounded" else level.n_slots
+        slots = level.geometry.touched_lines if cache_ == "unbounded" else level.geometry.data_lines
         return [*levels[:k], level.fully_associative(slots), *levels[k + 1 :]]
 
     return changed

@@ -25,9 +25,9 @@ from memsim import statistics
 from memsim.errors import ReplayError, WorkerDied
 from memsim.files import temporary_folder
 from memsim.hierarchy.cache import ACCESSES, DOUBTFUL, HITS, OPEN, PENDING, Memory
+from memsim.montecarlo import plan_files
 from memsim.montecarlo.options import LEAST_TRIALS, Backend
 from memsim.montecarlo.plan import Plan
-from memsim.montecarlo.plan_files import load_plan, save_plan
 from memsim.montecarlo.processes import Submit, check_locks, in_order, submit_locally
 from memsim.montecarlo.trial import TrialResult, Workspace, run_trial
 from memsim.statistics import MIN_TRIALS_TO_STOP, ONE_PLACE, Places
@@ -132,21 +132,6 @@ def _trial(plan: Plan, workspace: Workspace, seed: int, trial: int) -> TrialResu
     return run_trial(plan, seed, trial, workspace=workspace)
 
 
-def trials_on(
-    workers: Workers,
-    *,
-    seed: int,
-    trials: int,
-    ci: float | None = None,
-    progress: Progress | None = None,
-    task: Task = _trial,
-) -> tuple[list[Any], bool]:
-    """Up to `trials` results of task(plan, workspace, seed, trial), in order of trials, and whether
-    Ctrl-C interrupted them; ci : when to stop, see Stopping."""
-    made = enough_trials(workers, seed, trials, Stopping(ci), counted(progress), task)
-    return made.trials, made.interrupted
-
-
 class Call(NamedTuple):
     """task(plan, workspace, *arguments), where the plan is given by its number."""
 
@@ -189,7 +174,8 @@ def enough_trials(
     others: Mapping[Hashable, Call] | None = None,
     suffices: Callable[[Results], bool] = lambda made: True,
 ) -> Results:
-    """As `trials_on`; trial i runs on plan i modulo the number of plans.
+    """Up to `most_trials` results of task(plan, workspace, seed, trial), in order of trials, until `stopping` has enough; trial i
+    runs on plan i modulo the number of plans.
 
     others : run besides, from when there may be enough trials on: so workers have something to do that is needed, while it is found
         out that there are
@@ -260,21 +246,8 @@ def run_others(
         made.interrupted = True
 
 
-class Handling(NamedTuple):
-    """The functions through which workers obtain a plan; they are imported by name.
-
-    save : (plan, folder);  load : folder -> plan
-    workspace : (plan, memory) -> buffers in the memory, which tasks of several plans use in turn
-    """
-
-    save: Callable[[Any, Path], None]
-    load: Callable[[Path], Any]
-    workspace: Callable[[Any, Memory], Any]
-
-
-PLANS = Handling(save_plan, load_plan, Workspace)
-
-
+Prepare = Callable[[Any, Memory], Any]
+"""(plan, memory) -> buffers in the memory, which tasks of several plans use in turn; workers import it by name."""
 MOST_OPEN = 16
 """Plans that a worker keeps open."""
 
@@ -290,12 +263,12 @@ class Kept(threading.local):
         for key in keys:
             del self.opened[key]
 
-    def open(self, key: Any, load: Callable[[], Any], handling: Handling) -> tuple[Any, Any]:
+    def open(self, key: Any, load: Callable[[], Any], prepare: Prepare) -> tuple[Any, Any]:
         """A plan and its workspace."""
         if key not in self.opened:
             self.close(list(self.opened)[: max(len(self.opened) - MOST_OPEN + 1, 0)])
             plan = load()
-            self.opened[key] = plan, handling.workspace(plan, self.memory)
+            self.opened[key] = plan, prepare(plan, self.memory)
         return self.opened[key]
 
 
@@ -305,7 +278,7 @@ _KEPT = Kept()
 class Workers:
     """Run tasks on plans: in this process, in its threads or children, or on a Dask cluster.
 
-    plans : passed to tasks by the functions of `handling`
+    plans : passed to tasks, with what `prepare` makes of each
     jobs : processes or threads; with 1, tasks run in this process
     threads : threads instead of processes. They start at once, where a process needs two seconds of a
         core, but cannot be ended before their task, and what ends one of them ends all
@@ -322,10 +295,10 @@ class Workers:
         backend: Backend = "local",
         scheduler: str | None = None,
         scratch: Path | None = None,
-        handling: Handling = PLANS,
+        prepare: Prepare = Workspace,
     ) -> None:
         self.plans = plans
-        self.handling = handling
+        self._prepare = prepare
         self._in_process = backend == "local" and jobs == 1
         self._in_threads = backend == "local" and jobs > 1 and threads
         self._jobs, self._backend, self._scheduler = jobs, backend, scheduler
@@ -345,7 +318,7 @@ class Workers:
             self._submit = executor.submit
             return self
         try:
-            self._prepare()
+            self._start()
         except OSError as error:  # no folder for temporary files, or no shared memory
             if self._backend == "dask":
                 raise
@@ -356,7 +329,7 @@ class Workers:
             self._in_process = True
         return self
 
-    def _prepare(self) -> None:
+    def _start(self) -> None:
         """Write the plans for the workers; raises OSError where these cannot be reached."""
         if self._backend == "local":
             check_locks()
@@ -364,9 +337,11 @@ class Workers:
             self._folder = stack.enter_context(temporary_folder(self._scratch))
             for k, plan in enumerate(self.plans):
                 (self._folder / str(k)).mkdir()
-                self.handling.save(plan, self._folder / str(k))
+                plan_files.save(plan, self._folder / str(k))
             if self._backend == "dask":
-                self._connect(stack)
+                # All tasks at once: the scheduler queues them.
+                self._submit, self._died = dask_cluster(stack, self._scheduler)
+                self._most_ahead = sys.maxsize
             self._stack = stack.pop_all()
 
     def __exit__(self, *exception: object) -> None:
@@ -387,7 +362,7 @@ class Workers:
         tasks: Iterator[tuple[Any, ...]] = (
             (self._here, call)
             if self._in_threads
-            else (_in_folder, str(self._folder / str(call.plan)), self.handling, call)
+            else (_in_folder, str(self._folder / str(call.plan)), self._prepare, call)
             for call in calls
         )
         try:
@@ -398,15 +373,10 @@ class Workers:
                 "a worker process died: it was killed, perhaps because memory ran out"
             ) from error
 
-    def _connect(self, stack: contextlib.ExitStack) -> None:
-        """Submit to the Dask cluster, all tasks at once: the scheduler queues them."""
-        self._submit, self._died = dask_cluster(stack, self._scheduler)
-        self._most_ahead = sys.maxsize
-
     def _here(self, call: Call) -> Any:
         """Run a call in this process."""
         plan = self.plans[call.plan]
-        return call.task(*self._kept.open(call.plan, lambda: plan, self.handling), *call.arguments)
+        return call.task(*self._kept.open(call.plan, lambda: plan, self._prepare), *call.arguments)
 
 
 def dask_cluster(
@@ -427,8 +397,8 @@ def dask_cluster(
     return client.get_executor(pure=False).submit, KilledWorker
 
 
-def _in_folder(folder: str, handling: Handling, call: Call) -> Any:
+def _in_folder(folder: str, prepare: Prepare, call: Call) -> Any:
     """Run a call on the plan of a folder."""
     path = Path(folder)
     _KEPT.close({key for key in _KEPT.opened if key.parent != path.parent})
-    return call.task(*_KEPT.open(path, lambda: handling.load(path), handling), *call.arguments)
+    return call.task(*_KEPT.open(path, lambda: plan_files.load(path), prepare), *call.arguments)

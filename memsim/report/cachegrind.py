@@ -31,6 +31,7 @@ from memsim.report.launch_counts import Counts
 from memsim.visible import visible
 
 _MARK = "// written by memsim"
+"""The last line of a source that is written beside the file, by which it is known again."""
 
 
 def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> list[Path]:
@@ -43,7 +44,9 @@ def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> list[Path]:
     files, sources = _sources(dataset, target)
     for name, content in sources.items():
         _check_ours(name, content)
-    written = [write_text(name, _with_mark(content)) for name, content in sources.items()]
+    written = [
+        write_text(name, f"{content.rstrip()}\n{_MARK}\n") for name, content in sources.items()
+    ]
     lines = _lines_of(dataset)
     totals: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
     for i in range(dataset.sizes["site"]):
@@ -132,11 +135,6 @@ def _sources(dataset: xr.Dataset, target: Path) -> tuple[list[str], Mapping[Path
     if target.absolute() in absolute:
         raise ResultError(f"{target} must not be the name of a source that is written beside it")
     return [here.get(file, file) for file in files], absolute
-
-
-def _with_mark(source: str) -> str:
-    """A source that is written beside the file, with a last line by which it is known again."""
-    return f"{source.rstrip()}\n{_MARK}\n"
 
 
 def _check_ours(path: Path, content: str) -> None:

@@ -9,7 +9,6 @@ share if their machine is the same.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import xarray as xr
 
 from memsim.report import text
 from memsim.report.counters.measurement import LineRow, Measurement, Row
-from memsim.report.json_contract import SCHEMA, estimate_data
+from memsim.report.json_contract import SCHEMA, as_text, estimate_data, number
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.summary import summarise
 from memsim.statistics import CONFIDENCE, Estimate, WelchTest, welch
@@ -266,7 +265,7 @@ def _level_pairs(a: SiteNumbers, b: SiteNumbers) -> dict[str, Pair]:
 
 def _labels(a: Summary, b: Summary) -> tuple[str, str]:
     label_a, label_b = (
-        f"{name}: {summary.kernel} on {summary.machine_title}, {summary.n_trials} trials"
+        f"{name}: {summary.kernel} on {summary.machine.title}, {summary.n_trials} trials"
         f" (seed {summary.seed}), {text.groups(summary.traced_groups, summary.of_groups)}"
         + (", interrupted" if summary.interrupted else "")
         for name, summary in (("A", a), ("B", b))
@@ -357,8 +356,8 @@ def _change(
         "quantity": quantity,
         "a": estimate_data(pair.a),
         "b": estimate_data(pair.b),
-        "difference": _number(pair.test.difference),
-        "half_width": _number(pair.test.half_width),
+        "difference": number(pair.test.difference),
+        "half_width": number(pair.test.half_width),
         "differs": comparison.differs(pair),
     }
 
@@ -376,7 +375,7 @@ def measurement_json(measurement: Measurement) -> str:
         "lines": [_line(line) for line in measurement.lines],
         "notes": list(measurement.notes),
     }
-    return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=True)
+    return as_text(data)
 
 
 def _counter(row: Row) -> dict[str, Any]:
@@ -387,10 +386,10 @@ def _counter(row: Row) -> dict[str, Any]:
         "unit": row.unit,
         "replay": estimate_data(row.ours),
         "as_counter_counts": estimate_data(row.counted),
-        "measured": _number(row.measured),
-        "measured_range": [_number(row.low), _number(row.high)],
+        "measured": number(row.measured),
+        "measured_range": [number(row.low), number(row.high)],
         "launches": row.n_launches,
-        "error": _number(row.error),
+        "error": number(row.error),
         "note": row.note,
     }
 
@@ -401,11 +400,7 @@ def _line(line: LineRow) -> dict[str, Any]:
         "line": line.line,
         "accesses": list(line.sites),
         "values": [
-            {"what": what, "replay": _number(ours), "measured": _number(measured)}
+            {"what": what, "replay": number(ours), "measured": number(measured)}
             for what, ours, measured in line.values
         ],
     }
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

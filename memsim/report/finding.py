@@ -28,7 +28,6 @@ from memsim.report.launch_time import (
     TENSOR,
     LaunchTime,
 )
-from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.order_sensitivity import in_headline
 from memsim.report.residency import uneven_text
@@ -113,18 +112,14 @@ def _most_from_dram(summary: Summary) -> str:
     arrays = summary.launch.arrays
     if not arrays:
         return ""
-    most = max(arrays, key=_dram_bytes)
-    name, moved = shortened(most.name), byte_size(_dram_bytes(most))
+    most = max(arrays, key=lambda one: one.dram_bytes)
+    name, moved = shortened(most.name), byte_size(most.dram_bytes)
     if math.isfinite(most.times_read) and most.times_read >= READ_AGAIN:
         return f"{name} is read {fixed(most.times_read, 1)} times its size"
     read = [one.times_read for one in arrays if math.isfinite(one.times_read)]
     if read and max(read) < READ_AGAIN:
         return f"no array is read more than once, and {name} moves most, {moved}"
     return f"{name} moves most, {moved}"
-
-
-def _dram_bytes(one: ArrayTotals) -> float:
-    return one.moved.read_bytes[DRAM].mean + one.moved.write_bytes[DRAM].mean
 
 
 def _busiest_atomic(summary: Summary) -> str:

@@ -6,9 +6,8 @@ Pygments' listings, which escape their own text, are marked as HTML.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +18,7 @@ from markupsafe import Markup
 from memsim.bounds import with_open_hits
 from memsim.latency import DRAM, expected_latency_cycles, load_hit_ratio, load_latency_cycles
 from memsim.machine.file import NO_SOURCE
-from memsim.machine.model import Machine
+from memsim.machine.table import value_of
 from memsim.report import source_view, svg, text
 from memsim.report.advice import is_poorly_coalesced
 from memsim.report.compare import LEGEND as COMPARISON_LEGEND
@@ -34,7 +33,17 @@ from memsim.report.counters import table as counter_table
 from memsim.report.counters.measurement import Measurement
 from memsim.report.finding import headline
 from memsim.report.numbers import Summary
-from memsim.report.pages import Bar, Section, bar_chart, fold, page, paragraph, render
+from memsim.report.pages import (
+    Bar,
+    Section,
+    bar_chart,
+    figure,
+    figures,
+    fold,
+    page,
+    paragraph,
+    render,
+)
 from memsim.report.residency import groups_text, resident_notes
 from memsim.report.summary import summarise
 from memsim.report.time_view import time_sections
@@ -43,13 +52,6 @@ from memsim.visible import visible
 
 MOST_BARS = 30
 """Loads whose latency, and arrays whose bytes, are drawn as bars; tables have all."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chart:
-    title: str
-    note: str
-    image: Markup
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,7 @@ def replay_page(dataset: xr.Dataset, extra: Sequence[Section] = ()) -> str:
     summary: Summary = values["s"]
     return page(
         Markup("<code>{}</code> on {}").format(
-            text.shortened(summary.kernel), summary.machine_title
+            text.shortened(summary.kernel), summary.machine.title
         ),
         headline(summary),
         _sections(dataset, summary, values, extra),
@@ -178,12 +180,7 @@ def _sections(
     if summary.launch.arrays:
         body = _part("arrays.html.j2", traffic=_traffic(summary), most_bars=MOST_BARS, **values)
         sections.append(Section("Arrays, over the whole launch", body, "Arrays"))
-    orderings = _part(
-        "orderings.html.j2",
-        **_orderings(dataset, summary),
-        dram_chart=_dram_chart(dataset),
-        **values,
-    )
+    orderings = _part("orderings.html.j2", **_orderings(dataset, summary), **values)
     return [
         *sections,
         *on_time[2:],
@@ -197,15 +194,12 @@ def _traffic(summary: Summary) -> Markup:
     """Each array's bytes to and from DRAM, beside its size."""
     bars = []
     for one in summary.launch.arrays[:MOST_BARS]:
-        read, written = (
-            moved[DRAM].mean for moved in (one.moved.read_bytes, one.moved.write_bytes)
-        )
-        shown = text.byte_size(read + written)
+        shown = text.byte_size(one.dram_bytes)
         if one.size_bytes:
-            times = text.fixed((read + written) / one.size_bytes, 1)
+            times = text.fixed(one.dram_bytes / one.size_bytes, 1)
             shown += f", {times} times its {text.byte_size(one.size_bytes)}"
         name = Markup("<code>{}</code>").format(text.shortened(one.name))
-        bars.append(Bar(name, read + written, shown, mark=one.size_bytes))
+        bars.append(Bar(name, one.dram_bytes, shown, mark=one.size_bytes))
     return bar_chart(bars)
 
 
@@ -247,8 +241,6 @@ def flatten(value: Any, key: str = "") -> list[tuple[str, str]]:
         return rows
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
         return [row for i, item in enumerate(value) for row in flatten(item, f"{key}[{i}]")]
-    if isinstance(value, list):
-        return [(key, ", ".join(_plain(item) for item in value))]
     return [(key, _plain(value))]
 
 
@@ -272,14 +264,25 @@ def listings(summary: Summary) -> list[source_view.Listing]:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """A quantity over trials. values : (n_trial,);  unit : `%` or `cycles`;  least : a difference that is none"""
+    """A quantity over trials.
+
+    title : of the kernel's quantity, or the name of an access, whose `note` says what is meant of it
+    values : (n_trial,);  unit : `%` or `cycles`;  least : a difference that is none
+    """
 
     title: str
-    label: str
     unit: str
     values: np.ndarray
     least: float
     note: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"expected {self.note}" if self.note else self.title
+
+    @property
+    def heading(self) -> str:
+        return self.title if self.note else self.title[:1].upper() + self.title[1:]
 
     @property
     def is_steady(self) -> bool:
@@ -296,27 +299,21 @@ class Spread:
         return shown if math.isfinite(mean) else ""
 
 
-def _hit_ratios(dataset: xr.Dataset, summary: Summary) -> list[Spread]:
-    return [
+def _orderings(dataset: xr.Dataset, summary: Summary) -> dict[str, Any]:
+    """Charts of what differs between trials, and a list of what does not."""
+    ratios = [
         Spread(
             title=f"{level} hit ratio of loads",
-            label=f"{level} hit ratio of loads",
             unit="%",
             values=100 * load_hit_ratio(dataset, level).values,
             least=0.1,
         )
         for level in summary.level_names
     ]
-
-
-def _orderings(dataset: xr.Dataset, summary: Summary) -> dict[str, Any]:
-    """Charts of what differs between trials, and a list of what does not."""
     cycles = expected_latency_cycles(dataset)
-    ratios = _hit_ratios(dataset, summary)
     latencies = [
         Spread(
             title=site.name,
-            label="expected latency",
             unit="cycles",
             values=cycles.sel(site=site.name).values,
             least=1.0,
@@ -324,87 +321,71 @@ def _orderings(dataset: xr.Dataset, summary: Summary) -> dict[str, Any]:
         )
         for site in summary.loads[:4]
     ]
-    running = list(ratios)
+    of_load = []
     total = load_latency_cycles(dataset).sum("site").values
     mean = summary.total_load_cycles.mean
     if np.isfinite(mean) and mean > 0:
         one = total / mean * summary.load_latency_cycles.mean
         title = "expected latency of a load"
-        running.append(Spread(title=title, label=title, unit="cycles", values=one, least=1.0))
-    drawn = [
-        (one, svg.histogram(one.values, f"{one.label}, {one.unit}", one.unit, one.least))
-        for one in (*ratios, *latencies)
-        if not one.is_steady
-    ]
-    converging = [
-        (one, svg.convergence(one.values, one.label, one.unit))
-        for one in running
-        if not one.is_steady
-    ]
+        of_load = [Spread(title=title, unit="cycles", values=one, least=1.0)]
     return {
-        "histograms": _charts(drawn),
-        "convergence": _charts(converging),
+        "histograms": _charts(
+            (one, svg.histogram(one.values, f"{one.label}, {one.unit}", one.unit, one.least))
+            for one in (*ratios, *latencies)
+            if not one.is_steady
+        ),
+        "convergence": _charts(
+            (one, svg.convergence(one.values, one.label, one.unit))
+            for one in (*ratios, *of_load)
+            if not one.is_steady
+        ),
         "steady": [
             one.steady_text
-            for one in (*ratios, *latencies, *running[len(ratios) :])
+            for one in (*ratios, *latencies, *of_load)
             if one.is_steady and one.steady_text
         ],
+        "dram_chart": _dram_chart(dataset),
     }
 
 
-def _charts(drawn: Sequence[tuple[Spread, Markup | None]]) -> list[Chart]:
-    return [
-        Chart(
-            title=f"{one.title[:1].upper()}{one.title[1:]}" if not one.note else one.title,
-            note=one.note,
-            image=image,
-        )
-        for one, image in drawn
-        if image is not None
-    ]
+def _charts(drawn: Iterable[tuple[Spread, Markup | None]]) -> Markup:
+    """Figures beside each other; empty without any."""
+    found = [figure(one.heading, image, one.note) for one, image in drawn if image is not None]
+    return figures(found) if found else Markup("")
 
 
-def _groups_charts(summary: Summary) -> list[Chart]:
-    """Load hit ratios over the number of resident groups, where other numbers were replayed."""
+def _groups_charts(summary: Summary) -> list[tuple[str, Markup]]:
+    """(title, chart) of load hit ratios over the number of resident groups, where other numbers were replayed."""
     by_groups, actual = summary.hit_ratios_by_groups, summary.occupancy.get("groups_per_core")
-    charts: list[Chart] = []
     if not isinstance(actual, int):
-        return charts
-    for level in summary.level_names:
-        image = svg.curve(
+        return []
+    images = {
+        level: svg.over_groups(
             {groups: 100 * row.get(level, math.nan) for groups, row in by_groups.items()},
             actual,
-            "resident groups per core",
-            "%",
-            f"{level} hit ratio of loads over groups per core",
-            10.0,
-            100.0,
+            level,
         )
-        if image is not None:
-            charts.append(Chart(title=f"{level} hit ratio of loads, %", note="", image=image))
-    return charts
+        for level in summary.level_names
+    }
+    return [(f"{level} hit ratio of loads, %", one) for level, one in images.items() if one]
 
 
-def _dram_chart(dataset: xr.Dataset) -> Chart | None:
+def _dram_chart(dataset: xr.Dataset) -> Markup:
     samples = dataset["dram_latency_cycles"].values
     image = svg.histogram(samples, "DRAM latency, cycles", "cycles", 1.0, "requests")
     if image is None:
-        return None
+        return Markup("")
     n_samples = int(np.isfinite(samples).sum())
-    return Chart(
-        title="DRAM latency",
-        note=f"{n_samples:,} sampled requests of {samples.shape[0]} trials",
-        image=image,
-    )
+    note = f"{n_samples:,} sampled requests of {samples.shape[0]} trials"
+    return figures([figure("DRAM latency", image, note)])
 
 
 def _parameters(summary: Summary) -> list[Parameter]:
     machine = summary.machine
-    values = dict(flatten(_machine_values(machine)))
     return [
         Parameter(
             key=key,
-            value=values.get(key, text.UNKNOWN),
+            value=_plain(value_of(machine, key)),
             source=machine.sources.get(key, NO_SOURCE),
             standing=machine.standing(key),
         )
@@ -412,19 +393,13 @@ def _parameters(summary: Summary) -> list[Parameter]:
     ]
 
 
-def _machine_values(machine: Machine) -> dict[str, Any]:
-    plain = dataclasses.asdict(machine)
-    plain["levels"] = {level["name"]: level for level in plain["levels"]}
-    for level in plain["levels"].values():
-        level["local_carveouts_bytes"] = list(level["local_carveouts_bytes"])
-    return plain
-
-
 def _part_class(part: str, parts: tuple[str, ...]) -> str:
     return "p-dram" if part == DRAM else f"p{parts.index(part) % 4}"
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain(item) for item in value)
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: text.UNKNOWN}[value]
     if isinstance(value, float):

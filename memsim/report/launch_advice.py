@@ -116,23 +116,15 @@ def _many_loads(summary: Summary) -> Advice | None:
 
 def _store(summary: Summary) -> Advice | None:
     """Advice on a store that is poorly coalesced and makes most requests, where these bind."""
-    time = summary.time
-    saves = time.saved_at_most([time.binds]) or 0.0
-    if not time.binds.endswith((STORES, REQUESTS)) or saves < WORTH:
+    if not summary.time.binds.endswith((STORES, REQUESTS)) or not summary.sites:
         return None
     most = max(summary.sites, key=lambda site: site.sectors)
     if most.direction != "store" or not is_poorly_coalesced(most):
         return None
-    return Advice(
-        "Coalesce the store",
-        NEIGHBOURS,
-        f"Half as many {time.binds} would save {percent(saves, 0)}.",
-        saves,
-    )
+    return _easing(summary, "Coalesce the store", NEIGHBOURS)
 
 
 def _latency(summary: Summary) -> Advice | None:
-    limiter = "" if occupancy_of(summary) == 1 else limiter_text(summary)
     how = "let each work-item compute several elements"
     if summary.repeats_loads:
         how = "unroll loops, load the next step's values ahead"
@@ -140,8 +132,7 @@ def _latency(summary: Summary) -> Advice | None:
         summary,
         "latency",
         "Have more loads in flight",
-        f"load several values before the first is used ({how})"
-        + (f", or have more work-items on a core ({limiter})." if limiter else "."),
+        f"load several values before the first is used ({how}){_or_more_work_items(summary)}",
     )
 
 
@@ -203,14 +194,19 @@ def _easing(summary: Summary, name: str, how: str) -> Advice | None:
 
 
 def _dependences(summary: Summary) -> Advice | None:
-    limiter = "" if occupancy_of(summary) == 1 else limiter_text(summary)
     return _waiting(
         summary,
         DEPENDENT,
         "Have independent instructions",
         "each waits for the result of the one before. Compute several elements, or parts of a sum, side by side"
-        + (f", or have more work-items on a core ({limiter})." if limiter else "."),
+        + _or_more_work_items(summary),
     )
+
+
+def _or_more_work_items(summary: Summary) -> str:
+    """The end of a sentence; with another way to hide waits where a core is not full."""
+    limiter = "" if occupancy_of(summary) == 1 else limiter_text(summary)
+    return f", or have more work-items on a core ({limiter})." if limiter else "."
 
 
 def _waiting(summary: Summary, binds: str, name: str, how: str) -> Advice | None:

@@ -12,7 +12,6 @@ Counts of a trial are also divided by the share of the snapshot that the trial c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,12 +24,11 @@ from memsim.latency import machine_of
 from memsim.machine.model import Machine
 
 Floats = npt.NDArray[np.float64]
-EVERY = ("load", "store", "atomic")
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of a dataset per trial, scaled to a launch of `n_groups` groups."""
+    """Counts of a dataset per trial, scaled to a launch of `n_groups` groups; of accesses of some directions, or of all."""
 
     dataset: xr.Dataset
     n_groups: int
@@ -78,23 +76,24 @@ class Counts:
         known = (counted > 0) & (self.lookups > 0)
         return np.where(known, counted / np.where(known, self.lookups, 1.0), self.share[:, None])
 
-    def sites(self, kinds: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """(site,) whether a site has one of these directions."""
-        return np.isin(self.dataset["direction"].values.astype(str), list(kinds))
+    def sites(self, *kinds: str) -> npt.NDArray[np.bool_]:
+        """(site,) whether a site has one of these directions, or any where none is given."""
+        direction = self.dataset["direction"].values.astype(str)
+        return np.isin(direction, kinds) if kinds else np.full(direction.shape, True)
 
-    def accesses(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
+    def accesses(self, level: int, *kinds: str) -> Floats:
         """(trial,) requested sectors of a level."""
         return self._scaled("accesses", level, kinds)
 
-    def served(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
+    def served(self, level: int, *kinds: str) -> Floats:
         """(trial,) hits and pending sectors."""
         return self._scaled("hits", level, kinds) + self._scaled("pending", level, kinds)
 
-    def read_bytes(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
+    def read_bytes(self, level: int, *kinds: str) -> Floats:
         """(trial,) bytes that a level fetched from the next one down."""
         return self._scaled("read_bytes", level, kinds)
 
-    def write_bytes(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
+    def write_bytes(self, level: int, *kinds: str) -> Floats:
         """(trial,) bytes that a level sent to the next one down."""
         return self._scaled("write_bytes", level, kinds)
 
@@ -109,8 +108,8 @@ class Counts:
         total = float(self.dataset[name].values[sites].sum()) * self.group_factor
         return np.full(self.dataset.sizes["trial"], total)
 
-    def _scaled(self, name: str, level: int, kinds: Sequence[str]) -> Floats:
-        sites = self.sites(kinds)
+    def _scaled(self, name: str, level: int, kinds: tuple[str, ...]) -> Floats:
+        sites = self.sites(*kinds)
         values = self._values(name)[:, level, sites] / self.site_share[:, sites]
         return np.asarray(values.sum(axis=1) * self.group_factor, dtype=np.float64)
 

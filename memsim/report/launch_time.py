@@ -224,8 +224,7 @@ def _moved_bytes(launch: LaunchTotals, machine: Machine) -> dict[str, float]:
 def _bandwidths(machine: Machine, of_dram: float) -> dict[str, float]:
     """Level, or DRAM -> bytes per second of the whole machine. of_dram : in bytes per cycle"""
     rates = {
-        level.name: level.bandwidth_bytes_per_cycle
-        * math.ceil(machine.n_cores / max(level.cores_per_instance, 1))
+        level.name: level.bandwidth_bytes_per_cycle * level.n_instances(machine.n_cores)
         for level in machine.levels
     }
     rates[DRAM] = of_dram

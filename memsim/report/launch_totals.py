@@ -48,6 +48,11 @@ class ArrayTotals:
     group_requests: float = math.nan
 
     @property
+    def dram_bytes(self) -> float:
+        """Read from and written to DRAM."""
+        return self.moved.read_bytes[DRAM].mean + self.moved.write_bytes[DRAM].mean
+
+    @property
     def times_read(self) -> float:
         """How many times its size is read from DRAM; NaN where the size is unknown."""
         return self.moved.read_bytes[DRAM].mean / self.size_bytes if self.size_bytes else math.nan
@@ -84,7 +89,7 @@ class LaunchTotals:
 
     def ranked(self) -> LaunchTotals:
         """With the array of most bytes from and to DRAM first; to be called of totals that are widened, not before."""
-        return replace(self, arrays=tuple(sorted(self.arrays, key=lambda one: -_from_dram(one))))
+        return replace(self, arrays=tuple(sorted(self.arrays, key=lambda one: -one.dram_bytes)))
 
 
 def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
@@ -158,7 +163,7 @@ def _model_error_bytes(
         error = model_error(dataset, name)
         if error is not None and name in fill_bytes:
             asked, served, read = (
-                float(count(k, ("load",)).sum())
+                float(count(k, "load").sum())
                 for count in (counts.accesses, counts.served, counts.read_bytes)
             )
             missed_bytes = read / (asked - served) if asked > served else fill_bytes[name]
@@ -196,10 +201,6 @@ def _scaled(dataset: xr.Dataset, counts: Counts, places: Places) -> dict[str, Fl
             dirty[at_start] = dirty[~at_start].mean(axis=0)
         moved["write"] = dirtied if options.get("warm") else dirtied - dirty
     return moved
-
-
-def _from_dram(one: ArrayTotals) -> float:
-    return one.moved.read_bytes[DRAM].mean + one.moved.write_bytes[DRAM].mean
 
 
 def _sizes(dataset: xr.Dataset) -> dict[str, int]:

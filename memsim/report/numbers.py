@@ -213,13 +213,13 @@ class Summary:
         return registers if isinstance(registers, int) else None
 
     @property
-    def machine_title(self) -> str:
-        return self.machine.title
-
-    @property
     def loads(self) -> tuple[SiteNumbers, ...]:
         """The accesses with a latency, largest share first."""
         return tuple(site for site in self.sites if site.latency_cycles.is_defined)
+
+    def loads_at(self, level: str) -> LevelNumbers | None:
+        """The loads of all accesses at a level."""
+        return self.totals.get((level, "load")) or self.totals.get((level, "read"))
 
     def level(self, name: str) -> Level | None:
         """A level of the machine."""
@@ -234,16 +234,13 @@ class Summary:
 
 
 def _by_groups(rows: Any) -> dict[int, dict[str, float]]:
-    ratios: dict[int, dict[str, float]] = {}
-    for row in rows if isinstance(rows, list) else []:
-        groups, found = (
-            (row.get("groups_per_core"), row.get("load_hit_ratio"))
-            if isinstance(row, dict)
-            else (None, None)
-        )
-        if isinstance(groups, int) and isinstance(found, dict):  # files say anything
-            ratios[groups] = ratios_by_level(found)
-    return ratios
+    return {
+        row["groups_per_core"]: ratios_by_level(row["load_hit_ratio"])
+        for row in (rows if isinstance(rows, list) else [])
+        if isinstance(row, dict)  # files say anything
+        and isinstance(row.get("groups_per_core"), int)
+        and isinstance(row.get("load_hit_ratio"), dict)
+    }
 
 
 def ratios_by_level(row: Mapping[Any, Any]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from memsim.report.numbers import ORDER_SENSITIVE_SIGMA, LevelNumbers, Summary
+from memsim.report.numbers import ORDER_SENSITIVE_SIGMA, Summary
 from memsim.report.text import percent
 
 
@@ -30,7 +30,7 @@ def order_ranges(summary: Summary) -> list[OrderRange]:
         return []
     ranges = []
     for name in summary.level_names:
-        shown = _loads_of(summary, name)
+        shown = summary.loads_at(name)
         others = [ratios.get(name, math.nan) for ratios in summary.orders.values()]
         others = [ratio for ratio in others if math.isfinite(ratio)]
         if shown is None or not others or not shown.hit_ratio.has_interval:
@@ -58,7 +58,7 @@ def orders_text(summary: Summary) -> str:
     own = {
         name: numbers.hit_ratio.mean
         for name in summary.level_names
-        if (numbers := _loads_of(summary, name)) is not None
+        if (numbers := summary.loads_at(name)) is not None
     }
     listed = {str(summary.options.get("sampler", "")): own, **summary.orders}
     rows = [
@@ -66,8 +66,3 @@ def orders_text(summary: Summary) -> str:
         for order, ratios in listed.items()
     ]
     return f"Load hit ratios by order: {'; '.join(rows)}."
-
-
-def _loads_of(summary: Summary, level: str) -> LevelNumbers | None:
-    """The loads of all accesses at a level."""
-    return summary.totals.get((level, "load")) or summary.totals.get((level, "read"))

@@ -100,7 +100,6 @@ def page(
     subtitle: Markup | str = "",
     lead: Markup | str = "",
     first: Sequence[str] = (),
-    tab: str = "",
     footer: str = "This page is one self-contained file and loads nothing.",
 ) -> str:
     """The page as HTML.
@@ -108,14 +107,13 @@ def page(
     title : what was examined; headline : the finding, in one sentence
     lead : what follows the headline in its box
     first : what readers must know before anything else, a sentence each
-    tab : title of the browser's tab; by default the title
     footer : what the page says of itself at its end
     """
     return _with_units_beside_numbers(
         render(
             "base.html.j2",
             title=title,
-            tab=tab or (title.striptags() if isinstance(title, Markup) else title),
+            tab=title.striptags() if isinstance(title, Markup) else title,
             headline=headline,
             subtitle=subtitle,
             lead=lead,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from markupsafe import Markup
@@ -107,8 +107,7 @@ def generated_listing(
     title, lexer = ("CUDA C++", CppLexer) if is_cuda(source) else ("Generated OpenCL", CLexer)
     if any(site.user_file.endswith(".cl") for site in sites):
         title = "Preprocessed OpenCL"
-    listing = _listing(title, "", source, lexer(**_VERBATIM), places)
-    return _with_machine_code(listing, machine)
+    return _listing(title, "", source, lexer(**_VERBATIM), places, machine)
 
 
 def is_cuda(source: str) -> bool:
@@ -126,8 +125,7 @@ def user_listing(
         return None
     name = files.most_common(1)[0][0]
     places = [(site, site.user_line if site.user_file == name else None) for site in sites]
-    listing = _listing(file_label(name), name, source, _lexer(name), places)
-    return _with_machine_code(listing, machine)
+    return _listing(file_label(name), name, source, _lexer(name), places, machine)
 
 
 def colours() -> str:
@@ -155,35 +153,33 @@ def _listing(
     source: str,
     lexer: Lexer,
     places: Sequence[tuple[SiteNumbers, int | None]],
+    machine: Sequence[MachineInstruction],
 ) -> Listing:
     plain = source.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
     marked = highlight("\n".join(plain), lexer, HtmlFormatter(nowrap=True))
     coloured = re.sub(f'<span class="(?:{"|".join(_PLAIN)})">([^<]*)</span>', r"\1", marked).split(
         "\n"
     )
+    of_line: dict[int | None, list[MachineInstruction]] = {}
+    for one in machine:
+        known = one.line is not None and one.line <= len(plain)
+        of_line.setdefault(one.line if known else None, []).append(one)
     lines = tuple(
         SourceLine(
             number=number,
             code=Markup(code),
             indent=len(text) - len(text.lstrip()),
             sites=tuple(site for site, line in places if line == number),
+            machine=tuple(of_line.get(number, ())),
         )
         for number, (text, code) in enumerate(zip(plain, coloured, strict=False), start=1)
     )
     unplaced = tuple(site for site, line in places if line is None or line > len(plain))
-    return Listing(title=title, file=file, lines=lines, unplaced=unplaced)
-
-
-def _with_machine_code(listing: Listing, machine: Sequence[MachineInstruction]) -> Listing:
-    of_line: dict[int | None, list[MachineInstruction]] = {}
-    for one in machine:
-        known = one.line is not None and one.line <= len(listing.lines)
-        of_line.setdefault(one.line if known else None, []).append(one)
-    return replace(
-        listing,
-        lines=tuple(
-            replace(line, machine=tuple(of_line.get(line.number, ()))) for line in listing.lines
-        ),
+    return Listing(
+        title=title,
+        file=file,
+        lines=lines,
+        unplaced=unplaced,
         unplaced_machine=tuple(of_line.get(None, ())),
     )
 

@@ -201,9 +201,9 @@ def _levels(
     places : of each level
     counted : (n_trial,) sectors of the first level that each trial counted
     """
-    accesses = one["accesses"].transpose("trial", "level").values
-    hits = one["hits"].transpose("trial", "level").values
-    pending = one["pending"].transpose("trial", "level").values
+    accesses, hits, pending = (
+        one[name].transpose("trial", "level").values for name in ("accesses", "hits", "pending")
+    )
     means = accesses.mean(axis=0) if len(accesses) else np.zeros(len(level_names))
     entry = next((mean for mean in means if mean > 0), 0.0)
     levels = []

@@ -192,33 +192,26 @@ def convergence(values: npt.ArrayLike, label: str, unit: str) -> Markup | None:
     return frame.draw(0, decimals, f"running mean of {label}, {unit}")
 
 
-def curve(
-    points: Mapping[int, float],
-    marked: int,
-    label: str,
-    unit: str,
-    described: str,
-    least_height: float,
-    most: float = math.inf,
-) -> Markup | None:
-    """Values over whole numbers, of which one is marked; None below two points.
+LEAST_POINTS = 10.0
+"""Of a hit ratio that an axis shows at least, so that differences that mean nothing look like nothing."""
 
-    least_height : of the vertical axis, so that differences that mean nothing look like nothing
-    most : the axis has no larger values, nor negative ones
-    """
-    finite = [(float(x), y) for x, y in sorted(points.items()) if math.isfinite(y)]
+
+def over_groups(ratios: Mapping[int, float], actual: int, level: str) -> Markup | None:
+    """A hit ratio, in per cent, over the resident groups of a core, whose actual number is marked; None below two points."""
+    finite = [(float(x), y) for x, y in sorted(ratios.items()) if math.isfinite(y)]
     if len(finite) < 2:
         return None
     low, high = min(y for _, y in finite), max(y for _, y in finite)
-    height = max(high - low, least_height)
-    bottom = max(min((low + high - height) / 2, most - height), 0.0)
+    height = max(high - low, LEAST_POINTS)
+    bottom = max(min((low + high - height) / 2, 100.0 - height), 0.0)
     across, up = (finite[0][0], finite[-1][0]), (bottom, bottom + height)
-    frame = _Frame(across, up, label, f"hits, {unit}")
-    frame.vertical(marked, "mean", f"here: {marked}")
+    frame = _Frame(across, up, "resident groups per core", "hits, %")
+    frame.vertical(actual, "mean", f"here: {actual}")
     frame.path(finite, "curve")
     for x, y in finite:
-        frame.point(x, y, f"{fixed(x)}: {fixed(y, 1)} {unit}")
+        frame.point(x, y, f"{fixed(x)}: {fixed(y, 1)} %")
     ticks = _ticks_at(frame, [x for x, _ in finite], log=False)
+    described = f"{level} hit ratio of loads over groups per core"
     return frame.draw(0, _decimals(frame.y_range), described, ticks)
 
 

@@ -128,7 +128,7 @@ def title(summary: Summary) -> Text:
     """What stands in for the machine's own code; the finding and what to try first; then kernel, machine, trials and
     snapshot in one line."""
     parts = [
-        f"{text.shortened(summary.kernel)} on {summary.machine_title}",
+        f"{text.shortened(summary.kernel)} on {summary.machine.title}",
         f"{summary.n_trials} trials, seed {summary.seed}",
         text.groups(summary.traced_groups, summary.of_groups),
     ]

@@ -177,8 +177,8 @@ def small(half_width: float, decimals: int) -> str:
     return f"{half_width:,.{decimals}f}"
 
 
-def percent_estimate(estimate: Estimate, decimals: int = 1) -> str:
-    text = plus_minus(estimate, decimals, 100.0)
+def percent_estimate(estimate: Estimate) -> str:
+    text = plus_minus(estimate, 1, 100.0)
     return text if text == UNKNOWN else f"{text} %"
 
 

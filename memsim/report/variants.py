@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +11,8 @@ from rich.text import Text
 
 from memsim.latency import DRAM
 from memsim.report import text
-from memsim.report.json_contract import SCHEMA, to_data
-from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary, zero_if_unknown
+from memsim.report.json_contract import SCHEMA, as_text, to_data
+from memsim.report.numbers import SiteNumbers, Summary, zero_if_unknown
 from memsim.report.pages import Bar, Cell, Section, bar_chart, data_table, page, paragraph
 from memsim.report.table import FittingTable, add_numbers, frame
 
@@ -31,7 +30,7 @@ def variants_table(variants: Sequence[Variant]) -> Table:
     first = variants[0][1]
     names, unit = _level_names(variants), _unit(variants)
     kernels = ", ".join(dict.fromkeys(one.kernel for _, one in variants))
-    machines = ", ".join(dict.fromkeys(one.machine_title for _, one in variants))
+    machines = ", ".join(dict.fromkeys(one.machine.title for _, one in variants))
     heading = Text(f"{kernels} on {machines} · seed {first.seed}", style="bold")
     forms = (
         (92 + 13 * len(names), lambda table: _fill_wide(table, variants)),
@@ -44,7 +43,7 @@ def accesses_table(variants: Sequence[Variant]) -> Table:
     """A row for each access, with a line for each replay that has it, named A, B, C and so on."""
     names = _level_names(variants)
     heading = "\n".join(
-        f"{letter(k)}: {label}: {one.kernel} on {one.machine_title}, {one.n_trials} trials"
+        f"{letter(k)}: {label}: {one.kernel} on {one.machine.title}, {one.n_trials} trials"
         for k, (label, one) in enumerate(variants)
     )
     heads, accesses = access_rows(variants)
@@ -113,7 +112,7 @@ def variants_json(variants: Sequence[Variant], changes: Any = None) -> str:
     }
     if changes is not None:
         data["changes"] = changes
-    return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=True)
+    return as_text(data)
 
 
 def letter(k: int) -> str:
@@ -164,11 +163,7 @@ def _access_cells(site: SiteNumbers, names: Sequence[str], scale: float) -> list
 
 def _cells(summary: Summary, names: Sequence[str], unit: str) -> tuple[list[str], list[str]]:
     """The hits of each level, and what else there is to a replay."""
-    hits = []
-    for name in names:
-        kind = "load" if summary.level_names and name == summary.level_names[0] else "read"
-        numbers = summary.totals.get((name, kind))
-        hits.append(text.UNKNOWN if numbers is None else text.percent_estimate(numbers.hit_ratio))
+    hits = [_hits(summary, name) for name in names]
     moved = summary.launch.moved
     slowest = next(iter(summary.loads), None)
     return hits, [
@@ -224,7 +219,7 @@ def launch_table(summaries: Sequence[Summary]) -> Table:
     """
     first = summaries[0]
     parts = [
-        f"{len(summaries)} launches on {first.machine_title}",
+        f"{len(summaries)} launches on {first.machine.title}",
         f"{first.n_trials} trials, seed {first.seed}",
     ]
     if first.interrupted:
@@ -245,7 +240,7 @@ def launch_table(summaries: Sequence[Summary]) -> Table:
             str(k),
             Text(one.kernel),
             f"{one.traced_groups} of {one.of_groups}",
-            *(_hits(_loads(one, name)) for name in one.level_names),
+            *(_hits(one, name) for name in one.level_names),
             text.byte_size(one.dram.read_bytes.mean),
             text.byte_size(one.dram.write_bytes.mean),
             text.plus_minus(one.load_latency_cycles, 0),
@@ -257,23 +252,19 @@ def launch_table(summaries: Sequence[Summary]) -> Table:
 def launches_json(summaries: Sequence[Summary]) -> str:
     """`{"schema", "launches": [...]}`: each in the form of memsim.report.json_contract, in order."""
     data = {"schema": SCHEMA, "launches": [to_data(one) for one in summaries]}
-    return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=True)
+    return as_text(data)
 
 
-def _loads(summary: Summary, level: str) -> LevelNumbers | None:
-    kind = "load" if level == summary.level_names[0] else "read"
-    return summary.totals.get((level, kind))
-
-
-def _hits(level: LevelNumbers | None) -> str:
-    return text.UNKNOWN if level is None else text.percent_estimate(level.hit_ratio)
+def _hits(summary: Summary, level: str) -> str:
+    loads = summary.loads_at(level)
+    return text.UNKNOWN if loads is None else text.percent_estimate(loads.hit_ratio)
 
 
 def variants_page(variants: Sequence[Variant]) -> str:
     """The page of (n_variant,) replays, n_variant >= 2, which are named A, B, C and so on."""
     lettered = [(letter(k), one) for k, (_, one) in enumerate(variants)]
     subtitle = Markup("<br>").join(
-        f"{name}: {label}: {one.kernel} on {one.machine_title}, {one.n_trials} trials"
+        f"{name}: {label}: {one.kernel} on {one.machine.title}, {one.n_trials} trials"
         for (name, one), (label, _) in zip(lettered, variants, strict=True)
     )
     head, rows = variant_rows(lettered)

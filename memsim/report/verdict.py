@@ -227,8 +227,9 @@ def _coalescing(site: SiteNumbers) -> str:
             f" {fixed(site.ideal_sectors_per_access, 1)} could carry its bytes; it uses"
             f" {percent(site.useful_byte_ratio, 0)} of the bytes that it requests."
         )
+    grade = "ideal" if site.saved_ratio < 0.01 else "good"
     return (
-        f"Coalescing is {_grade(site)}: {fixed(site.sectors_per_access, 1)} sectors per access,"
+        f"Coalescing is {grade}: {fixed(site.sectors_per_access, 1)} sectors per access,"
         f" {fixed(site.ideal_sectors_per_access, 1)} could carry its bytes."
     )
 
@@ -309,7 +310,7 @@ def _caveats(summary: Summary) -> tuple[str, ...]:
     latencies = [key for key in assumed if key.endswith("latency_cycles")]
     if latencies:
         caveats.append(
-            f"Assumed, not measured, on {summary.machine_title}: {', '.join(sorted(latencies))}."
+            f"Assumed, not measured, on {summary.machine.title}: {', '.join(sorted(latencies))}."
         )
     if assumed:
         caveats.append(
@@ -343,7 +344,3 @@ def _model(error_cycles: float | None) -> str:
 def _main_kind(level: LevelNumbers) -> tuple[str, float]:
     kind = max(level.misses, key=lambda kind: level.misses[kind])
     return kind, level.misses[kind] / level.n_misses
-
-
-def _grade(site: SiteNumbers) -> str:
-    return "ideal" if site.saved_ratio < 0.01 else "good"

@@ -57,6 +57,7 @@ class GrowingColumns:
         names = [*ACCESS, "granule_end", *GRANULE, "subgroup_accesses"]
         self.names = [name for name in names if keep_hits or name != "lane_hits"]
         self.pieces: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in self.names}
+        self.pieces["granule_end"].append(np.zeros(1, np.int64))
         self.files: dict[str, Any] = {}
         self.dtypes: dict[str, Any] = {}
         self.collected_bytes = 0
@@ -86,12 +87,10 @@ class GrowingColumns:
 
     def _column(self, name: str) -> npt.NDArray[Any]:
         pieces = self.pieces.pop(name)
-        if name == "granule_end":
-            pieces.insert(0, np.zeros(1, np.int64))
         if name not in self.files:
             return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         file = self.files[name]
-        for piece in pieces[1:] if name == "granule_end" else pieces:
+        for piece in pieces:
             piece.tofile(file)
         file.flush()
         # A map stays valid when its file is closed.
@@ -112,8 +111,6 @@ class GrowingColumns:
             if name not in self.files:
                 # Deleted when it is closed and has no memory map.
                 self.files[name] = tempfile.TemporaryFile(prefix="memsim-trace-")  # noqa: SIM115
-                if name == "granule_end":
-                    np.zeros(1, np.int64).tofile(self.files[name])
             for piece in pieces:
                 piece.tofile(self.files[name])
             pieces.clear()

@@ -18,12 +18,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import types
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -39,17 +39,41 @@ FORMAT = "memsim-trace"
 VERSION = 1
 _KEY, _CRC_KEY = "memsim", "memsim.crc32"
 _MAX_HEADER_BYTES = 1 << 26
-_MAX_INTEGER = 1 << 62
 _CHUNK_BYTES = 1 << 24
-_FIELDS = tuple(name for name in field_types(Trace) if name not in COLUMN_DTYPES)
 _AXES = {"work_table": 2, "earlier": 2}
 """Column -> number of axes, where it is not 1."""
-_KINDS = {str: "a text", int: "an integer", bool: "true or false", float: "a number with a point"}
 _ADDED = (
     "work_kinds", "earlier_groups", "launch_work", "launch_work_error", "occurrences", "traced_part", "own_share",
 )  # fmt: skip
 """Fields that older files lack."""
-_EVENTS: dict[str, type[Copy] | type[Fill]] = {"copy": Copy, "fill": Fill}
+
+
+class _Column(msgspec.Struct):
+    name: str
+    shape: tuple[int, ...]
+    crc32: int
+
+
+class _Event(msgspec.Struct):
+    kind: Literal["copy", "fill"]
+    array: str
+    size_bytes: int
+    source: str | None = None
+
+
+_FIELDS = {name: kind for name, kind in field_types(Trace).items() if name not in COLUMN_DTYPES}
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Trace)}
+_Launch: Any = msgspec.defstruct(
+    "_Launch",
+    [
+        *(
+            (name, kind, *([_DEFAULTS[name]] if name in _ADDED else []))
+            for name, kind in _FIELDS.items()
+        ),
+        ("columns", list[_Column]),
+    ],
+    kw_only=True,
+)
 
 
 def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
@@ -139,7 +163,12 @@ def _columns(trace: Trace) -> dict[str, npt.NDArray[Any]]:
 
 
 def _description(trace: Trace, columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
-    described = {name: _plain(getattr(trace, name)) for name in _FIELDS}
+    described = {
+        name: dict(value)
+        if isinstance(value, Mapping)
+        else msgspec.to_builtins(value, enc_hook=_plain)
+        for name, value in ((name, getattr(trace, name)) for name in _FIELDS)
+    }
     described["columns"] = [
         {"name": name, "shape": list(column.shape), "crc32": _crc32(column.reshape(-1).view("u1"))}
         for name, column in columns.items()
@@ -147,20 +176,13 @@ def _description(trace: Trace, columns: Mapping[str, npt.NDArray[Any]]) -> dict[
     return described
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON: dataclasses become objects, tuples lists."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return dict(value) if isinstance(value, Mapping) else value
+def _plain(number: Any) -> Any:
+    """A number of NumPy's as one of Python's."""
+    return number.item()
 
 
 def _event_json(event: Event) -> dict[str, Any]:
-    kind = next(kind for kind, record in _EVENTS.items() if isinstance(event, record))
-    return {"kind": kind, **_plain(event)}
+    return {"kind": type(event).__name__.lower(), **dataclasses.asdict(event)}
 
 
 def _crc32(data: Bytes) -> int:
@@ -192,125 +214,57 @@ def _header(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _launches(header: Mapping[str, Any], columns: list[Bytes], verify: bool) -> Launches:
-    described = header.get("launches")
-    if not isinstance(described, list) or not all(isinstance(entry, dict) for entry in described):
-        raise TraceError(f"launches must be a list of objects, got {shown(described)}")
+    try:
+        described = msgspec.convert(header.get("launches"), list[_Launch])
+        between = msgspec.convert(header.get("between"), list[list[_Event]])
+    except msgspec.ValidationError as error:
+        raise TraceError(f"its header does not describe launches: {error}") from None
     remaining = iter(columns)
     traces = [_trace(i, entry, remaining, verify) for i, entry in enumerate(described)]
     if next(remaining, None) is not None:
         raise TraceError("it must contain only the columns that its header names")
-    between = header.get("between")
-    if not isinstance(between, list) or not all(isinstance(events, list) for events in between):
-        raise TraceError(f"between must be a list of lists, got {shown(between)}")
     return Launches(
         launches=tuple(traces),
         between=tuple(tuple(_event(entry) for entry in events) for events in between),
     )
 
 
-def _event(entry: Any) -> Event:
-    kind = entry.get("kind") if isinstance(entry, dict) else None
-    if not isinstance(kind, str) or kind not in _EVENTS:
-        raise TraceError(f"kind of an event must be one of {', '.join(_EVENTS)}, got {shown(kind)}")
-    values = {key: value for key, value in entry.items() if key != "kind"}
-    event: Event = _decoded(values, _EVENTS[kind], kind)
-    return event
+def _event(entry: _Event) -> Event:
+    if entry.kind == "fill":
+        return Fill(array=entry.array, size_bytes=entry.size_bytes)
+    return Copy(array=entry.array, size_bytes=entry.size_bytes, source=entry.source)
 
 
-def _trace(launch: int, entry: dict[str, Any], remaining: Any, verify: bool) -> Trace:
-    types_of = field_types(Trace)
-    values: dict[str, Any] = {}
-    for name in _FIELDS:
-        if name in _ADDED and name not in entry:
-            continue
-        if name not in entry:
-            raise TraceError(f"launch {launch} has no {name}")
-        values[name] = _decoded(entry[name], types_of[name], name)
-    listed = entry.get("columns")
-    if not isinstance(listed, list):
-        raise TraceError(f"columns must be a list, got {shown(listed)}")
-    for column in listed:
-        name, shape, crc = _column_entry(column)
+def _trace(launch: int, entry: Any, remaining: Iterator[Bytes], verify: bool) -> Trace:
+    values = {name: getattr(entry, name) for name in _FIELDS}
+    for column in entry.columns:
+        name = column.name
+        if name not in COLUMN_DTYPES:
+            raise TraceError(f"name of a column must be an array of a trace, got {shown(name)}")
         if name in values:
             raise TraceError(f"column {name} must occur once")
+        n_axes = _AXES.get(name, 1)
+        if len(column.shape) != n_axes or min(column.shape) < 0:
+            got = shown(column.shape)
+            raise TraceError(f"shape of column {name} must be {n_axes} sizes, got {got}")
         data = next(remaining, None)
         if data is None:
             raise TraceError(f"column {name} of launch {launch} is missing")
-        if verify and _crc32(data) != crc:
+        if verify and _crc32(data) != column.crc32:
             raise TraceError(f"damaged: the checksum of column {name} does not match")
-        dtype = COLUMN_DTYPES[name]
         try:
-            if dtype is np.bool_:
+            if COLUMN_DTYPES[name] is np.bool_:
                 _check_booleans(data)
-            values[name] = as_column(data, dtype, shape)
+            values[name] = as_column(data, COLUMN_DTYPES[name], column.shape)
         except (ValueError, OverflowError) as error:
             raise TraceError(f"column {name} of launch {launch}: {error}") from None
     for name in COLUMN_DTYPES:
-        optional = types_of[name] != _required(types_of[name])
-        if name not in values and not optional:
+        if name not in values and _DEFAULTS[name] is not None:
             raise TraceError(f"column {name} of launch {launch} is missing")
     return Trace(**values)
-
-
-def _column_entry(entry: Any) -> tuple[str, tuple[int, ...], int]:
-    if not isinstance(entry, dict):
-        raise TraceError(f"a column must be an object, got {shown(entry)}")
-    name = entry.get("name")
-    if not isinstance(name, str) or name not in COLUMN_DTYPES:
-        raise TraceError(f"name of a column must be an array of a trace, got {shown(name)}")
-    shape: tuple[int, ...] = _decoded(entry.get("shape"), tuple[int, ...], "shape")
-    n_axes = _AXES.get(name, 1)
-    if len(shape) != n_axes or min(shape) < 0:
-        raise TraceError(f"shape of column {name} must be {n_axes} sizes, got {shown(shape)}")
-    return name, shape, _decoded(entry.get("crc32"), int, "crc32")
 
 
 def _check_booleans(data: Bytes) -> None:
     for start in range(0, len(data), _CHUNK_BYTES):
         if int(data[start : start + _CHUNK_BYTES].max()) > 1:
             raise ValueError("must contain 0 and 1 only")
-
-
-def _required(kind: Any) -> Any:
-    """An optional type without None."""
-    if get_origin(kind) in (Union, types.UnionType):
-        return next(part for part in get_args(kind) if part is not type(None))
-    return kind
-
-
-def _with_default(kind: Any) -> set[str]:
-    """Fields with a default, which older files may lack."""
-    return {f.name for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING}
-
-
-def _decoded(value: Any, kind: Any, name: str) -> Any:
-    """A JSON value as the type of a field; raises TraceError where it is something else."""
-
-    def fail(rule: str) -> TraceError:
-        return TraceError(f"{name} must be {rule}, got {shown(value)}")
-
-    if _required(kind) != kind:
-        return None if value is None else _decoded(value, _required(kind), name)
-    if dataclasses.is_dataclass(kind):
-        if not isinstance(value, dict):
-            raise fail("an object")
-        inner = field_types(kind)  # type: ignore[arg-type]
-        if not set(inner) - _with_default(kind) <= set(value) <= set(inner):
-            raise fail(f"an object of {', '.join(inner)}")
-        return kind(**{key: _decoded(value[key], inner[key], key) for key in value})  # type: ignore[operator]
-    origin = get_origin(kind)
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise fail("a list")
-        return tuple(_decoded(item, get_args(kind)[0], name) for item in value)
-    if origin is Literal:
-        if value not in get_args(kind):
-            raise fail(f"one of {', '.join(get_args(kind))}")
-    elif origin is Mapping:
-        if not isinstance(value, dict):
-            raise fail("an object")
-    elif type(value) is not kind:
-        raise fail(_KINDS[kind])
-    elif kind is int and abs(value) > _MAX_INTEGER:
-        raise fail(f"at most {_MAX_INTEGER}")
-    return value

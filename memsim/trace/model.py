@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from memsim.errors import TraceError
 from memsim.trace import columns_check
-from memsim.visible import visible
+from memsim.visible import shown, visible
 
 GRANULE_BYTES = 32
 MAX_ADDRESS = 1 << 57
 """Byte addresses are below this: no GPU has wider ones, and hashes of a set index take time for each bit."""
-MAX_GROUPS = (1 << 31) - 1
+MAX_GROUPS = MAX_LINE = (1 << 31) - 1
 MAX_GROUP_ITEMS = 1 << 26
 BARRIER_SITE = columns_check.BARRIER_SITE
 """The reserved site of a work-group barrier: an access without lanes and granules."""
@@ -236,41 +236,29 @@ class Trace:
         return dataclasses.replace(self, accesses_are_checked=same_accesses, **changes)
 
 
-COLUMN_DTYPES: dict[str, Any] = {
-    "workgroup": np.int32,
-    "subgroup_offset": np.int64,
-    "site": np.int32,
-    "starts_sequence": np.bool_,
-    "waits": np.int32,
-    "lanes": np.uint8,
-    "granule_offset": np.int64,
-    "granule": np.int64,
-    "byte_mask": np.uint32,
-    "lane_groups": np.uint8,
-    "lane_hits": np.uint8,
-    "work": np.int32,
-    "work_table": np.float64,
-    "earlier": np.int64,
-    "warming": np.int64,
-    "site_weight": np.float64,
+_COLUMNS: dict[str, tuple[Any, str]] = {
+    "workgroup": (np.int32, "n_subgroup"),
+    "subgroup_offset": (np.int64, ""),
+    "site": (np.int32, "n_access"),
+    "starts_sequence": (np.bool_, "n_access"),
+    "waits": (np.int32, "n_access"),
+    "lanes": (np.uint8, "n_access"),
+    "granule_offset": (np.int64, ""),
+    "granule": (np.int64, "n_granule"),
+    "byte_mask": (np.uint32, "n_granule"),
+    "lane_groups": (np.uint8, "n_granule"),
+    "lane_hits": (np.uint8, "n_granule"),
+    "work": (np.int32, "n_access"),
+    "work_table": (np.float64, ""),
+    "earlier": (np.int64, ""),
+    "warming": (np.int64, "n_subgroup"),
+    "site_weight": (np.float64, "n_site"),
 }
+"""Every array of a Trace: its element type, and what its length is, where that is one of these numbers."""
+COLUMN_DTYPES: dict[str, Any] = {name: dtype for name, (dtype, _) in _COLUMNS.items()}
 """Every array of a Trace, which is a column of a trace file, and its element type."""
 
 _MOST_BYTES = 1 << 40
-_LENGTHS = {
-    "workgroup": "n_subgroup",
-    "site": "n_access",
-    "starts_sequence": "n_access",
-    "waits": "n_access",
-    "lanes": "n_access",
-    "granule": "n_granule",
-    "byte_mask": "n_granule",
-    "lane_groups": "n_granule",
-    "lane_hits": "n_granule",
-    "work": "n_access",
-    "warming": "n_subgroup",
-    "site_weight": "n_site",
-}
 
 
 def check_trace(trace: Trace, *, accesses_are_checked: bool = False) -> None:
@@ -334,17 +322,17 @@ def _check_earlier(trace: Trace) -> None:
 
 
 def _check_launch_work(trace: Trace) -> None:
-    if not 0 < trace.launch_work <= MAX_GROUPS:
-        raise TraceError(f"launch_work must be above 0 and below 2^31, got {trace.launch_work}")
     error = trace.launch_work_error
-    if error is not None and not 0 <= error <= MAX_GROUPS:
-        raise TraceError(f"launch_work_error must be 0 to 2^31, got {error}")
-    if not 0 < trace.traced_part <= 1:
-        raise TraceError(f"traced_part must be above 0 and at most 1, got {trace.traced_part}")
-    if not 0 <= trace.own_share < 1:
-        raise TraceError(f"own_share must be 0 or more and below 1, got {trace.own_share}")
-    if not 0 <= trace.occurrences <= MAX_GROUPS:
-        raise TraceError(f"occurrences must be 0 to 2^31, got {trace.occurrences}")
+    rules = (
+        (0 < trace.launch_work <= MAX_GROUPS, "launch_work", "above 0 and below 2^31"),
+        (error is None or 0 <= error <= MAX_GROUPS, "launch_work_error", "0 to 2^31"),
+        (0 < trace.traced_part <= 1, "traced_part", "above 0 and at most 1"),
+        (0 <= trace.own_share < 1, "own_share", "0 or more and below 1"),
+        (0 <= trace.occurrences <= MAX_GROUPS, "occurrences", "0 to 2^31"),
+    )
+    for kept, name, rule in rules:
+        if not kept:
+            raise TraceError(f"{name} must be {rule}, got {getattr(trace, name)}")
 
 
 def _check_windows(trace: Trace) -> None:
@@ -371,17 +359,16 @@ def _check_sites(trace: Trace) -> None:
                 f"direction of site {site.name} must be one of {', '.join(DIRECTIONS)},"
                 f" got {site.direction}"
             )
-        if site.bypasses_l1 and site.direction != "load":
-            raise TraceError(f"site {site.name} is not a load: bypasses_l1 must be false")
-        if site.nontemporal and site.direction != "store":
-            raise TraceError(f"site {site.name} is not a store: nontemporal must be false")
-        if site.scalar and site.direction != "load":
-            raise TraceError(f"site {site.name} is not a load: scalar must be false")
+        for name, only in (("bypasses_l1", "load"), ("nontemporal", "store"), ("scalar", "load")):
+            if getattr(site, name) and site.direction != only:
+                raise TraceError(f"site {site.name} is not a {only}: {name} must be false")
         if not 0 <= site.itemsize_bytes <= _MOST_BYTES:
             raise TraceError(
                 f"itemsize_bytes of site {site.name} must be 0 to {_MOST_BYTES},"
                 f" got {site.itemsize_bytes}"
             )
+        if max(site.source.generated_line or 0, site.source.user_line or 0) > MAX_LINE:
+            raise TraceError(f"lines of site {site.name} must be below 2^31")
         unknown = [name for name in site.depends_on if name not in counted]
         if unknown:
             raise TraceError(
@@ -401,6 +388,9 @@ def _check_launch(launch: Launch) -> None:
         value = getattr(launch, name)
         if value is not None and not least <= value <= most:
             raise TraceError(f"{name} of a launch must be {least} to {most}, got {value}")
+    sizes = (*launch.grid, *launch.group_shape)
+    if sizes and not 0 <= min(sizes) <= max(sizes) <= MAX_GROUPS:
+        raise TraceError(f"sizes of a launch must be 0 to {MAX_GROUPS}, got {shown(sizes)}")
 
 
 def _check_shapes(trace: Trace) -> None:
@@ -410,9 +400,9 @@ def _check_shapes(trace: Trace) -> None:
         "n_granule": len(trace.granule),
         "n_site": len(trace.sites),
     }
-    for name, size in _LENGTHS.items():
+    for name, (_, size) in _COLUMNS.items():
         value = getattr(trace, name)
-        if value is not None and value.shape != (sizes[size],):
+        if size and value is not None and value.shape != (sizes[size],):
             raise TraceError(f"{name} must have {size} = {sizes[size]} rows, got {len(value)}")
     _check_offsets("subgroup_offset", trace.subgroup_offset, sizes["n_subgroup"], sizes["n_access"])
     _check_offsets("granule_offset", trace.granule_offset, sizes["n_access"], sizes["n_granule"])

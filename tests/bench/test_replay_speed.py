@@ -28,9 +28,9 @@ from memsim.montecarlo.options import Sampler
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.schedule import schedule
 from memsim.montecarlo.trial import Workspace, core_stage, run_trial, unpack_many
-from memsim.montecarlo.workers import Workers, trials_on
+from memsim.montecarlo.workers import Workers
 from memsim.trace.model import Trace
-from tests.support.trials import run_trials
+from tests.support.trials import run_trials, trials_on
 
 pytestmark = pytest.mark.bench
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import memsim
 from memsim.montecarlo.options import ReplayOptions
-from memsim.options import markdown_table
+from tests.support.option_tables import markdown_table
 from tests.support.traces import make_trace
 
 README = Path(memsim.__file__).with_name("README.md").read_text(encoding="utf-8")

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from memsim.errors import MemsimError, ReplayError
-from memsim.options import Options, command_options, markdown_table, option
+from memsim.options import Options, command_options, option
+from tests.support.option_tables import markdown_table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from memsim.formats.accel_sim import tables
 from memsim.formats.accel_sim.opcodes import Opcode, decode
 from memsim.formats.text import Text
 from memsim.trace.columns import Columns, GrowingColumns, in_order, room
+from memsim.trace.model import Launch
 
 VERSIONS = (3, 4, 5, 6)
 """Version 6 is of a fork that writes values after the immediates; they are not read."""
@@ -30,31 +32,19 @@ _ACCESSES, _GRANULES, _SUBGROUPS = 1 << 16, 1 << 18, 1 << 14
 class Head:
     """The lines before the first thread block; values that they do not state are 0.
 
-    registers : per thread; 0 also if the stated number exceeds the hardware's, because tracers that
+    launch : its registers are unknown also if the stated number exceeds the hardware's, because tracers that
         were built for another version of CUDA wrote 21955
     """
 
-    name: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
+    launch: Launch
     version: int
-    shared_bytes: int = 0
-    registers: int = 0
-    shared_base: int = 0
-    local_base: int = 0
-    has_lines: bool = False
-
-    @property
-    def n_groups(self) -> int:
-        return self.grid[0] * self.grid[1] * self.grid[2]
-
-    @property
-    def group_items(self) -> int:
-        return self.block[0] * self.block[1] * self.block[2]
+    shared_base: int
+    local_base: int
+    has_lines: bool
 
     @property
     def n_warp(self) -> int:
-        return -(-self.group_items // 32)
+        return -(-self.launch.group_items // 32)
 
 
 @dataclass(frozen=True)
@@ -121,7 +111,7 @@ class _KernelReader:
         self.state = np.zeros(tables.STATE_WORDS, np.int64)
         self.state[tables.WARP] = -1
         self.state[tables.HAS_LINES] = head.has_lines
-        self.state[[tables.GRID_X, tables.GRID_Y, tables.GRID_Z]] = head.grid
+        self.state[[tables.GRID_X, tables.GRID_Y, tables.GRID_Z]] = head.launch.grid
         self.state[tables.N_WARP] = head.n_warp
         self.state[tables.SHARED_BASE] = head.shared_base
         self.state[tables.LOCAL_BASE] = head.local_base
@@ -232,11 +222,7 @@ def _head(text: Text) -> Head:
                 f"a header must have at most {_MOST_HEAD_LINES} lines and {_MOST_HEAD_BYTES} bytes"
             )
         if line.startswith(b"#BEGIN_TB"):
-            # Back to its beginning: the scanner reads this line too.
-            newline = int(np.flatnonzero(text.buffer[: text.begin] == 10)[-1])
-            before = np.flatnonzero(text.buffer[:newline] == 10)
-            text.begin = int(before[-1]) + 1 if len(before) else 0
-            text.number -= 1
+            text.back()  # the scanner reads this line too
             break
         stripped = line.strip()
         if not stripped or stripped.startswith(b"#"):
@@ -285,13 +271,18 @@ def _as_head(text: Text, values: dict[str, str], at_line: dict[str, int]) -> Hea
         raise fail("accelsim tracer version", "3 to 6")
     name = "".join(c if c.isprintable() else "?" for c in values["kernel name"])
     registers = number("nregs", most=1 << 16)
+    grid, block = shape("grid dim", _MOST_GROUPS), shape("block dim", _MOST_ITEMS)
     return Head(
-        name=name[:_MOST_NAME],
-        grid=shape("grid dim", _MOST_GROUPS),
-        block=shape("block dim", _MOST_ITEMS),
+        launch=Launch(
+            kernel=name[:_MOST_NAME],
+            n_groups=math.prod(grid),
+            group_items=math.prod(block),
+            grid=grid,
+            group_shape=block,
+            local_memory_bytes=number("shmem", most=1 << 30),
+            registers_per_item=registers if 0 < registers <= _MOST_REGISTERS else None,
+        ),
         version=version,
-        shared_bytes=number("shmem", most=1 << 30),
-        registers=registers if registers <= _MOST_REGISTERS else 0,
         shared_base=number("shmem base_addr", 16),
         local_base=number("local mem base_addr", 16),
         has_lines=number("enable lineinfo") > 0,

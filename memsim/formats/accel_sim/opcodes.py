@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memsim.formats.accel_sim import tables
+from memsim.trace.model import Direction
 
 _ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 _KINDS: dict[str, int] = {
@@ -20,6 +21,11 @@ _KINDS: dict[str, int] = {
     ),
     **dict.fromkeys(("UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF"), tables.ELSEWHERE),
     **dict.fromkeys(("UBLKCP", "UBLKRED", "UBLKPF"), tables.ELSEWHERE),
+}
+DIRECTIONS: dict[int, Direction] = {
+    tables.LOAD: "load",
+    tables.STORE: "store",
+    tables.ATOMIC: "atomic",
 }
 _GENERIC = ("LD", "ST", "ATOM")
 _BYTES = {

@@ -18,19 +18,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memsim.errors import TraceError
-from memsim.formats.accel_sim import tables
-from memsim.formats.accel_sim.kernel import Head, InstructionSite, Kernel, read_head, read_kernel
+from memsim.formats.accel_sim.kernel import InstructionSite, Kernel, read_head, read_kernel
+from memsim.formats.accel_sim.opcodes import DIRECTIONS
 from memsim.formats.extents import AddressMap, address_map
-from memsim.formats.text import Text
+from memsim.formats.text import Text, check_launch
 from memsim.trace.launches import Copy, Launches
-from memsim.trace.model import AccessSite, Direction, Launch, SourceLocation, Trace
+from memsim.trace.model import AccessSite, SourceLocation, Trace
 
 MEMORY_BYTES = 1 << 28
-_DIRECTIONS: dict[int, Direction] = {
-    tables.LOAD: "load",
-    tables.STORE: "store",
-    tables.ATOMIC: "atomic",
-}
 _MOST_COMMANDS = 1 << 20
 _LEAST_BYTES = 1 << 20
 _MOST_ADDRESS = 1 << 57
@@ -50,8 +45,7 @@ def read(path: Path, *, launch: int | None = None, memory_bytes: int = MEMORY_BY
     commands = _commands(path)
     files = [command for command in commands if isinstance(command, Path)]
     if launch is not None:
-        if not 0 <= launch < len(files):
-            raise TraceError(f"--launch must be below {len(files)}, got {launch} ({path})")
+        check_launch(launch, len(files), path)
         commands = _up_to(commands, launch)
         files = files[launch : launch + 1]
     # A list may name a file any number of times.
@@ -81,7 +75,8 @@ def read(path: Path, *, launch: int | None = None, memory_bytes: int = MEMORY_BY
 
 def kernel_names(path: Path) -> list[str]:
     """The kernels in order, from their headers alone."""
-    return [read_head(file).name for file in _kernel_files(path)]
+    files = (command for command in _commands(path) if isinstance(command, Path))
+    return [read_head(file).launch.kernel for file in files]
 
 
 def _up_to(commands: Sequence[Path | Written], launch: int) -> list[Path | Written]:
@@ -99,10 +94,10 @@ def _trace(kernel: Kernel, path: Path, arrays: AddressMap) -> Trace:
     return Trace(
         sites=sites,
         arrays=arrays.arrays,
-        launch=_launch(head),
+        launch=head.launch,
         subgroup_size=32,
         workgroup=kernel.workgroup,
-        whole=kernel.n_blocks == head.n_groups,
+        whole=kernel.n_blocks == head.launch.n_groups,
         provenance={
             "format": "accel-sim",
             "version": head.version,
@@ -113,25 +108,13 @@ def _trace(kernel: Kernel, path: Path, arrays: AddressMap) -> Trace:
     )
 
 
-def _launch(head: Head) -> Launch:
-    return Launch(
-        kernel=head.name,
-        n_groups=head.n_groups,
-        group_items=head.group_items,
-        grid=head.grid,
-        group_shape=head.block,
-        local_memory_bytes=head.shared_bytes,
-        registers_per_item=head.registers or None,
-    )
-
-
 def _sites(instructions: Sequence[InstructionSite], arrays: AddressMap) -> tuple[AccessSite, ...]:
     names = [f"{site.pc:04x} {site.text}" for site in instructions]
     return tuple(
         AccessSite(
             name=name,
             array=arrays.name_at(site.low * 32),
-            direction=_DIRECTIONS[site.opcode.kind],
+            direction=DIRECTIONS[site.opcode.kind],
             itemsize_bytes=site.opcode.size_bytes,
             instruction=site.text,
             source=SourceLocation(user_line=site.line),
@@ -140,10 +123,6 @@ def _sites(instructions: Sequence[InstructionSite], arrays: AddressMap) -> tuple
         )
         for name, site in zip(names, instructions, strict=True)
     )
-
-
-def _kernel_files(path: Path) -> list[Path]:
-    return [command for command in _commands(path) if isinstance(command, Path)]
 
 
 def _commands(path: Path) -> list[Path | Written]:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from memsim.errors import MachineError
-from memsim.visible import visible
+from memsim.machine.file import read_small
+from memsim.visible import shown, visible
 
-MAX_FILE_BYTES = 1 << 20
 SECTOR_BYTES = 32
 """The sector of every sectored cache of that simulator; a line has four."""
 _LARGEST = 1 << 40
@@ -35,7 +35,7 @@ class Option:
 
     def fail(self, rule: str) -> NoReturn:
         raise MachineError(
-            f"{self.file}:{self.line}: -{self.name} must {rule}, got {_shown(self.value)}"
+            f"{self.file}:{self.line}: -{self.name} must {rule}, got {shown(self.value)}"
         )
 
     @property
@@ -66,13 +66,7 @@ class Option:
 def read_options(path: str | os.PathLike[str]) -> dict[str, Option]:
     """The options of a file, without their dash; raises MachineError, with file and line."""
     target = Path(path)
-    try:
-        with target.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise MachineError(f"{target}: cannot be read: {error.strerror or error}") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise MachineError(f"{target}: a configuration must be at most {MAX_FILE_BYTES} bytes")
+    content = read_small(target, "a configuration")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -97,7 +91,7 @@ def parse_options(text: str, file: str) -> dict[str, Option]:
         elif not name:
             raise MachineError(
                 f"{file}:{number}: not a configuration of GPGPU-Sim: there must be an option,"
-                f" -name value, got {_shown(word)}"
+                f" -name value, got {shown(word)}"
             )
         else:
             words.append(word)
@@ -213,7 +207,3 @@ def parse_cache(option: Option) -> CacheLine | None:
     port = int(match["port_bytes"] or 0)
     fields: dict[str, Any] = {**letters, **sizes}
     return CacheLine(**fields, miss_queue=int(match["miss_queue"] or 0), port_bytes=port or None)
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:77] + "...")

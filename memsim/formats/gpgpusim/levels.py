@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import Any
 
 from memsim.formats.gpgpusim.config import CacheLine, Option, parse_cache
 from memsim.formats.gpgpusim.coverage import OptionUse
-from memsim.machine.parts import SetIndex
 
 Note = Callable[[Option, str], None]
 """Called for what is not modelled as the option says."""
@@ -21,15 +20,7 @@ _ALLOCATE = {
     "F": "fetch_on_write",
     "L": "lazy_fetch_on_read",
 }
-# letter -> the names that our core may have for it, the first one that it has; then the nearest
-_INDEX: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "L": (("modulo",), "modulo"),
-    "P": (("ipoly",), "ipoly"),
-    "X": (("xor_next",), "xor"),
-    "H": (("fermi",), "xor"),
-    "C": ((), "modulo"),
-}
-_INDEX_NAMES = {"H": "Fermi's hash (H)", "C": "custom (C)"}
+_INDEX = {"L": "modulo", "P": "ipoly", "X": "xor_next", "H": "fermi", "C": "modulo"}
 # -gpgpu_memory_partition_indexing
 _PARTITION: Mapping[int, tuple[str, str]] = {
     0: ("modulo", ""),
@@ -44,6 +35,8 @@ _PARTITION: Mapping[int, tuple[str, str]] = {
 def policies(cache: CacheLine, option: Option, note: Note) -> Sourced:
     """Line, sectors, replacement, writing, index and MSHRs of a cache."""
     source = option.source
+    if cache.index == "C":
+        note(option, "set index custom (C); modulo in its place")
     fields: Sourced = {
         "line_bytes": (cache.line_bytes, source),
         "sector_bytes": (cache.sector_bytes, source),
@@ -52,7 +45,7 @@ def policies(cache: CacheLine, option: Option, note: Note) -> Sourced:
         "write_policy": ("write_back" if cache.write == "B" else "write_through", source),
         "write_allocate": (_ALLOCATE[cache.write_allocate], source),
         "write_hit": ("evict" if cache.write in "EL" else "update", source),
-        "set_index": (_set_index(cache.index, option, note), source),
+        "set_index": (_INDEX[cache.index], source),
     }
     if cache.write == "R":
         note(option, "read only (R): stores pass by, as written through without allocation")
@@ -86,15 +79,6 @@ def _allocate_on_fill(fields: Sourced, cache: CacheLine, option: Option, note: N
         note(option, f"allocation on fill ({cache.allocate}) with W; the model allocates on a miss")
         return
     fields["allocate"] = ("on_fill", option.source)
-
-
-def _set_index(letter: str, option: Option, note: Note) -> str:
-    known = get_args(SetIndex)
-    names, nearest = _INDEX[letter]
-    exact = next((name for name in names if name in known), None)
-    if exact is None:
-        note(option, f"set index {_INDEX_NAMES[letter]}; {nearest} in its place")
-    return exact or nearest
 
 
 def partition_index(option: Option | None, note: Note) -> tuple[str, str]:

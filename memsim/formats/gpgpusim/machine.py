@@ -53,7 +53,7 @@ def import_config(path: str | os.PathLike[str], name: str | None = None) -> Impo
     try:
         machine = reader.machine(plain or "imported", name or folder or target.stem)
     except RuleError as error:
-        option = reader.options_of.get(error.key)
+        option = reader.option_of(error.key)
         where = f"{option.file}:{option.line}: -{option.name}: " if option else f"{target}: "
         raise MachineError(f"{where}{error}") from None
     return Imported(machine=machine, notes=reader.all_notes())
@@ -61,10 +61,9 @@ def import_config(path: str | os.PathLike[str], name: str | None = None) -> Impo
 
 @dataclass
 class _MachineImporter(OptionUse):
-    """sources : dotted key -> where its value comes from; options_of : the option that set a key"""
+    """sources_of : dotted key -> where its value comes from"""
 
     sources_of: dict[str, str] = field(default_factory=dict)
-    options_of: dict[str, Option] = field(default_factory=dict)
 
     def machine(self, name: str, title: str) -> Machine:
         core_mhz, l2_mhz, dram_mhz = self._clocks()
@@ -72,12 +71,12 @@ class _MachineImporter(OptionUse):
         levels = []
         l1 = first_level(self)
         if l1 is not None:
-            levels.append(self._level("L1", l1))
+            levels.append(Level(name="L1", **self._values("levels.L1.", l1)))
         l2 = second_level(
             self, n_cores, l2_mhz / core_mhz, hit_cycles=l1["latency_cycles"][0] if l1 else 0.0
         )
         if l2 is not None:
-            levels.append(self._level("L2", l2))
+            levels.append(Level(name="L2", **self._values("levels.L2.", l2)))
         below = l2["latency_cycles"][0] if l2 else 0.0
         pipeline = self.need("gpgpu_shader_core_pipeline")
         items, lanes = (int(number) for number in pipeline.numbers(":", 2)[:2])
@@ -97,22 +96,16 @@ class _MachineImporter(OptionUse):
         schedulers = self.get("gpgpu_num_sched_per_core")
         if schedulers is not None:
             whole["n_schedulers"] = (schedulers.integer(1, 64), schedulers.source)
-        throughputs = self._throughputs(lanes)
-        for key, (_, source) in (
-            *whole.items(),
-            *((f"throughputs.{k}", v) for k, v in throughputs.items()),
-        ):
-            self.sources_of[key] = source
         machine = Machine(
             name=name,
             title=f"{visible(title)}, as GPGPU-Sim configures it",
             vendor="NVIDIA",
             levels=tuple(levels),
-            dram=Dram(**self._record("dram", self._dram(below, dram_mhz / core_mhz))),
-            residency=Residency(**self._record("residency", self._residency(items, lanes))),
-            throughputs={key: value for key, (value, _) in throughputs.items()},
+            dram=Dram(**self._values("dram.", self._dram(below, dram_mhz / core_mhz))),
+            residency=Residency(**self._values("residency.", self._residency(items, lanes))),
+            throughputs=self._values("throughputs.", self._throughputs(lanes)),
             compiler_target=self._compiler_target(),
-            **{key: value for key, (value, _) in whole.items()},
+            **self._values("", whole),
         )
         # Defaults that no option sets have a source that says so.
         from memsim.machine.file import NO_SOURCE, keys
@@ -265,24 +258,18 @@ class _MachineImporter(OptionUse):
         )
         return throughputs
 
-    def _record(self, table: str, fields: Sourced) -> dict[str, Any]:
-        for name, (_, source) in fields.items():
-            self._remember(f"{table}.{name}", source)
+    def _values(self, prefix: str, fields: Sourced) -> dict[str, Any]:
+        """The values of fields, whose sources are remembered."""
+        self.sources_of |= {f"{prefix}{name}": source for name, (_, source) in fields.items()}
         return {name: value for name, (value, _) in fields.items()}
 
-    def _level(self, name: str, fields: Sourced) -> Level:
-        option = self.options["gpgpu_cache:dl1" if name == "L1" else "gpgpu_cache:dl2"]
-        for key, (_, source) in fields.items():
-            self._remember(f"levels.{name}.{key}", source, option)
-        return Level(name=name, **{key: value for key, (value, _) in fields.items()})
-
-    def _remember(self, key: str, source: str, option: Option | None = None) -> None:
-        self.sources_of[key] = source
-        if option is None:
-            named = re.search(r"-([A-Za-z_][\w:]*) ", source)
-            option = self.options.get(named[1]) if named else None
-        if option is not None:
-            self.options_of[key] = option
+    def option_of(self, key: str) -> Option | None:
+        """The option that set a dotted key: of a level its cache's, else the first that the source names."""
+        of_level = re.match(r"levels\.L([12])\.", key)
+        if of_level is not None:
+            return self.options[f"gpgpu_cache:dl{of_level[1]}"]
+        named = re.search(r"-([A-Za-z_][\w:]*) ", self.sources_of.get(key, ""))
+        return self.options.get(named[1]) if named else None
 
 
 def _mapping(option: Option) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from memsim.errors import TraceError
 from memsim.formats.text import Text
-from memsim.visible import visible
+from memsim.visible import shown, visible
 
 Tool = Literal["nsight", "rocprof"]
 MOST_LAUNCHES = 100_000
@@ -122,21 +122,22 @@ class Rows:
         return row
 
     def _lines(self) -> Iterator[str]:
-        while (line := self._text.line()) is not None:
-            if line.startswith(b"=="):
-                continue
-            if b"\0" in line:
-                raise TraceError("must not contain zero bytes")
-            try:
-                decoded = line.decode("utf-8-sig" if self._text.number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                raise TraceError("must be UTF-8") from None
-            if decoded.count('"') % 2:
+        for line in self._text.decoded(skipped=b"=="):
+            if line.count('"') % 2:
                 # A quoted line break, which no profiler writes, would join the rest into one cell.
                 if self.begun:
                     raise TraceError("not CSV: a quoted cell must end on its line")
                 continue
-            yield decoded
+            yield line
+
+
+def full_rows(rows: Iterator[list[str]], n_columns: int) -> Iterator[list[str]]:
+    """The rows that are not empty; raises TraceError for one with another number of columns."""
+    for row in rows:
+        if any(cell.strip() for cell in row):
+            if len(row) != n_columns:
+                raise TraceError(f"a row must have {n_columns} columns, got {len(row)}")
+            yield row
 
 
 def name_of(what: str, cell: str) -> str:
@@ -155,14 +156,14 @@ def count(name: str, cell: str, *, european: bool = False, least: float = 0.0) -
     if plain.lower() in ("", "-", "n/a", "nan", "(null)", "none"):
         return None
     if not re.fullmatch(r"[-+]?[0-9.,]{1,64}([eE][-+]?[0-9]{1,4})?", plain):
-        raise TraceError(f"{name} must be a number, got {_shown(cell)}")
+        raise TraceError(f"{name} must be a number, got {shown(cell)}")
     digits = plain.replace(".", "").replace(",", ".") if european else plain.replace(",", "")
     try:
         value = float(digits)
     except ValueError:
-        raise TraceError(f"{name} must be a number, got {_shown(cell)}") from None
+        raise TraceError(f"{name} must be a number, got {shown(cell)}") from None
     if not least <= value <= LARGEST or not math.isfinite(value):
-        raise TraceError(f"{name} must be {least:g} to {LARGEST:g}, got {_shown(cell)}")
+        raise TraceError(f"{name} must be {least:g} to {LARGEST:g}, got {shown(cell)}")
     return value
 
 
@@ -187,7 +188,3 @@ def n_groups(text: str) -> int | None:
         return None
     x, y, z = (int(part) for part in parts.groups())
     return x * y * z or None
-
-
-def _shown(cell: str) -> str:
-    return repr(cell if len(cell) <= 60 else cell[:57] + "...")

@@ -13,8 +13,9 @@ prefixes (`Mbyte`, `Ksector`) and either decimal sign, which is inferred from al
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memsim.errors import TraceError
@@ -26,6 +27,7 @@ from memsim.formats.profilers.counter_file import (
     LaunchCounters,
     LineCounters,
     count,
+    full_rows,
     is_european,
     n_groups,
     name_of,
@@ -42,6 +44,7 @@ _LINE_COLUMNS = (
     "L2 Theoretical Sectors Global Ideal",
     "L2 Theoretical Sectors Global Excessive",
 )
+_METRIC = ("Metric Name", "Metric Unit", "Metric Value")
 _PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _MOST_CELLS = 400_000
 _UNITS = ("byte", "sector", "request", "inst", "wavefront", "warp")
@@ -75,13 +78,15 @@ class _Launches:
         self.cells: list[tuple[tuple[str, ...], str, str, str]] = []
         self.european = False
 
-    def add(self, key: tuple[str, str], grid: str, name: str, unit: str, cell: str) -> None:
+    def add(self, cells: Mapping[str, str], name: str, unit: str, cell: str) -> None:
+        """cells : of the row, by column"""
         if len(self.cells) >= _MOST_CELLS:
             raise TraceError(f"there must be at most {_MOST_CELLS} counters")
         count(name, cell)  # a cell without a number is refused here, where the line is known
         _scale(unit)
         self.european = self.european or is_european(cell)
-        self.groups.setdefault(key, n_groups(grid))
+        key = name_of("ID", cells["ID"]), name_of("Kernel Name", cells["Kernel Name"])
+        self.groups.setdefault(key, n_groups(cells.get("Grid Size", "")))
         self.cells.append((key, name, unit, cell))
 
     def file(self) -> CounterFile:
@@ -103,44 +108,32 @@ def _raw_page(path: Path, columns: list[str], rows: Iterator[list[str]]) -> Coun
     parts = {i: re.fullmatch(r"(.*?)(?:\s*\[(.*)\])?", columns[i]) for i in wanted}
     names = {i: (part[1] if part else columns[i]) for i, part in parts.items()}
     units = {i: ((part[2] or "") if part else "") for i, part in parts.items()}
-    id_at, kernel_at = columns.index("ID"), columns.index("Kernel Name")
-    grid_at = columns.index("Grid Size") if "Grid Size" in columns else None
     launches = _Launches(path)
-    for row in rows:
-        if not any(cell.strip() for cell in row):
-            continue
-        if len(row) != len(columns):
-            raise TraceError(f"a row must have {len(columns)} columns, got {len(row)}")
-        if not row[id_at].strip():
+    for row in full_rows(rows, len(columns)):
+        cells = dict(zip(columns, row, strict=True))
+        if not cells["ID"].strip():
             units = {i: row[i].strip() or units[i] for i in wanted}
             continue
-        key = name_of("ID", row[id_at]), name_of("Kernel Name", row[kernel_at])
-        grid = row[grid_at] if grid_at is not None else ""
         for i in wanted:
-            launches.add(key, grid, names[i], units[i], row[i])
+            launches.add(cells, names[i], units[i], row[i])
     return launches.file()
 
 
 def _details_page(path: Path, columns: list[str], rows: Iterator[list[str]]) -> CounterFile:
-    at = {name: columns.index(name) for name in ("ID", "Kernel Name", "Metric Name")}
     for name in ("Metric Unit", "Metric Value"):
         if name not in columns:
             raise TraceError(f"the first row must have the column {name}")
-        at[name] = columns.index(name)
-    grid_at = columns.index("Grid Size") if "Grid Size" in columns else None
+    least = 1 + max(columns.index(name) for name in ("ID", "Kernel Name", *_METRIC))
     launches = _Launches(path)
     for row in rows:
         if not any(cell.strip() for cell in row):
             continue
-        # Rows of rules leave the last columns out.
-        if len(row) <= max(at.values()):
+        if len(row) < least:  # rows of rules leave the last columns out
             raise TraceError(f"a row must have {len(columns)} columns, got {len(row)}")
-        name = row[at["Metric Name"]].strip()
-        if not _WANTED.match(name):
-            continue
-        key = name_of("ID", row[at["ID"]]), name_of("Kernel Name", row[at["Kernel Name"]])
-        grid = row[grid_at] if grid_at is not None and grid_at < len(row) else ""
-        launches.add(key, grid, name, row[at["Metric Unit"]].strip(), row[at["Metric Value"]])
+        cells = dict(zip(columns, row, strict=False))
+        name, unit, value = (cells[column] for column in _METRIC)
+        if _WANTED.match(name.strip()):
+            launches.add(cells, name.strip(), unit.strip(), value)
     return launches.file()
 
 
@@ -151,12 +144,7 @@ def _source_page(path: Path, first: list[str], rows: Iterator[list[str]]) -> Cou
     kernel = file = ""
     columns: list[str] = []
     n_sass = 0
-    pending: list[str] | None = first
-    while True:
-        row = pending if pending is not None else next(rows, None)
-        pending = None
-        if row is None:
-            break
+    for row in itertools.chain([first], rows):
         cells = [cell.strip() for cell in row]
         if len(cells) >= 2 and cells[0] in ("Kernel Name", "Function Name"):
             kernel, columns = name_of("Kernel Name", cells[1]), []

@@ -21,6 +21,7 @@ from memsim.formats.profilers.counter_file import (
     CounterSums,
     LaunchCounters,
     count,
+    full_rows,
     name_of,
 )
 
@@ -50,11 +51,7 @@ def read(path: Path, first: list[str], rows: Iterator[list[str]]) -> CounterFile
     wanted = [] if is_long else [i for i, name in enumerate(columns) if _WANTED.match(name)]
     sums = CounterSums()
     groups: dict[tuple[str, ...], int | None] = {}
-    for row in rows:
-        if not any(cell.strip() for cell in row):
-            continue
-        if len(row) != len(columns):
-            raise TraceError(f"a row must have {len(columns)} columns, got {len(row)}")
+    for row in full_rows(rows, len(columns)):
         # The compiler appends a suffix for the kernel's descriptor.
         kernel = re.sub(r"( \[clone \.kd\]|\.kd)$", "", name_of("KernelName", row[kernel_at]))
         key = (name_of("Index", row[id_at]), kernel)

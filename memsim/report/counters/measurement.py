@@ -218,32 +218,28 @@ def _line_rows(counts: Counts, lines: Sequence[LineCounters]) -> tuple[LineRow, 
             measured.setdefault((_file_name(line.file), line.line), []).append(line)
     if not measured:
         return ()
-    rows = []
-    for key in sorted({*ours, *measured}):
-        sites = np.array(ours.get(key, []), np.int64)
-        values = []
-        for column, (what, variable) in LINE_COLUMNS.items():
-            counts_of_line = [
-                one.counters[column] for one in measured.get(key, ()) if column in one.counters
-            ]
-            total = float(counts.dataset[variable].values[sites].sum()) * counts.group_factor
-            values.append(
-                (
-                    what,
-                    total if len(sites) else math.nan,
-                    math.fsum(counts_of_line) if counts_of_line else math.nan,
-                )
-            )
-        rows.append(
-            LineRow(
-                file=key[0],
-                line=key[1],
-                source=next((one.source for one in measured.get(key, ())), ""),
-                sites=tuple(str(data["site"].values[i]) for i in sites),
-                values=tuple(values),
-            )
+    return tuple(
+        LineRow(
+            file=key[0],
+            line=key[1],
+            source=next((one.source for one in measured.get(key, ())), ""),
+            sites=tuple(str(data["site"].values[i]) for i in ours.get(key, ())),
+            values=tuple(
+                (what, *_values(counts, column, variable, ours.get(key, []), measured.get(key, [])))
+                for column, (what, variable) in LINE_COLUMNS.items()
+            ),
         )
-    return tuple(rows)
+        for key in sorted({*ours, *measured})
+    )
+
+
+def _values(
+    counts: Counts, column: str, variable: str, sites: list[int], lines: list[LineCounters]
+) -> tuple[float, float]:
+    """What the sites of a line have in the launch, and what was measured of it; NaN where there is none."""
+    ours = float(counts.dataset[variable].values[sites].sum()) * counts.group_factor
+    measured = [one.counters[column] for one in lines if column in one.counters]
+    return ours if sites else math.nan, math.fsum(measured) if measured else math.nan
 
 
 def _file_name(path: str) -> str:

@@ -27,7 +27,8 @@ def measurement_table(measurement: Measurement) -> Table:
         f" {measurement.measured_kernel or 'nothing'} as {TOOLS[measurement.tool]} counted it",
         style="bold",
     )
-    caption = Text("\n".join([*_notes(measurement), *measurement.notes, LEGEND]), style="dim")
+    notes = [f"({i}) {note}" for i, note in enumerate(_distinct_notes(measurement), 1)]
+    caption = Text("\n".join([*notes, *measurement.notes, LEGEND]), style="dim")
     forms = (
         (_COLUMNS, lambda table: _fill(table, measurement, narrow=False)),
         (0, lambda table: _fill(table, measurement, narrow=True)),
@@ -42,8 +43,9 @@ def _fill(table: Table, measurement: Measurement, *, narrow: bool) -> None:
     table.add_column("counter", overflow="fold", min_width=20)
     add_numbers(table, *(() if narrow else ("replay", "by definition")))
     add_numbers(table, "as counter counts", "measured", "error")
-    for number, row in enumerate(measurement.rows):
-        cells = [_name(row, _note_number(measurement, number))]
+    notes = _distinct_notes(measurement)
+    for row in measurement.rows:
+        cells = [_name(row, notes.index(row.note) + 1 if row.note else None)]
         if not narrow:
             cells.append(Text(shown(row.ours, row.unit)))
             moved = row.by_definition
@@ -94,17 +96,8 @@ def _line_cells(line: LineRow, *, narrow: bool) -> list[Text]:
     ]
 
 
-def _note_number(measurement: Measurement, position: int) -> int | None:
-    note = measurement.rows[position].note
-    return _distinct_notes(measurement).index(note) + 1 if note else None
-
-
 def _distinct_notes(measurement: Measurement) -> list[str]:
     return list(dict.fromkeys(row.note for row in measurement.rows if row.note))
-
-
-def _notes(measurement: Measurement) -> list[str]:
-    return [f"({i}) {note}" for i, note in enumerate(_distinct_notes(measurement), 1)]
 
 
 def value(number: float, unit: str) -> str:

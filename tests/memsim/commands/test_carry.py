@@ -11,8 +11,8 @@ import pytest
 
 import memsim
 from memsim.commands.cli import main
-from memsim.report.json_contract import json_schema
 from tests.support.command_line import RunMemsim
+from tests.support.json_schema import json_schema
 
 KERNEL = '''
 import loopy as lp

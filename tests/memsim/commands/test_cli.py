@@ -133,8 +133,8 @@ class FakeEntry:
 @pytest.fixture
 def add_command(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], Any]], None]:
     def add(name: str, load: Callable[[], Any]) -> None:
-        entries = {**cli._entry_points(), name: FakeEntry(name, load)}
-        monkeypatch.setattr(cli, "_entry_points", lambda: entries)
+        entries = {**cli._entry_points(cli.GROUP), name: FakeEntry(name, load)}
+        monkeypatch.setattr(cli, "_entry_points", lambda _: entries)
 
     return add
 
@@ -180,7 +180,7 @@ def test_nobody_takes_over_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -> No
     theirs = importlib.metadata.EntryPoint("doctor", "elsewhere:doctor", cli.GROUP)
     entries = [theirs, ours, theirs]
     monkeypatch.setattr(cli.importlib.metadata, "entry_points", lambda group: entries)
-    assert cli._entry_points.__wrapped__() == {"doctor": ours}
+    assert cli._entry_points.__wrapped__(cli.GROUP) == {"doctor": ours}
 
 
 def test_a_build_log_follows_its_line(

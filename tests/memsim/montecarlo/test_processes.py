@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,8 @@ import pytest
 from memsim.errors import WorkerDied
 from memsim.montecarlo import processes
 from memsim.montecarlo.processes import in_order, submit_locally
-from memsim.montecarlo.workers import Handling, Workers, trials_on
+from memsim.montecarlo.workers import Workers
+from tests.support.trials import trials_on
 from tests.support.worker_tasks import die_at_5, nap, nap_pid
 
 pytestmark = pytest.mark.timeout(120)
@@ -65,14 +65,14 @@ def test_a_worker_that_dies_ends_one_run() -> None:
 
 PROGRAM = """
 import time
-from memsim.montecarlo.workers import Handling, Workers, trials_on
+from memsim.montecarlo.workers import Workers
+from tests.support.trials import trials_on
 
 def long(seconds, workspace, seed, k):
     time.sleep(seconds)
     return k
 
-plans = Handling(lambda plan, folder: None, lambda folder: 60 * int(folder.name), lambda plan, memory: None)
-with Workers([0, 60], jobs=2, handling=plans) as workers:
+with Workers([0, 60], jobs=2, prepare=lambda plan, memory: None) as workers:
     def progress(done, of):
         print(done, flush=True)
     print(trials_on(workers, seed=0, trials=40, task=long, progress=progress), flush=True)
@@ -97,14 +97,6 @@ def test_ctrl_c_in_a_terminal() -> None:
 # Trials on workers that die
 
 
-def _save(plan: Any, folder: Path) -> None:
-    (folder / "plan").write_text(str(plan))
-
-
-def _load(folder: Path) -> int:
-    return int((folder / "plan").read_text())
-
-
 def _no_workspace(plan: Any, memory: Any) -> None:
     return None
 
@@ -116,11 +108,8 @@ def die_at(plan: int, workspace: None, seed: int, trial: int) -> int:
     return trial
 
 
-HANDLING = Handling(_save, _load, _no_workspace)
-
-
 def test_finished_trials_are_kept_and_the_next_run_has_other_workers() -> None:
-    with Workers([12], jobs=2, handling=HANDLING) as workers:
+    with Workers([12], jobs=2, prepare=_no_workspace) as workers:
         kept = r"a worker process died.*; \d+ complete trials are kept"
         with pytest.warns(UserWarning, match=kept):
             done, interrupted = trials_on(workers, seed=0, trials=40, task=die_at)
@@ -133,7 +122,7 @@ def test_finished_trials_are_kept_and_the_next_run_has_other_workers() -> None:
 def test_without_a_finished_trial_it_is_an_error() -> None:
     message = "^a worker process died: it was killed, perhaps because memory ran out$"
     with (
-        Workers([0], jobs=2, handling=HANDLING) as workers,
+        Workers([0], jobs=2, prepare=_no_workspace) as workers,
         pytest.raises(WorkerDied, match=message),
     ):
         trials_on(workers, seed=0, trials=4, task=die_at)

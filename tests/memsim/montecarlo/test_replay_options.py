@@ -14,7 +14,8 @@ import memsim
 from memsim.commands import ReplayOutputs, replay_options
 from memsim.errors import ReplayError
 from memsim.montecarlo.options import WORTH_WORKERS, ReplayOptions, usable_cores
-from memsim.options import MOST_SEED, declared, markdown_table
+from memsim.options import MOST_SEED, declared
+from tests.support.option_tables import markdown_table
 from tests.support.order_sensitive import on, trace
 
 PYTHON_ONLY = {"miss_kinds", "counts_start", "deviation", "warmup_waves", "weights", "scratch"}

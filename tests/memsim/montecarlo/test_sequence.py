@@ -16,12 +16,11 @@ from memsim.bounds import places_of
 from memsim.errors import ReplayError
 from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS
 from memsim.machine.model import Machine
+from memsim.montecarlo import plan_files
 from memsim.montecarlo.launch_by_launch import (
     SequenceWorkspace,
-    load_sequence,
     make_sequence,
     run_sequence,
-    save_sequence,
 )
 from memsim.statistics import ONE_PLACE, PHASES
 from memsim.trace.launches import Copy, Event, Fill, Launches
@@ -207,11 +206,11 @@ def test_workers_map_as_many_files_for_many_launches(tmp_path: Path) -> None:
         folder.mkdir()
         traces = (sweep(range(4)), sweep(range(2, 9)), sweep(range(5)))[: min(n, 3)] * -(-n // 3)
         sequence, _ = make_sequence(Launches(launches=traces), machine(L1, L2))
-        save_sequence(sequence, folder)
+        plan_files.save(sequence, folder)
         names.append(sorted(path.name for path in folder.iterdir()))
         expected = run_sequence(sequence, None, 3, 1).counts
         np.testing.assert_array_equal(
-            run_sequence(load_sequence(folder), None, 3, 1).counts, expected
+            run_sequence(plan_files.load(folder), None, 3, 1).counts, expected
         )
     assert names[0] == names[1]
 

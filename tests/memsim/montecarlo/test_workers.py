@@ -11,20 +11,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import typeof
 
 from memsim.errors import ReplayError
 from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS, OPEN, PENDING
 from memsim.hierarchy.dram import DramSample
 from memsim.machine.file import load_machine
+from memsim.montecarlo import plan_files
 from memsim.montecarlo.one_launch import replay
 from memsim.montecarlo.plan import Plan, make_plan
-from memsim.montecarlo.plan_files import load_plan, save_plan
 from memsim.montecarlo.trial import TrialResult, run_trial
-from memsim.montecarlo.workers import Stopping, Workers, hit_ratio, trials_on
+from memsim.montecarlo.workers import Stopping, Workers, hit_ratio
 from memsim.statistics import ONE_PLACE, Places, describe
 from tests.support.order_sensitive import on, trace
 from tests.support.traces import make_trace
-from tests.support.trials import run_trials
+from tests.support.trials import run_trials, trials_on
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,8 @@ def result(*hits: int, of: int = 100) -> TrialResult:
     counts[0, :, ACCESSES] = [0 if n < 0 else of for n in hits]
     counts[0, :, HITS] = [max(0, n - 1) for n in hits]
     counts[0, :, PENDING] = [min(1, max(0, n)) for n in hits]
-    return TrialResult(0, counts, DramSample(np.zeros(0, np.float32), 0.0), 0, 0)
+    none = np.zeros(0, np.int64)
+    return TrialResult(0, counts, DramSample(np.zeros(0, np.float32), 0.0), 0, 0, None, none, none)
 
 
 def test_never_stops_before_32_trials() -> None:
@@ -132,18 +134,19 @@ def test_a_plan_in_files_is_the_same_plan(
     plan: Plan, expected: list[TrialResult], tmp_path: Path
 ) -> None:
     """Its machine may be one whose L1 is smaller beside local memory."""
-    save_plan(plan, tmp_path)
-    opened = load_plan(tmp_path)
+    plan_files.save(plan, tmp_path)
+    opened = plan_files.load(tmp_path)
     assert (opened.machine.levels, opened.machine.dram) == (plan.machine.levels, plan.machine.dram)
     assert opened.ordering == plan.ordering
+    assert typeof(opened.requests) == typeof(plan.requests), "so that workers compile nothing anew"
     check_equal([run_trial(opened, 5, i) for i in range(6)], expected)
     v100, few = load_machine("v100"), trace(2)
     few = few.replace(launch=dataclasses.replace(few.launch, local_memory_bytes=20 * 1024))
     carved = make_plan(few, v100)[0]
     assert carved.machine.levels[0].size_bytes < v100.levels[0].size_bytes
     (tmp_path / "carved").mkdir()
-    save_plan(carved, tmp_path / "carved")
-    assert load_plan(tmp_path / "carved").machine == carved.machine
+    plan_files.save(carved, tmp_path / "carved")
+    assert plan_files.load(tmp_path / "carved").machine == carved.machine
 
 
 def test_two_workers_give_the_numbers_of_one(
@@ -192,7 +195,7 @@ def test_ctrl_c_before_the_first_trial_is_not_swallowed(
     def pressed(*_: object, **__: object) -> TrialResult:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("memsim.montecarlo.workers.run_trial", pressed)
+    monkeypatch.setattr("tests.support.trials.run_trial", pressed)
     with pytest.raises(KeyboardInterrupt):
         run_trials([plan], seed=5, trials=6)
 

@@ -22,10 +22,11 @@ from memsim.report.compare import compare
 from memsim.report.counters.definitions import NSIGHT, ROCPROF
 from memsim.report.counters.measurement import against, base_name
 from memsim.report.html import comparison_page, replay_page
-from memsim.report.json_contract import json_schema, to_data
+from memsim.report.json_contract import to_data
 from memsim.report.launch_counts import Counts
 from memsim.report.summary import summarise
 from tests.support.fake_replay import fake_dataset
+from tests.support.json_schema import json_schema
 from tests.support.outline import in_one_kind_of_space, printed
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace

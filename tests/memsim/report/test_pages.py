@@ -165,11 +165,11 @@ def test_logarithmic_axes_are_linear_in_the_logarithm() -> None:
 def test_axes_begin_at_zero_end_at_100_per_cent_and_do_not_magnify() -> None:
     chart = line_chart([Curve("a", [1.0, 2.0], [0.0, 0.0])], "n", "%")
     assert "-0." not in re.sub(r'="[^"]*"', "", chart)
-    image = str(svg.curve({1: 99.2, 8: 99.1}, 8, "groups", "%", "hits", 10.0, 100.0))
+    image = str(svg.over_groups({1: 99.2, 8: 99.1}, 8, "L1"))
     labels = [float(one) for one in re.findall(r'text-anchor="end">([\d.]+)</text>', image)]
     assert max(labels) <= 100
     for second, least, most in ((50.01, 0, 1), (70.0, 100, math.inf)):
-        image = str(svg.curve({1: 50.0, 8: second}, 8, "groups", "%", "d", 10.0))
+        image = str(svg.over_groups({1: 50.0, 8: second}, 8, "L1"))
         heights = [float(y) for y in re.findall(r'cy="([\d.]+)"', image)]
         assert least < heights[0] - heights[1] < most, "small differences do not fill the height"
 

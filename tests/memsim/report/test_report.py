@@ -21,13 +21,14 @@ from memsim.machine.file import load_machine
 from memsim.montecarlo.result import Replay
 from memsim.report import text
 from memsim.report.html import replay_page
-from memsim.report.json_contract import estimate_data, json_schema
+from memsim.report.json_contract import estimate_data
 from memsim.report.launch_time import keep_time
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
 from memsim.statistics import Estimate, describe
 from tests.memsim.report.test_launch_time import PREDICTED
 from tests.support.fake_replay import GENERATED_SOURCE, HOSTILE, SITES, fake_dataset, hostile_replay
+from tests.support.json_schema import json_schema
 from tests.support.outline import Outline, printed
 
 

@@ -104,7 +104,7 @@ def test_a_number_that_is_none(tmp_path: Path, name: str) -> None:
     document = {"format": "memsim-trace", "version": 1, "launches": [described], "between": []}
     path = tmp_path / "k.trace"
     write_forged(path, {f"0.{column}": values for column, values in stored.items()}, document)
-    with pytest.raises(TraceError, match=f"{name} must be a number with a point, got 'x'"):
+    with pytest.raises(TraceError, match=r"Expected .*float"):
         read_launches(path)
 
 

@@ -176,30 +176,40 @@ def change(header: dict[str, Any], keys: list[Any], value: object) -> None:
     [
         (["version"], 2, "version of a trace file must be 1, got 2"),
         (["format"], "other", "format of its header must be 'memsim-trace'"),
-        (["launches"], {}, "launches must be a list"),
+        (["launches"], {}, "describe launches: Expected `array`, got `object`"),
         (["launches"], [], "it must contain only the columns that its header names"),
-        (["launches", 0], 3, "launches must be a list of objects"),
-        (["launches", 0, "sites"], 7, "sites must be a list, got 7"),
-        (["launches", 0, "sites", 0, "name"], None, "name must be a text, got None"),
-        (["launches", 0, "sites", 0], {}, "sites must be an object of name, array"),
-        (["launches", 0, "sites", 0, "direction"], "sideways", "direction must be one of load"),
-        (["launches", 0, "sites", 0, "itemsize_bytes"], True, "itemsize_bytes must be an integer"),
-        (["launches", 0, "launch", "n_groups"], 10**40, "n_groups must be at most"),
-        (["launches", 0, "launch", "grid"], ["x"], "grid must be an integer, got 'x'"),
+        (["launches", 0], 3, "Expected `object`, got `int`"),
+        (["launches", 0, "sites"], 7, r"Expected `array`, got `int` - at `\$\[0\]\.sites`"),
+        (
+            ["launches", 0, "sites", 0, "name"],
+            None,
+            r"Expected `str`, got `null` - at .*sites\[0\]\.name",
+        ),
+        (["launches", 0, "sites", 0], {}, "missing required field `name`"),
+        (["launches", 0, "sites", 0, "direction"], "sideways", "Invalid enum value 'sideways'"),
+        (["launches", 0, "sites", 0, "itemsize_bytes"], True, "Expected `int`, got `bool`"),
+        (["launches", 0, "launch", "n_groups"], 10**40, "n_groups of a launch must be 1 to"),
+        (["launches", 0, "launch", "grid"], [10**40], "sizes of a launch must be 0 to"),
+        (
+            ["launches", 0, "sites", 0, "source", "user_line"],
+            10**40,
+            "lines of site .* must be below",
+        ),
+        (["launches", 0, "launch", "grid"], ["x"], "Expected `int`, got `str`"),
         (["launches", 0, "subgroup_size"], 7, "subgroup_size must be 8, 16, 32 or 64, got 7"),
-        (["launches", 0, "whole"], 1, "whole must be true or false, got 1"),
+        (["launches", 0, "whole"], 1, "Expected `bool`, got `int`"),
         (["launches", 0, "granule_bytes"], 64, "granule_bytes must be 32, got 64"),
-        (["launches", 0, "columns"], None, "columns must be a list, got None"),
-        (["launches", 0, "columns", 0], [], "a column must be an object"),
+        (["launches", 0, "columns"], None, "Expected `array`, got `null`"),
+        (["launches", 0, "columns", 0], [], "Expected `object`, got `array`"),
         (["launches", 0, "columns", 0, "name"], "__class__", "must be an array of a trace"),
         (["launches", 0, "columns", 0, "name"], "site", "column site must occur once"),
         (["launches", 0, "columns", 0, "shape"], [-2], "shape of column workgroup must be 1 sizes"),
         (["launches", 0, "columns", 0, "shape"], [2**61], "must have .* bytes, got 8"),
         (["launches", 0, "columns", 0, "shape"], [1], "must have 4 bytes, got 8"),
-        (["launches", 0, "columns", 0, "shape"], "2", "shape must be a list"),
+        (["launches", 0, "columns", 0, "shape"], "2", "Expected `array`, got `str`"),
         (["launches", 0, "columns", 0, "crc32"], 1, "checksum of column workgroup does not match"),
-        (["launches", 0, "columns", 0, "crc32"], 1.0, "crc32 must be an integer"),
-        (["between"], None, "between must be a list of lists"),
+        (["launches", 0, "columns", 0, "crc32"], 1.0, "Expected `int`, got `float`"),
+        (["between"], None, "Expected `array`, got `null`"),
         (["between"], [[]], "between must have one entry fewer"),
     ],
 )
@@ -295,6 +305,12 @@ def test_unreadable_and_unwritable(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="provenance of a trace must be JSON"):
         write_trace(small_trace(provenance={"x": object()}), tmp_path / "a.trace")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_of_numpy_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    write_trace(small_trace(launch_work=np.float64(1.5), occurrences=np.int64(2)), path)
+    assert (read_trace(path).launch_work, read_trace(path).occurrences) == (1.5, 2)
 
 
 def test_a_file_may_be_written_over_the_one_its_trace_is_mapped_from(tmp_path: Path) -> None:

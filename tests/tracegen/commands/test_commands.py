@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 
 import memsim
-from memsim.report.json_contract import json_schema
 from tests.support.command_line import RunMemsim
+from tests.support.json_schema import json_schema
 from tracegen import doctor
 
 KERNEL = '''
