@@ -1,9 +1,11 @@
-"""Numbers in words of a command line, within what the program can count with."""
+"""Words of users: numbers, within what the program can count with, and names that are not known."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 MOST = 2**63 - 1
-SHOWN = 60
 
 
 def whole(text: str) -> int | None:
@@ -14,6 +16,10 @@ def whole(text: str) -> int | None:
     return value if value <= MOST else None
 
 
-def shown(text: str) -> str:
-    """A text in quotes, as errors show it: without control characters, and cut where it is long."""
-    return ascii(text) if len(text) <= SHOWN else f"{text[:SHOWN]!a}..."
+def near(wrong: str, known: Iterable[str]) -> str:
+    """Text that suggests near names, or lists the known ones if they are few, or is empty."""
+    known = list(known)
+    similar = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
+    if similar:
+        return f"; did you mean {' or '.join(similar)}?"
+    return f"; there is {', '.join(known)}" if 0 < len(known) <= 12 else ""

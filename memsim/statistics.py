@@ -122,9 +122,9 @@ class TooFewTrialsError(ResultError):
         self.estimate = estimate
 
 
-def student_t(n_trials: int) -> float:
+def student_t(n_trials: int, confidence: float = CONFIDENCE) -> float:
     """The two-sided Student-t factor for the mean of n_trials >= 2 normal values."""
-    return float(scipy.special.stdtrit(n_trials - 1, 0.5 + CONFIDENCE / 2))
+    return float(scipy.special.stdtrit(n_trials - 1, 0.5 + confidence / 2))
 
 
 def factor(n_trials: npt.ArrayLike, skewness: npt.ArrayLike) -> Floats:

@@ -250,7 +250,7 @@ def _cumulative_within(group: Ints, n: Ints) -> Ints:
 
 def _bits(mask: npt.NDArray[np.uint32]) -> Ints:
     """The number of bits set in each."""
-    return np.asarray(np.unpackbits(mask.view(np.uint8).reshape(-1, 4), axis=1).sum(1), np.int64)
+    return np.bitwise_count(mask).astype(np.int64)
 
 
 def _lane_groups(item: Ints, n: Ints, groups: Ints) -> npt.NDArray[np.uint8]:

@@ -11,11 +11,13 @@ import islpy as isl
 from loopy.diagnostic import ExpressionNotAffineError
 from loopy.kernel.array import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from loopy.kernel.data import GroupInameTag, LocalInameTag
-from loopy.symbolic import CoefficientCollector, WalkMapper, get_dependencies
+from loopy.symbolic import CoefficientCollector, get_dependencies
 from pymbolic import evaluate
 from pymbolic import primitives as p
 
 from calib.counting import sizes_of
+from calib.counting.instruction_reader import AccessFinder
+from calib.polynomials.isl_forms import fix
 from tracegen import Workload
 
 SET, PARAMETER = isl.dim_type.set, isl.dim_type.param
@@ -94,14 +96,20 @@ class Facts:
     def accesses(self) -> tuple[Access, ...]:
         """Accesses to arguments."""
         found: list[Access] = []
+        find = AccessFinder(self.kernel.arg_dict)
         for instruction in self.kernel.instructions:
             loops = instruction.within_inames | instruction.reduction_inames()
             for is_store, expression in _sides(instruction):
-                seen: list[tuple[str, tuple[Any, ...], bool]] = []
-                _Walk(self.kernel.arg_dict, seen, is_store).__call__(expression)
                 found += [
-                    Access(array, index, instruction.id, store, loops)
-                    for array, index, store in seen
+                    Access(
+                        node.aggregate.name,
+                        node.index_tuple,
+                        instruction.id,
+                        is_store and node is expression,
+                        loops,
+                    )
+                    for node in find(expression)
+                    if isinstance(node, p.Subscript)
                 ]
         return tuple(found)
 
@@ -135,11 +143,9 @@ class Facts:
     def extent(self, iname: str) -> int | None:
         """Iterations for the workload's sizes; None where they are read from memory."""
         domain = self.kernel.get_inames_domain(frozenset({iname})).to_set()
-        for name in domain.get_var_names(PARAMETER):
-            if name not in self.sizes:
-                return None
-            at = domain.find_dim_by_name(PARAMETER, name)
-            domain = domain.fix_val(PARAMETER, at, self.sizes[name])
+        if not set(domain.get_var_names(PARAMETER)) <= self.sizes.keys():
+            return None
+        domain = fix(domain, self.sizes)
         at = domain.find_dim_by_name(SET, iname)
         low, high = domain.dim_min_val(at), domain.dim_max_val(at)
         return int((high - low).to_python()) + 1 if low.is_int() and high.is_int() else None
@@ -173,22 +179,6 @@ class Facts:
                 if isinstance(tag, kind):
                     found.setdefault(tag.axis, []).append(name)  # type: ignore[attr-defined]
         return {axis: names[0] for axis, names in sorted(found.items()) if len(names) == 1}
-
-
-class _Walk(WalkMapper):  # type: ignore[misc]
-    """Collects (array, index, whether it is a store) of the arguments in an expression."""
-
-    def __init__(self, arguments: Any, seen: list[Any], is_store: bool) -> None:
-        super().__init__()
-        self.arguments, self.seen, self.is_store = arguments, seen, is_store
-
-    def map_subscript(self, expr: Any, /, *args: Any, **kwargs: Any) -> None:
-        name = expr.aggregate.name
-        if name in self.arguments:
-            self.seen.append((name, tuple(expr.index_tuple), self.is_store))
-        inside = _Walk(self.arguments, self.seen, False)
-        for part in expr.index_tuple:
-            inside(part)
 
 
 def _sides(instruction: Any) -> list[tuple[bool, Any]]:

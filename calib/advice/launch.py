@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import mul
+from operator import floordiv, mul
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ TRITON_DEFAULTS = {
     "AMD": {"num_stages": 2, "num_warps": 4},
 }
 """Of Triton 3's compilers (`CUDAOptions`, `HIPOptions`)."""
+Shape = tuple[int, ...]
 _TRITON_OPTION = re.compile(r"\b(num_stages|num_warps)=(\d+)")
 
 
@@ -159,12 +160,12 @@ def shapes(
     else: the arguments stay the same."""
     if isinstance(workload, (Workload, TritonWorkload, BinaryWorkload)):
         return
-    local = group_shape(workload)
     if strides_over_grid(workload):
-        yield from _more_groups(workload, local, cores)
+        yield from _more_groups(workload, cores)
     if is_free_of_shape(workload):
-        yield from _free_shapes(workload, local)
+        yield from _free_shapes(workload)
         return
+    local = launch_shape(workload)[0]
     for name, text in settings.items():
         if reload is None or not text.isdecimal() or int(text) not in local or int(text) < 2:
             continue
@@ -173,8 +174,9 @@ def shapes(
                 other = reload({**settings, name: str(value)})
             except MemsimError:
                 continue
-            if group_shape(other) != local and _same_arguments(workload, other):
-                yield f"{name}={value}: groups of {_text(group_shape(other))}", other
+            shape = launch_shape(other)[0]
+            if shape != local and _same_arguments(workload, other):
+                yield f"{name}={value}: groups of {_text(shape)}", other
 
 
 def triton_options(workload: Any, machine: Machine) -> Iterator[tuple[str, Any]]:
@@ -205,51 +207,56 @@ def _same_arguments(workload: Any, other: Any) -> bool:
     return len(left) == len(right) and all(map(np.array_equal, left, right))
 
 
-def group_shape(workload: Any) -> tuple[int, ...]:
-    """Work-items of a group along each axis."""
-    opencl = hasattr(workload, "local_size")
-    return _tuple(workload.local_size if opencl else workload.block)
+def launch_shape(workload: Any) -> tuple[Shape, Shape]:
+    """Work-items of a group, and of the launch, along each axis."""
+    if hasattr(workload, "local_size"):
+        local, total = _as_long(_tuple(workload.local_size), _tuple(workload.global_size))
+        return local, total
+    local, grid = _as_long(_tuple(workload.block), _tuple(workload.grid))
+    return local, tuple(map(mul, grid, local))
 
 
-def _free_shapes(workload: Any, local: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
-    opencl = hasattr(workload, "local_size")
-    groups = () if opencl else _tuple(workload.grid)
-    total = _tuple(workload.global_size) if opencl else tuple(map(mul, groups, local))
+def _with_shape(workload: Any, local: Shape, total: Shape) -> Any:
+    if hasattr(workload, "local_size"):
+        return replace(workload, local_size=local, global_size=total)
+    return replace(workload, block=local, grid=tuple(map(floordiv, total, local)))
+
+
+def _free_shapes(workload: Any) -> Iterator[tuple[str, Any]]:
+    local, total = launch_shape(workload)
     for factors in ((0.5,), (2,), (0.25,), (4,), (2, 0.5), (0.5, 2)):
         padded = (*factors, *(1,) * (len(local) - len(factors)))
         new = tuple(int(a * f) for a, f in zip(local, padded, strict=False))
-        fits = 32 <= math.prod(new) <= 1024 and 0 not in new and len(new) == len(total)
-        if not fits or any(whole % part for whole, part in zip(total, new, strict=True)):
-            continue
-        grid = tuple(a // b for a, b in zip(total, new, strict=True))
-        changes = {"local_size": new} if opencl else {"grid": grid, "block": new}
-        yield f"groups of {_text(new)}", replace(workload, **changes)
+        fits = 32 <= math.prod(new) <= 1024 and 0 not in new
+        if fits and not any(whole % part for whole, part in zip(total, new, strict=True)):
+            yield f"groups of {_text(new)}", _with_shape(workload, new, total)
 
 
-def _more_groups(workload: Any, local: tuple[int, ...], cores: int) -> Iterator[tuple[str, Any]]:
-    opencl = hasattr(workload, "local_size")
-    grid = (
-        tuple(a // b for a, b in zip(_tuple(workload.global_size), local, strict=False))
-        if opencl
-        else _tuple(workload.grid)
-    )
-    n_groups = math.prod(grid)
+def _more_groups(workload: Any, cores: int) -> Iterator[tuple[str, Any]]:
+    local, total = launch_shape(workload)
+    n_groups = math.prod(map(floordiv, total, local))
     if not 0 < n_groups < cores:
         return
-    more = (grid[0] * -(-cores // n_groups), *grid[1:])
-    padded = (*local, *(1,) * len(more))
-    changes = {"global_size": tuple(map(mul, more, padded))} if opencl else {"grid": more}
+    times = -(-cores // n_groups)
+    groups = tuple(map(floordiv, total, local))
+    more = (groups[0] * times, *groups[1:])
     what = (
-        f"{math.prod(more)} groups instead of {n_groups}, among which the kernel divides its work"
+        f"{times * n_groups} groups instead of {n_groups}, among which the kernel divides its work"
     )
-    yield what, replace(workload, **changes)
+    yield what, _with_shape(workload, local, tuple(map(mul, more, local)))
 
 
-def _text(shape: tuple[int, ...]) -> str:
+def _as_long(*shapes: Shape) -> tuple[Shape, ...]:
+    """Shapes of equally many axes."""
+    n = max(map(len, shapes))
+    return tuple((*shape, *(1,) * (n - len(shape))) for shape in shapes)
+
+
+def _text(shape: Shape) -> str:
     return " x ".join(map(str, shape))
 
 
-def _tuple(value: Any) -> tuple[int, ...]:
+def _tuple(value: Any) -> Shape:
     return tuple(value) if isinstance(value, (tuple, list)) else (int(value),)
 
 

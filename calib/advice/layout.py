@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import loopy as lp
 from loopy.symbolic import WalkMapper
 
 from calib.advice.facts import Facts
-from calib.advice.proposals import Proposal
-from calib.advice.variants import Relaid, Step, step
+from calib.advice.variants import Proposal, Relaid, Step, step
 
 MOST_FIELDS = 16
 """Of a structure: a short last axis is taken for its fields."""
-
-
-@dataclass(frozen=True)
-class _Other:
-    """A better layout of an array: as in Relaid."""
-
-    array: str
-    parts: int
-    order: tuple[int, ...]
 
 
 def axis_order(facts: Facts) -> Iterator[Proposal]:
@@ -36,20 +26,20 @@ def axis_order(facts: Facts) -> Iterator[Proposal]:
         yield _reordered(facts, found)
 
 
-def _better(facts: Facts, array: str) -> _Other | None:
+def _better(facts: Facts, array: str) -> Relaid | None:
     """The layout that is better for all accesses to an array; None where there is none."""
     if 0 not in facts.lanes or not facts.is_row_major(array):
         return None
     n = len(facts.kernel.arg_dict[array].shape)
     if n == 1:
         parts = _fields(facts, array)
-        return _Other(array, parts, (1, 0)) if parts else None
+        return Relaid(array=array, parts=parts, order=(1, 0)) if parts else None
     axes = {one.axis_of(facts.lanes[0]) for one in facts.of(array)}
     if len(axes) != 1 or axes <= {None, n - 1}:
         return None
     (lane_axis,) = axes
     order = (*(k for k in range(n) if k != lane_axis), lane_axis)
-    return _Other(array, 0, order)  # type: ignore[arg-type]
+    return Relaid(array=array, order=order)  # type: ignore[arg-type]
 
 
 def _fields(facts: Facts, array: str) -> int:
@@ -92,25 +82,24 @@ def _divides(expression: Any) -> bool:
     return walk.found
 
 
-def _reordered(facts: Facts, chosen: list[_Other]) -> Proposal:
+def _reordered(facts: Facts, chosen: list[Relaid]) -> Proposal:
     steps: list[Step] = []
-    layouts: list[Relaid] = []
     phrases = []
     for one in chosen:
-        array, n = one.array, len(one.order)
-        nesting = {axis: f"N{n - 1 - place}" for place, axis in enumerate(one.order)}
+        array, order = one.array, one.order or ()
+        nesting = {axis: f"N{k}" for k, axis in enumerate(reversed(order))}
         if one.parts:
             split = step("lp.split_array_dim", (array, 0), one.parts, auto_split_inames=False)
             steps.append(split)
-        steps.append(step("lp.tag_array_axes", array, ",".join(nesting[axis] for axis in range(n))))
-        layouts.append(Relaid(array=array, parts=one.parts, order=one.order))
+        tags = ",".join(nesting[axis] for axis in range(len(order)))
+        steps.append(step("lp.tag_array_axes", array, tags))
         fields = facts.workload.arguments.get(array)
         shape = getattr(fields, "shape", None)
         if one.parts or (shape is not None and shape[-1] <= MOST_FIELDS):
             phrases.append(f"{array} from an array of structures to a structure of arrays")
         else:
-            phrases.append(f"{array} stored with axis {one.order[-1]} fastest")
-    return Proposal(what=" and ".join(phrases), steps=tuple(steps), layouts=tuple(layouts))
+            phrases.append(f"{array} stored with axis {order[-1]} fastest")
+    return Proposal(what=" and ".join(phrases), steps=tuple(steps), layouts=tuple(chosen))
 
 
 def padded_pitch(facts: Facts) -> Iterator[Proposal]:

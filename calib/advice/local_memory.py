@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 
 from calib.advice.facts import Access, Facts
 from calib.advice.mapping import swap
-from calib.advice.proposals import Proposal
-from calib.advice.variants import Step, step
+from calib.advice.variants import Proposal, Step, step
 
 TILES = (16, 32)
 
@@ -61,7 +59,7 @@ def tiled(facts: Facts) -> Iterator[Proposal]:
             if extent < 2 * tile:
                 continue
             chosen = [list(arrays)] if len(arrays) <= 3 else []
-            chosen += [list(c) for c in combinations(arrays[:3], 1) if len(arrays) > 1]
+            chosen += [[array] for array in arrays[:3] if len(arrays) > 1]
             for some in chosen:
                 yield Proposal(
                     what=f"tile {loop} by {tile} and stage {' and '.join(some)} in local memory",

@@ -7,8 +7,7 @@ from itertools import permutations
 
 from calib.advice.facts import Facts
 from calib.advice.mapping import swap
-from calib.advice.proposals import Proposal
-from calib.advice.variants import Step, step
+from calib.advice.variants import Proposal, Step, step
 
 UNROLLED = (2, 4, 8)
 MOST_UNROLLED = 16

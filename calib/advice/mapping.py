@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator
 
 from calib.advice.facts import Facts
-from calib.advice.proposals import LEAST_GROUP_ITEMS, MOST_GROUP_ITEMS, Proposal
-from calib.advice.variants import Step, step
+from calib.advice.variants import LEAST_GROUP_ITEMS, MOST_GROUP_ITEMS, Proposal, Step, step
 
 LANES = 32
 GRID = ("g.0", "g.1", "g.2")

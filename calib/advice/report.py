@@ -10,7 +10,7 @@ from markupsafe import Markup
 from calib.advice.results import NOTABLE_GAIN, Advice, Tried
 from calib.advice.trial import ROUNDINGS, Kind, Measured
 from calib.prediction.report import seconds
-from memsim.report import Section, bullets, data_table, fold, plus_minus
+from memsim.report import Section, bullets, data_table, fold, number_of, plus_minus
 from memsim.report import page as html_page
 from memsim.statistics import Estimate
 
@@ -83,7 +83,7 @@ def notes(advice: Advice) -> list[str]:
     if useless:
         verb = "is" if len(useless) == 1 else "are"
         listed.append(
-            f"{_changes(len(useless))} {verb} not predicted to gain {LEAST}: {_some([one.what for one in useless])}."
+            f"{number_of(len(useless), 'change')} {verb} not predicted to gain {LEAST}: {_some([one.what for one in useless])}."
         )
     return listed
 
@@ -94,7 +94,7 @@ def _general_notes(advice: Advice) -> list[str]:
         listed.append("Interrupted: only what was tried before is listed.")
     if advice.untried:
         listed.append(
-            f"The budget did not last for {_changes(len(advice.untried))}: {_some(advice.untried)}."
+            f"The budget did not last for {number_of(len(advice.untried), 'change')}: {_some(advice.untried)}."
         )
     return listed
 
@@ -200,10 +200,6 @@ def _cost(base: Measured, one: Measured) -> list[str]:
         (f"{base.local_bytes} B", f"{one.local_bytes} B"),
     )
     return [after if before == after else f"{before} -> {after}" for before, after in pairs]
-
-
-def _changes(n: int) -> str:
-    return f"{n} change{'s' * (n != 1)}"
 
 
 def _known(number: int | None) -> str:

@@ -7,7 +7,7 @@ import functools
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -19,7 +19,6 @@ from calib.advice.local_memory import staged, tiled
 from calib.advice.loops import interchanged, shared_sum, swizzled, unrolled
 from calib.advice.mapping import group_shape, other_lanes, swapped_lanes
 from calib.advice.options import AdviseOptions
-from calib.advice.proposals import Proposal, Remedy
 from calib.advice.results import Advice, Tried
 from calib.advice.trial import (
     Changed,
@@ -32,7 +31,7 @@ from calib.advice.trial import (
     try_variant,
     try_workload,
 )
-from calib.advice.variants import Variant
+from calib.advice.variants import Proposal, Variant
 from calib.advice.vectors import vectorised
 from calib.prediction import Prediction, PredictOptions
 from memsim.errors import MemsimError, one_line
@@ -40,6 +39,8 @@ from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.options import TraceOptions
 
+Remedy = Callable[[Facts], Iterable[Proposal]]
+"""Reads a kernel, and proposes what may help. Whether it is legal and pays is found out by trying it."""
 REMEDIES: Mapping[str, Remedy] = {
     "swap lanes": swapped_lanes,
     "other lanes": other_lanes,
@@ -139,6 +140,21 @@ class Search:
     def _predict_options(self, trials: int) -> PredictOptions:
         return PredictOptions(trials=trials, seed=self.options.seed, jobs=self.options.jobs)
 
+    @property
+    def _few(self) -> PredictOptions:
+        """Of a first look."""
+        return self._predict_options(min(self.options.first_trials, self.options.trials))
+
+    def _in_time(self, changes: Sequence[tuple[Tried, T]]) -> Iterator[tuple[Tried, T]]:
+        """Changes one by one while there is time; the names of those that are left are kept."""
+        for k, change in enumerate(changes):
+            if self._is_late():
+                self.untried += [other.what for other, _ in changes[k:]]
+                return
+            known = len(self.tried) + len(changes) - k
+            self.progress(len(self.tried), known, change[0].what)
+            yield change
+
     def _first_look(self) -> tuple[Prediction, list[Trace]]:
         """The kernel as it is, predicted with few trials and with all of them."""
         final = self._predict_options(self.options.trials)
@@ -174,7 +190,6 @@ class Search:
 
     def _try_others(self, prediction: Prediction, traces: Sequence[Trace]) -> None:
         """Changes of the launch, for any language, and upper bounds from the trace."""
-        few = self._predict_options(min(self.options.first_trials, self.options.trials))
         of_groups = shapes(self.workload, self.settings, self.reload, self.machine.n_cores)
         of_triton = triton_options(self.workload, self.machine)
         for remedy, (what, other) in (
@@ -183,23 +198,20 @@ class Search:
         ):
             if not self._is_late():
                 one = Tried(what=what, remedies=(remedy,), kind="launch")
-                look = functools.partial(try_workload, other, self.machine, few, self.tracing)
+                look = functools.partial(try_workload, other, self.machine, self._few, self.tracing)
                 self._record(one, look)
-        start = Changed(traces=traces, options=few)
-        changes: list[tuple[Kind, Change]] = [
-            *(
-                ("launch", one)
-                for one in launch_changes(self.workload, prediction, traces, self.tracing)
-            ),
-            *(("upper bound", one) for one in upper_bounds(prediction, traces)),
+        start = Changed(traces=traces, options=self._few)
+        kinds: tuple[tuple[Kind, Iterable[Change]], ...] = (
+            ("launch", launch_changes(self.workload, prediction, traces, self.tracing)),
+            ("upper bound", upper_bounds(prediction, traces)),
+        )
+        changes = [
+            (Tried(what=one.what, remedies=(one.remedy,), kind=kind, code=one.code), one.alter)
+            for kind, listed in kinds
+            for one in listed
         ]
-        for k, (kind, change) in enumerate(changes):
-            one = Tried(what=change.what, remedies=(change.remedy,), kind=kind, code=change.code)
-            if self._is_late():
-                self.untried += [other.what for _, other in changes[k:]]
-                return
-            self.progress(len(self.tried), len(self.tried) + len(changes) - k, change.what)
-            self._record(one, functools.partial(try_change, prediction, change.alter, start))
+        for tried, alter in self._in_time(changes):
+            self._record(tried, functools.partial(try_change, prediction, alter, start))
 
     def _is_late(self) -> bool:
         """Whether the time that is left is needed for the final predictions."""
@@ -241,19 +253,20 @@ class Search:
         """Every proposal of some remedies for a variant."""
         facts = Facts(start.workload, cost)
         proposals = [
-            (name, proposal)
+            (
+                Tried(
+                    what=f"{what}{THEN}{proposal.what}" if what else proposal.what,
+                    remedies=(*before, name),
+                ),
+                proposal,
+            )
             for name, remedy in REMEDIES.items()
             if name in names
             for proposal in _proposed(remedy(facts))
             if not self._is_tried(what, proposal.what)
         ]
-        for k, (name, proposal) in enumerate(proposals):
-            phrase = f"{what}{THEN}{proposal.what}" if what else proposal.what
-            if self._is_late():
-                self.untried += [other.what for _, other in proposals[k:]]
-                return
-            self.progress(len(self.tried), len(self.tried) + len(proposals) - k, phrase)
-            self._try(start, proposal, Tried(what=phrase, remedies=(*before, name)))
+        for tried, proposal in self._in_time(proposals):
+            self._try(start, proposal, tried)
 
     def _is_tried(self, what: str, then: str) -> bool:
         """Whether the same changes have been predicted in another order."""
@@ -261,7 +274,6 @@ class Search:
         return any(set(one.what.split(THEN)) == changes for one in self.tried if one.measured)
 
     def _try(self, start: Variant, proposal: Proposal, one: Tried) -> None:
-        few = self._predict_options(min(self.options.first_trials, self.options.trials))
         try:
             variant = start.then(proposal.steps, proposal.layouts)
         except Exception as error:  # Loopy has no one error for what it refuses
@@ -272,7 +284,7 @@ class Search:
         self._record(
             dataclasses.replace(one, code=variant.code, kind=kind),
             functools.partial(
-                try_variant, variant, self.reference, self.machine, few, self.tracing
+                try_variant, variant, self.reference, self.machine, self._few, self.tracing
             ),
         )
 

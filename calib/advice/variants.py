@@ -1,4 +1,4 @@
-"""A workload after some transformations, each of which is a line of Python."""
+"""What may be done to a workload, and a workload after it: transformations, each of which is a line of Python."""
 
 from __future__ import annotations
 
@@ -92,6 +92,21 @@ class Relaid:
         """The values as the user's kernel gives them; an order of axes does not change an index."""
         value = value[..., : value.shape[-1] - self.padding]
         return value.reshape(*value.shape[:-2], -1) if self.parts else value
+
+
+MOST_GROUP_ITEMS, LEAST_GROUP_ITEMS = 1024, 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """What a remedy proposes: steps that are to be tried together.
+
+    what : a phrase for people;  layouts : of arguments that change with them
+    """
+
+    what: str
+    steps: tuple[Step, ...]
+    layouts: tuple[Relaid, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

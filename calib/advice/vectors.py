@@ -12,8 +12,7 @@ import loopy as lp
 
 from calib.advice.facts import Facts
 from calib.advice.mapping import joined
-from calib.advice.proposals import LEAST_GROUP_ITEMS, Proposal
-from calib.advice.variants import Relaid, Step, Variant, step
+from calib.advice.variants import LEAST_GROUP_ITEMS, Proposal, Relaid, Step, Variant, step
 
 WIDTHS = (4, 2)
 MOST_BYTES = 16

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from calib.polynomials.quasi_polynomial import interpolation
+
 HIGHEST_DEGREE = 4
 _CHECKS = 2
 """Executions beyond those that determine a polynomial of one size."""
@@ -103,7 +105,7 @@ def fit_exactly(
     ).reshape(*(d + 1 for d in highest), -1)
     for axis, degree in enumerate(highest):
         points = [residues[axis] + period * (k + 1) for k in range(degree + 1)]
-        grid = np.moveaxis(np.tensordot(_inverse(points), grid, (1, axis)), 0, axis)
+        grid = np.moveaxis(np.tensordot(interpolation(points), grid, (1, axis)), 0, axis)
     beyond = tuple(degree + 1 + _CHECKS for degree in highest)
     checked = at(beyond)
     larger = {
@@ -131,18 +133,3 @@ def _degrees(at: Callable[[Point], Counts], axis: int, n_axis: int) -> npt.NDArr
             degrees[(degrees < 0) & zero] = degree
         if len(along) > _CHECKS and ((degrees >= 0).all() or len(along) > HIGHEST_DEGREE + _CHECKS):
             return degrees
-
-
-def _inverse(points: Sequence[int]) -> npt.NDArray[Any]:
-    """Of the matrix of powers of points, in fractions: it makes coefficients of values (Lagrange)."""
-    n = len(points)
-    rows = np.full((n, n), Fraction(0), object)
-    for k, point in enumerate(points):
-        coefficients = [Fraction(1)]
-        for other in (*points[:k], *points[k + 1 :]):
-            shifted = [Fraction(0), *coefficients]
-            for j, value in enumerate(coefficients):
-                shifted[j] -= other * value
-            coefficients = [value / (point - other) for value in shifted]
-        rows[:, k] = coefficients
-    return rows

@@ -13,7 +13,6 @@ from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen import AnyWorkload
 from tracegen.blocks import Block, BlockCounts, count_blocks
-from tracegen.options import Compiler
 
 MOST_STEPS = 1 << 26
 """Basic blocks that sub-groups may run in an execution that serves only to find polynomials: a second or two."""
@@ -30,10 +29,8 @@ class Executions:
         machine: Machine | None = None,
         *,
         subgroup_size: int | None = None,
-        compiler: Compiler = "auto",
     ) -> None:
-        self.load, self.machine = load, machine
-        self.subgroup_size, self.compiler = subgroup_size, compiler
+        self.load, self.machine, self.subgroup_size = load, machine, subgroup_size
         self._known: dict[tuple[Any, ...], BlockCounts] = {}
 
     @property
@@ -66,7 +63,6 @@ class Executions:
                 self.load(settings) if workload is None else workload,
                 self.machine,
                 subgroup_size=self.subgroup_size,
-                compiler=self.compiler,
                 most_steps=most_steps,
             )
             if self._known and _texts(counts) != _texts(self.first):

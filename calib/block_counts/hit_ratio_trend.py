@@ -1,22 +1,23 @@
-"""Hit ratios and costs at a size that is not executed, extrapolated from replays of small sizes.
+"""Hit ratios, costs and times at a size that is not executed, extrapolated from replays of small sizes.
 
 Small sizes are traced and replayed. The costs of a request (hit ratios, bytes from DRAM) are fitted by a
 straight line in the logarithm of the size; the interval is Student's for a new observation. The number
-of requests comes from exact or learned block counts.
+of requests comes from exact or learned block counts. For times, small sizes are predicted too: their time per busy
+cycle of the units is fitted likewise, and multiplied by the busy cycles at the requested size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
-import scipy.stats
 
 from calib.block_counts.sampling import FloatArray, SampleError
 from memsim.errors import MemsimError
 from memsim.machine import Machine
+from memsim.statistics import student_t
 
 LEAST_SIZES = 4
 """Two points determine a line; the others determine its error."""
@@ -70,10 +71,10 @@ class Extrapolated:
     @property
     def least_s(self) -> Trend:
         """A lower bound of the time: that of memory or of the busiest unit, whichever is longer."""
-        return Trend(*(max(self.issue_s, value) for value in _values(self.memory_s)))
+        return Trend(*(max(self.issue_s, value) for value in astuple(self.memory_s)))
 
 
-def observe(workload: Any, size: float, machine: Machine, seed: int = 0) -> Observed:
+def observe(workload: Any, size: float, machine: Machine) -> Observed:
     """Traces and replays every launch of a small workload.
 
     Raises MemsimError for more than MOST_LAUNCHES launches, or where the workload has no global loads.
@@ -91,7 +92,7 @@ def observe(workload: Any, size: float, machine: Machine, seed: int = 0) -> Obse
     accesses = dict(hits)
     read = requests = latency = 0.0
     for trace in traces:
-        replay = whole_replay(trace, machine, trials=TRIALS, seed=seed)
+        replay = whole_replay(trace, machine, trials=TRIALS, seed=0)
         mean = replay.dataset.mean("trial")
         loads = (mean.direction == "load").values
         # A snapshot represents all groups of its launch.
@@ -138,7 +139,7 @@ def extrapolate(
         for level in observed[0].hit_ratios
     }
     per_request = trend(sizes, np.array([o.dram_bytes for o in observed]), size)
-    dram_bytes = Trend(*(loads * value for value in _values(per_request)))
+    dram_bytes = Trend(*(loads * value for value in astuple(per_request)))
     speed = machine.dram.usable_bandwidth_bytes_per_cycle * machine.clock_hz
     latency = float(np.mean([o.dram_latency_cycles for o in observed]))
     for level in reversed(machine.levels):
@@ -153,7 +154,7 @@ def extrapolate(
         )
     return Extrapolated(
         size, ratios, latency, dram_bytes,
-        Trend(*(value / speed for value in _values(dram_bytes))),
+        Trend(*(value / speed for value in astuple(dram_bytes))),
         max(busy_cycles.values(), default=0.0) / machine.n_cores / machine.clock_hz, warning,
     )  # fmt: skip
 
@@ -170,9 +171,64 @@ def trend(sizes: FloatArray, values: FloatArray, at: float, most: float = np.inf
     mean = float(values.mean() + slope * away)
     left = values - values.mean() - slope * (x - centre)
     sigma = np.sqrt(float((left**2).sum()) / (n - 2))
-    half = float(scipy.stats.t.ppf(0.975, n - 2)) * sigma * np.sqrt(1 + 1 / n + away**2 / spread)
+    half = student_t(n - 1) * sigma * np.sqrt(1 + 1 / n + away**2 / spread)
     return Trend(*(float(np.clip(v, 0.0, most)) for v in (mean, mean - half, mean + half)))
 
 
-def _values(each: Trend) -> tuple[float, float, float]:
-    return each.mean, each.low, each.high
+@dataclass(frozen=True, kw_only=True)
+class SmallSize:
+    """A predicted size.
+
+    seconds, half_width_s : mean and 95 % half-width over orderings (0 where unknown)
+    busy_cycles : summed over all units and cores
+    """
+
+    size: float
+    seconds: float
+    half_width_s: float
+    busy_cycles: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowedTime:
+    """The extrapolated time: seconds at `size`, its 95 % interval [low_s, high_s], and a warning."""
+
+    size: float
+    seconds: float
+    low_s: float
+    high_s: float
+    warning: str
+
+
+def followed_time(small: Sequence[SmallSize], size: float, busy_cycles: float) -> FollowedTime:
+    """The time at a size whose blocks take `busy_cycles`, summed over all units and cores.
+
+    The interval combines, as the root of the sum of squares, the scatter of the small sizes about their
+    line and the widest of their intervals over orderings. Raises MemsimError for fewer than
+    LEAST_SIZES different sizes.
+    """
+    sizes = np.array([each.size for each in small])
+    if len(np.unique(sizes)) < LEAST_SIZES:
+        raise MemsimError(
+            f"a time is extrapolated from at least {LEAST_SIZES} sizes, got {len(np.unique(sizes))}"
+        )
+    per_cycle = np.array([one.seconds / one.busy_cycles for one in small])
+    line = trend(sizes, per_cycle, size)
+    ordering = max(one.half_width_s / one.busy_cycles for one in small)
+    below = np.hypot(line.mean - line.low, ordering)
+    above = np.hypot(line.high - line.mean, ordering)
+    low, high = float(sizes.min()), float(sizes.max())
+    warning = ""
+    if not low <= size <= high:
+        warning = (
+            f"size {size:g} was not replayed: the time per busy cycle is extrapolated from"
+            f" {low:g}..{high:g}; where the data outgrow a cache in between, it leaves the trend, and the"
+            " interval does not include this"
+        )
+    return FollowedTime(
+        size=size,
+        seconds=line.mean * busy_cycles,
+        low_s=max(line.mean - below, 0.0) * busy_cycles,
+        high_s=(line.mean + above) * busy_cycles,
+        warning=warning,
+    )

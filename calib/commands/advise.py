@@ -1,7 +1,4 @@
-"""The command advise: what would make a kernel faster on a machine, tried in simulation.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""The command advise: what would make a kernel faster on a machine, tried in simulation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Settings of `memsim blocks` that contain ranges of sizes.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""Settings of `memsim blocks` that contain ranges of sizes."""
 
 from __future__ import annotations
 
@@ -9,8 +6,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from calib.words import shown, whole
+from calib.words import whole
 from memsim.errors import MemsimError
+from memsim.visible import shown
 
 MOST_SIZES = 64
 

@@ -1,7 +1,4 @@
-"""The command that fits a model to a device: calibrate.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""The command that fits a model to a device: calibrate."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`memsim count KERNEL FEATURE...`: counted features as quasi-polynomials, and their values.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""`memsim count KERNEL FEATURE...`: counted features as quasi-polynomials, and their values."""
 
 from __future__ import annotations
 

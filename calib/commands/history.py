@@ -1,7 +1,4 @@
-"""The commands of a history: list, show, ask, plot, export, import, prune.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""The commands of a history: list, show, ask, plot, export, import, prune."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calib.words import shown
+from calib.commands import check_picture
 from memsim.commands import (
     MACHINE,
     FiniteRange,
@@ -24,6 +21,7 @@ from memsim.commands import (
     wrote_json,
 )
 from memsim.errors import MemsimError
+from memsim.visible import shown
 
 if TYPE_CHECKING:
     from calib.history.records import Record
@@ -276,8 +274,7 @@ def plot(
     from calib.history.plots import plot_layout, plot_sizes
 
     check_outputs({"--out": output})
-    if output.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise MemsimError(f"--out must end in .png, .svg or .pdf, got {output}")
+    check_picture("--out", output)
     with _open(place) as store:
         records = _chosen(store, kernel, device)
         name = records[0].key.kernel

@@ -1,7 +1,4 @@
-"""The command that lists measurement kernels: kernels.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""The command that lists measurement kernels: kernels."""
 
 from __future__ import annotations
 

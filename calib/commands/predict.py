@@ -1,29 +1,30 @@
-"""The command predict: the time of a kernel on a machine, without calibration, or by a fitted model.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""The command predict: the time of a kernel on a machine, without calibration, or by a fitted model."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from calib.commands import check_picture
 from calib.prediction.options import PredictOptions
 from memsim.commands import (
     KERNEL,
     STDOUT,
     check_outputs,
     console,
+    each_variant,
     json_help,
     machines_option,
     settings_option,
     working,
+    write_tables,
     wrote_json,
 )
 from memsim.errors import MemsimError
@@ -34,12 +35,13 @@ from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from calib.prediction.prediction import Prediction
     from memsim.montecarlo import Grows, Replay
     from memsim.trace import Trace
 
 T = TypeVar("T")
-PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +67,7 @@ class PredictFiles(Options):
     def check(self) -> None:
         """Raises MemsimError where a file cannot be written later."""
         check_outputs({"--html": self.html, "--plot": self.plot, "--json": self.json})
-        if self.plot is not None and self.plot.suffix not in PICTURES:
-            raise MemsimError(f"--plot must end in {', '.join(PICTURES)}, got {self.plot}")
+        check_picture("--plot", self.plot)
 
 
 @click.command()
@@ -143,12 +144,9 @@ def predict(
     if not machines:
         raise MemsimError("--machine NAME or --model FILE is required")
     files.check()
+    described = {"--what-if": what_if, "--html": files.html, "--plot": files.plot}
     if follow is not None:
-        for name, value in (("--what-if", what_if), ("--html", files.html), ("--plot", files.plot)):
-            if value:
-                raise MemsimError(
-                    f"{name} cannot be combined with --follow: nothing is traced at that size"
-                )
+        _refuse(described, "cannot be combined with --follow: nothing is traced at that size")
         from calib.commands.predict_followed import predict_followed
 
         chosen = _only(settings, "--follow")
@@ -157,19 +155,29 @@ def predict(
     kernels = [KernelSpec(spec, one, arguments) for one in settings]
     variants = variants_of(machines, kernels)
     if len(variants) > 1:
-        for name, value in (("--what-if", what_if), ("--html", files.html), ("--plot", files.plot)):
-            if value:
-                raise MemsimError(f"{name} describes one variant, got {len(variants)}")
-        from calib.commands.predict_variants import predict_variants
+        _refuse(described, f"describes one variant, got {len(variants)}")
 
         def predicted(kernel: KernelSpec, machine: str) -> Prediction:
             base = predict_one(kernel, machine, options, (), tracing, limits)[0]
             return dataclasses.replace(base, traces=())  # which take memory
 
-        return predict_variants(variants, predicted, files.json)
+        return each_variant(
+            {label: partial(predicted, one, machine) for label, machine, one in variants},
+            lambda done: write_tables(
+                [_variants_table(done)], lambda: _variants_json(done), files.json
+            ),
+            lambda _: False,
+        )
     base, changed = predict_one(kernels[0], machines[0], options, what_if, tracing, limits)
     _write(base, changed, files)
     return 0
+
+
+def _refuse(options: Mapping[str, Any], why: str) -> None:
+    """Raises MemsimError for the first of these options that is given."""
+    for name, value in options.items():
+        if value:
+            raise MemsimError(f"{name} {why}")
 
 
 def _only(values: Sequence[T], option: str) -> T:
@@ -265,3 +273,38 @@ def _show(base: Prediction, time: dict[str, Any]) -> None:
     screen.print(PlainTable("basic blocks, in cycles of one sub-group", *blocks_table(base)))
     for note in base.notes:
         screen.print(Text(f"note: {note}", style="dim"))
+
+
+def _variants_json(done: Sequence[tuple[str, Prediction]]) -> str:
+    from calib.prediction.prediction import as_json
+
+    rows: list[dict[str, Any]] = [{"name": label, **as_json(one)} for label, one in done]
+    return json.dumps({"schema": 1, "variants": rows}, indent=1, allow_nan=False)
+
+
+def _variants_table(done: Sequence[tuple[str, Prediction]]) -> Table:
+    """Time, what binds it and the bounds below it; texts come from kernels and are not read as markup."""
+    from calib.prediction.report import seconds
+    from memsim.report import UNKNOWN, PlainTable, number_of
+
+    floors = list(dict.fromkeys(name for _, one in done for name in one.timing.floors_s))
+    rows = []
+    for label, one in done:
+        estimate, least = one.timing.estimate, one.timing.floor_means_s
+        interval = (
+            f"{seconds(estimate.low)} to {seconds(estimate.high)}"
+            if estimate.has_interval
+            else UNKNOWN
+        )
+        rows.append(
+            [
+                label,
+                seconds(estimate.mean),
+                interval,
+                one.timing.binds,
+                *(seconds(least[n]) if n in least else UNKNOWN for n in floors),
+                f"{number_of(one.timing.residents.groups_per_core, 'group')} per core",
+            ]
+        )
+    head = ["variant", "time", "95 % interval", "limited by", *(f"at least, {n}" for n in floors)]
+    return PlainTable("", [*head, "occupancy"], rows)

@@ -1,7 +1,4 @@
-"""`memsim predict --follow`: predict small sizes, count the requested one; nothing runs at that size.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""`memsim predict --follow`: predict small sizes, count the requested one; nothing runs at that size."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from memsim.commands import console, working, wrote_json
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
-    from calib.block_counts.followed_time import FollowedTime, SmallSize
+    from calib.block_counts.hit_ratio_trend import FollowedTime, SmallSize
     from calib.prediction.options import PredictOptions
     from memsim.machine import Machine
     from tracegen.options import TraceOptions
@@ -37,7 +34,7 @@ def predict_followed(
 
     Sizes whose launch has fewer groups than can be resident on the machine are left out.
     """
-    from calib.block_counts.followed_time import followed_time
+    from calib.block_counts.hit_ratio_trend import followed_time
     from memsim.machine import load_machine
 
     setting, values, rows = _sizes(settings, follow)
@@ -112,7 +109,7 @@ def _predict_small(
     tracing: TraceOptions,
 ) -> tuple[str, list[SmallSize], list[int]]:
     """The kernel's name, the small sizes with their predicted times, and those left out."""
-    from calib.block_counts.followed_time import SmallSize
+    from calib.block_counts.hit_ratio_trend import SmallSize
     from calib.prediction import predict
     from tracegen import load_kernel, trace_snapshots
 

@@ -1,7 +1,4 @@
-"""`memsim predict KERNEL --model FILE`: the time of a kernel from a fitted model.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""`memsim predict KERNEL --model FILE`: the time of a kernel from a fitted model."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calib.commands import check_picture
 from calib.commands.count import GENERATOR, kernel_and_sizes
 from memsim.commands import check_outputs, console, wrote_json
-from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
     from calib.fitting.breakdown import Breakdown
@@ -39,8 +36,7 @@ def predict_with_model(
     from calib.fitting.saved_model import load_model
 
     check_outputs({"--plot": plot, "--json": json_out}, inputs=(model_path,))
-    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
-        raise MemsimError(f"--plot must end in .png, .svg or .pdf, got {plot}")
+    check_picture("--plot", plot)
     saved = load_model(model_path)
     kernel, env, title = _kernel(spec, settings)
     features = feature_arrays(saved.model.input_features, kernel, env)

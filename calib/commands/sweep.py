@@ -1,7 +1,4 @@
-"""The command sweep: a kernel at several sizes, on one or several machines.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""The command sweep: a kernel at several sizes, on one or several machines."""
 
 from __future__ import annotations
 

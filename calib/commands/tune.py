@@ -1,7 +1,4 @@
-"""The command tune: every configuration of a kernel predicted, the promising ones closely.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""The command tune: every configuration of a kernel predicted, the promising ones closely."""
 
 from __future__ import annotations
 

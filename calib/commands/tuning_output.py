@@ -1,7 +1,4 @@
-"""What the commands tune and sweep write: JSON, a table on the terminal, and other files.
-
-It imports nothing heavy at module level, because the help of the command group loads it.
-"""
+"""What the commands tune and sweep write: JSON, a table on the terminal, and other files."""
 
 from __future__ import annotations
 

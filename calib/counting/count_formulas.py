@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import islpy as isl
 import numpy as np
@@ -15,20 +15,9 @@ import numpy.typing as npt
 from calib.counting.language import Constraint
 from calib.polynomials.isl_forms import Conjunction, aligned, conditions, fix, parameters_of
 from calib.polynomials.lattice_points import Uncountable, count_points
-from calib.polynomials.piecewise import Piecewise, holds, region_text
+from calib.polynomials.piecewise import Piecewise, holds, names_in, region_text
 from calib.polynomials.quasi_polynomial import QuasiPolynomial
 from memsim.errors import KernelError
-
-
-class Solved(Protocol):
-    """The number of points of a set, as a function of the sizes."""
-
-    @property
-    def parameters(self) -> tuple[str, ...]: ...
-
-    def at(self, values: Mapping[str, int]) -> Fraction: ...
-
-    def at_many(self, values: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -56,16 +45,26 @@ class PerSize:
             self.known[key] = count_fixed(fixed)
         return Fraction(self.known[key])
 
-    def at_many(self, values: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        columns = np.broadcast_arrays(*(np.asarray(values[name]) for name in self.parameters))
-        rows = zip(*(column.ravel().tolist() for column in columns), strict=True)
-        flat = [int(self.at(dict(zip(self.parameters, row, strict=True)))) for row in rows]
-        result = np.empty(len(flat), object)
-        result[:] = flat
-        return result.reshape(columns[0].shape if columns else ())
-
     def __str__(self) -> str:
         return f"#{self.points} (no closed form: counted for each size)"
+
+
+@dataclass(frozen=True)
+class SumOfCounts:
+    """A sum of counts, each times a factor, of which at least one has no closed form."""
+
+    parts: tuple[tuple[Solved, Fraction], ...]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(sorted({name for value, _ in self.parts for name in value.parameters}))
+
+    def at(self, values: Mapping[str, int]) -> Fraction:
+        return sum((value.at(values) * factor for value, factor in self.parts), Fraction(0))
+
+
+Solved = Piecewise | PerSize | SumOfCounts
+"""The number of points of a set, as a function of the sizes."""
 
 
 def count_fixed(points: Any) -> int:
@@ -220,8 +219,8 @@ class Count:
         for column in used.values():
             wrong |= np.asarray(column != np.floor(column.astype(np.float64)), bool)
         if self.allowed_conditions and not wrong.any():
-            inside = self._region.at_many({name: used[name] for name in self._names})
-            wrong |= np.broadcast_to(np.asarray(inside != 1, bool), wrong.shape)
+            whole = {name: used[name].astype(object) for name in self._names}
+            wrong |= ~np.asarray(holds(self.allowed, whole), bool)
         if wrong.any():
             row = int(np.argmax(wrong))
             self._check({name: column[row].item() for name, column in used.items()})
@@ -253,21 +252,18 @@ class Count:
 
     def _fits(self, sizes: Mapping[str, int]) -> bool:
         """Whether the assumptions on the given sizes hold."""
-        if all(name in sizes for name in self._names):
-            return self._region.at(sizes) == 1
         spoken = tuple(
             tuple(condition for condition in conj if condition.form.names <= sizes.keys())
             for conj in self.allowed
         )
-        return holds(spoken, sizes)
+        return bool(
+            holds(spoken, {name: int(sizes[name]) for name in self._names if name in sizes})
+        )
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
-        return self._region.parameters
-
-    @cached_property
-    def _region(self) -> Piecewise:
-        return Piecewise(((self.allowed, QuasiPolynomial.number(1)),))
+        """The sizes that the assumptions name."""
+        return names_in(self.allowed)
 
     def __str__(self) -> str:
         if self._joined is not None:
@@ -330,20 +326,3 @@ def _agrees(value: Piecewise, points: Any, assumptions: Any) -> bool:
             if checked >= CHECKED_SIZES or not names:
                 return True
     return True
-
-
-@dataclass(frozen=True)
-class SumOfCounts:
-    """A sum of counts, each times a factor, of which at least one has no closed form."""
-
-    parts: tuple[tuple[Solved, Fraction], ...]
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return tuple(sorted({name for value, _ in self.parts for name in value.parameters}))
-
-    def at(self, values: Mapping[str, int]) -> Fraction:
-        return sum((value.at(values) * factor for value, factor in self.parts), Fraction(0))
-
-    def at_many(self, values: Any) -> Any:
-        return sum(value.at_many(values) * factor for value, factor in self.parts)

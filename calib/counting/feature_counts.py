@@ -19,15 +19,7 @@ from typing import Any
 import islpy as isl
 import msgspec
 
-from calib.counting.count_formulas import (
-    Count,
-    Guard,
-    PerSize,
-    Solved,
-    SumOfCounts,
-    Term,
-    solve,
-)
+from calib.counting.count_formulas import Count, Guard, PerSize, Solved, SumOfCounts, Term, solve
 from calib.counting.granularity import points
 from calib.counting.inventory import AccessRecord, DomainRecord, Inventory, take_inventory
 from calib.counting.language import (
@@ -36,7 +28,6 @@ from calib.counting.language import (
     MemAccessFeature,
     OpFeature,
     PlainFeature,
-    near,
     parse_feature,
 )
 from calib.counting.options import CountOptions, Granularity, Taken, TripCounts, Trips, shares
@@ -44,8 +35,10 @@ from calib.counting.scheduled import schedule, translation_unit
 from calib.polynomials.isl_forms import aligned
 from calib.polynomials.piecewise import Piecewise
 from calib.polynomials.quasi_polynomial import QuasiPolynomial
+from calib.words import near
 from memsim import __version__, disk_cache
 from memsim.errors import KernelError
+from tracegen.workloads import Workload
 
 ZERO = QuasiPolynomial.number(0)
 KIND = "counts"
@@ -158,30 +151,23 @@ class KernelCounts:
             raise FeatureError(
                 f"kernel {self.inventory.name} has no access tagged {feature.tag}{hint}"
             )
-        fields = (feature.tag, feature.memory, feature.dtype, feature.direction)
+        fields = ("tag", "memory", "dtype", "direction")
         return [
             access
             for access in self.inventory.accesses
-            if all(
-                want in (None, have)
-                for want, have in zip(
-                    fields,
-                    (access.tag, access.memory, access.dtype, access.direction),
-                    strict=True,
-                )
-            )
+            if all(getattr(feature, name) in (None, getattr(access, name)) for name in fields)
         ]
 
     def matching(
         self, feature: MemAccessFeature, options: CountOptions, sizes: Mapping[str, int]
     ) -> list[AccessRecord]:
         """The accesses that match a feature's fields and constraints at one size."""
-        accesses = []
-        for access in self.selected(feature):
-            guards = self._guards(feature, access, options)
-            if guards is not None and all(guard.holds(sizes) for guard in guards):
-                accesses.append(access)
-        return accesses
+        guarded = ((one, self._guards(feature, one, options)) for one in self.selected(feature))
+        return [
+            access
+            for access, guards in guarded
+            if guards is not None and all(guard.holds(sizes) for guard in guards)
+        ]
 
     def _guards(
         self, feature: MemAccessFeature, access: AccessRecord, options: CountOptions
@@ -193,12 +179,9 @@ class KernelCounts:
             (feature.group_strides, access.group_strides),
         ):
             for axis, constraint in constraints:
-                if axis < len(strides):
-                    stride = strides[axis]
-                    if stride is None:
-                        return None
-                else:
-                    stride = ZERO
+                stride = strides[axis] if axis < len(strides) else ZERO
+                if stride is None:
+                    return None
                 guards.append(Guard(constraint, stride=stride))
         if feature.afr is not None:
             accesses, footprint = self.access_footprint(access, options)
@@ -238,16 +221,12 @@ class KernelCounts:
 
     def _barriers(self, options: CountOptions) -> tuple[list[Term], str]:
         unit = options.granularity or "work-item"
-        terms = []
-        for barrier in self.inventory.barriers:
-            if barrier.kind != "local":
-                continue
-            term = self._term(barrier.domain, "work-item", options)
-            if unit != "work-item":
-                raise KernelError(
-                    "barriers are counted as one work-item executes them; multiply by f_thread_groups"
-                )
-            terms.append(term)
+        local = [one for one in self.inventory.barriers if one.kind == "local"]
+        terms = [self._term(one.domain, "work-item", options) for one in local]
+        if terms and unit != "work-item":
+            raise KernelError(
+                "barriers are counted as one work-item executes them; multiply by f_thread_groups"
+            )
         return terms, unit
 
     def _term(
@@ -328,6 +307,8 @@ _BY_FINGERPRINT: weakref.WeakValueDictionary[str, KernelCounts] = weakref.WeakVa
 
 def kernel_counts(kernel: Any) -> KernelCounts:
     """The counts of a kernel; equal kernels share them."""
+    if not isinstance(kernel, Workload):  # whose arguments may determine types
+        kernel = translation_unit(kernel)
     number = id(kernel)
     cached = _BY_OBJECT.get(number)
     if cached is not None and cached[0]() is kernel:

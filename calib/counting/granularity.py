@@ -12,7 +12,7 @@ from typing import Any
 import islpy as isl
 
 from calib.counting.options import Granularity
-from calib.polynomials.isl_forms import DIM
+from calib.polynomials.isl_forms import DIM, along, constrained, with_names
 from memsim.errors import KernelError
 
 
@@ -73,19 +73,9 @@ def _subgroups(domain: Any, n_group: int, local_sizes: tuple[int | None, ...], w
 def _strips(domain: Any, strides: list[tuple[int, int]], strip: int) -> Any:
     """Replaces adjacent dims by floor((sum of stride * dim) / strip)."""
     first, count = strides[0][0], len(strides)
-    wide = domain.insert_dims(DIM.set, first, 1)
-    local = isl.LocalSpace.from_space(wide.get_space())
-    low = isl.Constraint.alloc_inequality(local).set_coefficient_val(
-        DIM.set, first, isl.Val(-strip)
-    )
-    high = isl.Constraint.alloc_inequality(local).set_coefficient_val(
-        DIM.set, first, isl.Val(strip)
-    )
-    high = high.set_constant_val(isl.Val(strip - 1))
-    for dim, stride in strides:
-        low = low.set_coefficient_val(DIM.set, dim + 1, isl.Val(stride))
-        high = high.set_coefficient_val(DIM.set, dim + 1, isl.Val(-stride))
-    wide = wide.add_constraint(low).add_constraint(high)
+    left = {first: -strip} | {dim + 1: stride for dim, stride in strides}
+    wide = constrained(domain.insert_dims(DIM.set, first, 1), left)
+    wide = constrained(wide, {dim: -each for dim, each in left.items()}, strip - 1)
     return wide.project_out(DIM.set, first + 1, count)
 
 
@@ -95,8 +85,7 @@ def _by_ordinals(domain: Any, first: int, count: int) -> Any:
     n = domain.dim(DIM.set)
     for dim in range(first + count, n):
         outer = domain.project_out(DIM.set, dim + 1, n - dim - 1)
-        line = outer.move_dims(DIM.param, outer.dim(DIM.param), DIM.set, 0, dim)
-        least = line.dim_min(0)
+        least = along(outer, dim).dim_min(0)
         n_param = domain.dim(DIM.param)
         if not any(
             least.involves_dims(DIM.param, n_param + k, 1) for k in range(first, first + count)
@@ -109,7 +98,6 @@ def _by_ordinals(domain: Any, first: int, count: int) -> Any:
 def _shifted(domain: Any, dim: int, outer: Any) -> Any:
     # least : {[outer dims] -> [min of this one]}, as a map from what comes before it
     n = domain.dim(DIM.set)
-    space = domain.get_space()
     relation = isl.Map.from_range(outer).move_dims(DIM.in_, 0, DIM.out, 0, dim).lexmin()
     # pairs (point, point') that agree but for this dim, where point' has x - least
     both = domain.insert_dims(DIM.set, n, 2)  # least, ordinal
@@ -118,23 +106,14 @@ def _shifted(domain: Any, dim: int, outer: Any) -> Any:
     wide = wide.insert_dims(DIM.set, n + 1, 1)
     # wide : [outer dims, (free) dim.., least, ordinal]
     both = both & _renamed_like(wide, both)
-    local = isl.LocalSpace.from_space(both.get_space())
-    equality = isl.Constraint.alloc_equality(local)
-    equality = equality.set_coefficient_val(DIM.set, dim, isl.Val(1))
-    equality = equality.set_coefficient_val(DIM.set, n, isl.Val(-1))
-    equality = equality.set_coefficient_val(DIM.set, n + 1, isl.Val(-1))
-    both = both.add_constraint(equality)
+    both = constrained(both, {dim: 1, n: -1, n + 1: -1}, equality=True)
     both = both.project_out(DIM.set, n, 1)
     both = both.project_out(DIM.set, dim, 1)
     both = both.move_dims(DIM.param, both.dim(DIM.param), DIM.set, n - 1, 1)
     both = both.move_dims(DIM.set, dim, DIM.param, both.dim(DIM.param) - 1, 1)
-    for k in range(n):
-        both = both.set_dim_name(DIM.set, k, space.get_dim_name(DIM.set, k))
-    return both.coalesce()
+    return with_names(both, domain.get_var_names(DIM.set)).coalesce()
 
 
 def _renamed_like(domain: Any, other: Any) -> Any:
-    for k in range(domain.dim(DIM.set)):
-        name = other.get_dim_name(DIM.set, k)
-        domain = domain.set_dim_name(DIM.set, k, name if name is not None else f"_w{k}")
-    return domain
+    names = (other.get_dim_name(DIM.set, k) for k in range(domain.dim(DIM.set)))
+    return with_names(domain, [name or f"_w{k}" for k, name in enumerate(names)])

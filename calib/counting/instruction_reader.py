@@ -1,6 +1,6 @@
 """The memory accesses and operations that one Loopy instruction performs each time it runs.
 
-This is the only reader of Loopy expressions, and it names operations as features do
+`InstructionReader` names operations as features do
 (`calib.counting.language.OPERATIONS`). It follows the expressions as Loopy prints them. A branch of
 an `if` counts where its condition holds: an affine condition narrows the points (`Reach.under`); a
 condition on values from memory is kept by its text, and the user or a trace has to supply how often
@@ -9,13 +9,13 @@ it holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from loopy.kernel.data import AddressSpace, ArrayArg, TemporaryVariable
 from loopy.kernel.instruction import AtomicUpdate, CInstruction, MultiAssignmentBase
-from loopy.symbolic import ResolvedFunction, TaggedVariable, get_dependencies
+from loopy.symbolic import CombineMapper, ResolvedFunction, TaggedVariable, get_dependencies
 from loopy.type_inference import TypeReader
 from pymbolic import primitives as p
 from pymbolic.mapper import Mapper
@@ -77,10 +77,10 @@ class InstructionReader(Mapper):  # type: ignore[misc]
         self.swapped = {
             update.var_name for update in instruction.atomicity if isinstance(update, AtomicUpdate)
         }
-        self.left = [each for each in instruction.assignees if _name(each) in self.updated]
+        self.left = [each for each in instruction.assignees if name_of(each) in self.updated]
         self.rec(instruction.expression, reach)
         for assignee in instruction.assignees:
-            direction: Direction = "atomic" if _name(assignee) in self.updated else "store"
+            direction: Direction = "atomic" if name_of(assignee) in self.updated else "store"
             self._access(assignee, direction, reach)
 
     def condition(self, expression: Any, reach: Reach) -> None:
@@ -108,12 +108,12 @@ class InstructionReader(Mapper):  # type: ignore[misc]
         if not isinstance(node, p.Variable):
             index = node.index_tuple if isinstance(node, p.Subscript) else (node.index,)
             # Loopy's compare-and-swap reads the old value first: its index is written twice.
-            times = 2 if direction == "atomic" and _name(node) in self.swapped else 1
+            times = 2 if direction == "atomic" and name_of(node) in self.swapped else 1
             self.in_index += 1
             for part in index * times:
                 self.rec(part, reach)
             self.in_index -= 1
-        name = _name(node)
+        name = name_of(node)
         array = self._array(name)
         memory = None if array is None else memory_of(array)
         if memory is None:
@@ -122,7 +122,16 @@ class InstructionReader(Mapper):  # type: ignore[misc]
         text = readable(node) + (f".{field}" if field else "")
         self.accesses.append(
             StaticAccess(
-                *(reach, memory, array, dtype, direction, _tag(node), index, text),
+                *(
+                    reach,
+                    memory,
+                    array,
+                    dtype,
+                    direction,
+                    ",".join(sorted(tags_of(node))) or None,
+                    index,
+                    text,
+                ),
                 self.in_index > 0,
             )
         )
@@ -280,17 +289,58 @@ class InstructionReader(Mapper):  # type: ignore[misc]
         return self.kernel.temporary_variables.get(name)
 
 
-def _name(node: Any) -> str:
-    while not isinstance(node, p.Variable):
+class AccessFinder(CombineMapper):  # type: ignore[misc]
+    """Every access to the given arrays in an expression; accesses in an index follow the indexed
+    one."""
+
+    def __init__(self, arrays: Collection[str]) -> None:
+        super().__init__()
+        self.arrays = arrays
+
+    def combine(self, values: Iterable[list[Any]]) -> list[Any]:
+        return [each for several in values for each in several]
+
+    def map_constant(self, expr: Any) -> list[Any]:
+        return []
+
+    def map_variable(self, expr: Any) -> list[Any]:
+        return [expr] if expr.name in self.arrays else []
+
+    map_tagged_variable = map_variable
+
+    def map_subscript(self, expr: Any) -> list[Any]:
+        accesses = [expr] if name_of(expr) in self.arrays else []
+        return [*accesses, *self.combine(self.rec(part) for part in expr.index_tuple)]
+
+    def map_linear_subscript(self, expr: Any) -> list[Any]:
+        accesses = [expr] if name_of(expr) in self.arrays else []
+        return [*accesses, *self.rec(expr.index)]
+
+    def map_lookup(self, expr: Any) -> list[Any]:
+        return list(self.rec(expr.aggregate))
+
+    def map_call(self, expr: Any) -> list[Any]:
+        return self.combine(self.rec(each) for each in expr.parameters)
+
+    def map_type_cast(self, expr: Any) -> list[Any]:
+        return list(self.rec(expr.child))
+
+
+def name_of(node: Any) -> str:
+    """The variable of an access; "" for anything else."""
+    while hasattr(node, "aggregate"):
         node = node.aggregate
-    return str(node.name)
+    return str(node.name) if isinstance(node, p.Variable) else ""
 
 
-def _tag(node: Any) -> str | None:
+def tags_of(node: Any) -> frozenset[str]:
+    """The tags of an access."""
+    while isinstance(node, p.Lookup):
+        node = node.aggregate
     aggregate = getattr(node, "aggregate", node)
     if not isinstance(aggregate, TaggedVariable):
-        return None
-    return ",".join(sorted(str(getattr(tag, "value", tag)) for tag in aggregate.tags))
+        return frozenset()
+    return frozenset(str(getattr(tag, "value", tag)) for tag in aggregate.tags)
 
 
 def memory_of(array: Any) -> Memory | None:

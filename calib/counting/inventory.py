@@ -11,7 +11,7 @@ from typing import Any, Literal
 import islpy as isl
 from loopy.symbolic import get_access_map
 
-from calib.counting.instruction_reader import InstructionReader, StaticAccess, StaticOperations
+from calib.counting.instruction_reader import InstructionReader, StaticAccess
 from calib.counting.iteration_domains import (
     Grid,
     Reach,
@@ -25,7 +25,7 @@ from calib.counting.iteration_domains import (
 from calib.counting.options import Granularity
 from calib.counting.scheduled import Scheduled
 from calib.counting.strides import axis_strides, by_trips
-from calib.polynomials.isl_forms import DIM, Conjunction, conditions
+from calib.polynomials.isl_forms import DIM, Conjunction, conditions, with_names
 from calib.polynomials.quasi_polynomial import QuasiPolynomial
 from memsim.errors import MemsimError
 from tracegen.workloads import as_kernel_error
@@ -53,10 +53,8 @@ class AccessRecord:
     local_strides, group_strides : by axis, in elements; None where unknown
     domain : number of its DomainRecord
     footprint : text of the isl.Set of accessed elements; None if isl cannot determine it
-    guard : it is in a predicate
     """
 
-    launch: int
     instruction: str
     text: str
     memory: Literal["global", "local"]
@@ -68,7 +66,6 @@ class AccessRecord:
     group_strides: tuple[QuasiPolynomial | None, ...]
     domain: int
     footprint: str | None
-    guard: bool = False
 
     @property
     def uniform(self) -> bool:
@@ -104,8 +101,6 @@ class AccessRecord:
 class OpRecord:
     """Operations of one kind in one instruction."""
 
-    launch: int
-    instruction: str
     name: str
     dtype: str
     number: int
@@ -117,7 +112,6 @@ class OpRecord:
 class BarrierRecord:
     """A barrier, executed at each point of its domain by every work-item of its group."""
 
-    launch: int
     kind: str
     domain: int
 
@@ -126,7 +120,6 @@ class BarrierRecord:
 class LaunchRecord:
     """A kernel function: the domain of its groups and that of the host's loops around it."""
 
-    name: str
     groups: int
     times: int
 
@@ -184,7 +177,6 @@ class _Builder:
         self.domains: dict[DomainRecord, int] = {}
         self.accesses: list[AccessRecord] = []
         self.ops: list[OpRecord] = []
-        self.known_guards: tuple[Any, ...] = ()
 
     def run(self) -> Inventory:
         scheduled = self.scheduled
@@ -197,7 +189,7 @@ class _Builder:
             loops = (*place.host_loops, *place.loops)
             domain, trips = loop_domain(scheduled, loops, f"a {kind} barrier")
             record = DomainRecord(_text(domain), 0, (), tuple(trips))
-            barriers.append(BarrierRecord(place.launch, kind, self._number(record)))
+            barriers.append(BarrierRecord(kind, self._number(record)))
         assumptions = scheduled.kernel.assumptions
         return Inventory(
             name=scheduled.kernel.name,
@@ -216,7 +208,6 @@ class _Builder:
         box = _box(shape.groups, times)
         n = len(shape.groups)
         return LaunchRecord(
-            name,
             self._number(DomainRecord(_text(box), n, (), tuple(trips))),
             self._number(DomainRecord(_text(times), 0, (), tuple(trips))),
         )
@@ -234,27 +225,22 @@ class _Builder:
             for predicate in predicates:
                 reader = InstructionReader(self.scheduled.kernel, self.scheduled.callables)
                 reader.condition(predicate, where)
-                if (
-                    predicate not in shared
-                ):  # neighbouring instructions under one condition evaluate it once
-                    self._add(launch, name, shape, reader, guard=True)
+                # neighbouring instructions under one condition evaluate it once
+                if predicate not in shared:
+                    self._add(name, reader, shape)
                 where = where.under(predicate, True)
             guards, place_before = tuple(predicates), place
             reader = InstructionReader(self.scheduled.kernel, self.scheduled.callables)
             reader.instruction(instruction, where)
-            self._add(launch, name, shape, reader, guard=False)
+            self._add(name, reader, shape)
 
-    def _add(
-        self, launch: int, name: str, shape: Grid, reader: InstructionReader, *, guard: bool
-    ) -> None:
-        for access in reader.accesses:
-            self.accesses.append(self._access(launch, name, shape, access, guard))
+    def _add(self, instruction: str, reader: InstructionReader, shape: Grid) -> None:
+        self.accesses += [self._access(instruction, seen, shape) for seen in reader.accesses]
         for op in reader.ops:
-            self.ops.append(self._op(launch, name, shape, op))
+            domain = self._domain(op.reach, shape)
+            self.ops.append(OpRecord(op.name, op.dtype, op.number, domain, op.in_index))
 
-    def _access(
-        self, launch: int, name: str, shape: Grid, seen: StaticAccess, guard: bool
-    ) -> AccessRecord:
+    def _access(self, instruction: str, seen: StaticAccess, shape: Grid) -> AccessRecord:
         kernel, where = self.scheduled.kernel, seen.reach
         axes = where.inames[: where.n_group + where.n_local]
         index = by_trips(seen.index, where.starts)
@@ -262,8 +248,7 @@ class _Builder:
         if seen.memory == "global":
             where = _vector_once(kernel, seen, where)
         return AccessRecord(
-            launch=launch,
-            instruction=name,
+            instruction=instruction,
             text=seen.text,
             memory=seen.memory,
             array=seen.array.name,
@@ -274,12 +259,7 @@ class _Builder:
             group_strides=strides[: where.n_group],
             domain=self._domain(where, shape),
             footprint=_footprint(kernel, seen),
-            guard=guard,
         )
-
-    def _op(self, launch: int, name: str, shape: Grid, seen: StaticOperations) -> OpRecord:
-        number = self._domain(seen.reach, shape)
-        return OpRecord(launch, name, seen.name, seen.dtype, seen.number, number, seen.in_index)
 
     def _domain(self, where: Reach, shape: Grid) -> int:
         return self._number(
@@ -320,9 +300,7 @@ def _footprint(kernel: Any, seen: StaticAccess) -> str | None:
 def _text(domain: Any) -> str:
     """An isl.Set as text, its dims renamed by position, because an iname may be a keyword of
     isl."""
-    for k in range(domain.dim(DIM.set)):
-        domain = domain.set_dim_name(DIM.set, k, f"i{k}_")
-    return str(domain)
+    return str(with_names(domain, [f"i{k}_" for k in range(domain.dim(DIM.set))]))
 
 
 def _box(sizes: Sequence[Any], times: Any) -> Any:
@@ -331,5 +309,5 @@ def _box(sizes: Sequence[Any], times: Any) -> Any:
     for axis, size in enumerate(sizes):
         domain = with_axis(domain, f"_g{axis}", size)
     n = times.dim(DIM.set)
-    names = [domain.get_dim_name(DIM.set, k) for k in range(domain.dim(DIM.set))]
+    names = domain.get_var_names(DIM.set)
     return reordered(domain, [*names[n:], *names[:n]])

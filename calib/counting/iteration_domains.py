@@ -6,7 +6,7 @@ instruction runs for each index of every axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from loopy.kernel.data import GroupInameTag, LocalInameTag, VectorizeTag
 from loopy.symbolic import aff_to_expr, condition_to_set
 
 from calib.counting.scheduled import LoopNest, Scheduled
-from calib.polynomials.isl_forms import DIM, aff_form
+from calib.polynomials.isl_forms import DIM, aff_form, along, onto, with_names
 from memsim.errors import KernelError
 from tracegen.instrumented import readable
 
@@ -114,21 +114,18 @@ def loop_domain(scheduled: Scheduled, loops: Sequence[str], what: str) -> tuple[
     if not loops:
         return _with_parameters(isl.Set("{ [] : }"), scheduled.parameters), []
     whole = _as_set(kernel.get_inames_domain(frozenset(loops)))
-    names = [whole.get_dim_name(DIM.set, k) for k in range(whole.dim(DIM.set))]
+    names = whole.get_var_names(DIM.set)
     hardware = [n for n in names if _axes(kernel, [n], GroupInameTag, "g")]
     kept = [*loops, *(name for name in hardware if name not in loops)]
-    whole = _with_parameters(_projected(whole, kept), scheduled.parameters)
+    whole = _with_parameters(onto(whole, kept), scheduled.parameters)
     whole, trips = _without_data(whole, list(loops), scheduled.parameters)
     left = [name for name in loops if name not in trips]
-    only = reordered(_projected(whole, left), left)
-    axes = _projected(whole, hardware)
+    only = reordered(onto(whole, left), left)
+    axes = onto(whole, hardware)
     both = reordered(whole, [*left, *hardware])
     product = only.insert_dims(DIM.set, len(left), len(hardware))
-    for k, name in enumerate([*left, *hardware]):
-        product = product.set_dim_name(DIM.set, k, name)
     axes = reordered(axes, hardware).insert_dims(DIM.set, 0, len(left))
-    for k, name in enumerate([*left, *hardware]):
-        axes = axes.set_dim_name(DIM.set, k, name)
+    product, axes = (with_names(each, [*left, *hardware]) for each in (product, axes))
     product, axes = isl.align_two(product, axes)
     if not (product & axes).is_equal(both):
         raise KernelError(
@@ -158,19 +155,12 @@ def is_vector(kernel: Any, iname: str) -> bool:
 def _domain(scheduled: Scheduled, inames: frozenset[str]) -> Any:
     if not inames:
         return _with_parameters(isl.Set("{ [] : }"), scheduled.parameters)
-    domain = _projected(_as_set(scheduled.kernel.get_inames_domain(inames)), inames)
+    domain = onto(_as_set(scheduled.kernel.get_inames_domain(inames)), inames)
     return _with_parameters(domain, scheduled.parameters)
 
 
 def _as_set(domain: Any) -> Any:
     return isl.Set.from_basic_set(domain) if isinstance(domain, isl.BasicSet) else domain
-
-
-def _projected(domain: Any, names: Any) -> Any:
-    for k in reversed(range(domain.dim(DIM.set))):
-        if domain.get_dim_name(DIM.set, k) not in names:
-            domain = domain.project_out(DIM.set, k, 1)
-    return domain
 
 
 def _with_parameters(domain: Any, parameters: Sequence[str]) -> Any:
@@ -210,13 +200,8 @@ def _starts(
     """See Reach.starts. items : inames of the local axes; known : names that are not data."""
     starts = []
     for k, name in enumerate(loops):
-        line = _projected_out(domain, set(loops[k + 1 :]))
-        at = line.find_dim_by_name(DIM.set, name)
-        n_set = line.dim(DIM.set)
-        if at + 1 < n_set:
-            line = line.move_dims(DIM.param, line.dim(DIM.param), DIM.set, at + 1, n_set - at - 1)
-        if at:
-            line = line.move_dims(DIM.param, line.dim(DIM.param), DIM.set, 0, at)
+        line = _without(domain, loops[k + 1 :])
+        line = along(line, line.find_dim_by_name(DIM.set, name))
         pieces = line.dim_min(0).get_pieces()
         firsts = [aff_form(aff) for _, aff in pieces]
         names = frozenset[str]().union(*(first.names for first in firsts))
@@ -227,11 +212,8 @@ def _starts(
     return tuple(reversed(starts))
 
 
-def _projected_out(domain: Any, names: set[str]) -> Any:
-    for k in reversed(range(domain.dim(DIM.set))):
-        if domain.get_dim_name(DIM.set, k) in names:
-            domain = domain.project_out(DIM.set, k, 1)
-    return domain
+def _without(domain: Any, names: Collection[str]) -> Any:
+    return onto(domain, set(domain.get_var_names(DIM.set)) - set(names))
 
 
 def _without_data(
@@ -239,11 +221,7 @@ def _without_data(
 ) -> tuple[Any, list[str]]:
     """Removes the loops bounded by values from memory, and those values; the loops, innermost
     first."""
-    unknown = [
-        domain.get_dim_name(DIM.param, k)
-        for k in range(domain.dim(DIM.param))
-        if domain.get_dim_name(DIM.param, k) not in parameters
-    ]
+    unknown = [name for name in domain.get_var_names(DIM.param) if name not in parameters]
     trips: list[str] = []
     if unknown:
         decided = set(unknown)
@@ -260,7 +238,7 @@ def _without_data(
 
 
 def _bound_by(domain: Any, name: str, decided: set[str], loops: Sequence[str]) -> bool:
-    domain = _projected_out(domain, set(loops[list(loops).index(name) + 1 :]))
+    domain = _without(domain, loops[list(loops).index(name) + 1 :])
     at = domain.find_dim_by_name(DIM.set, name)
     for basic in domain.get_basic_sets():
         for constraint in basic.get_constraints():

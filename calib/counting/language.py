@@ -16,8 +16,8 @@ Klöckner 2020, section 6.1). A tag ends before the first field after it, so no 
 
 from __future__ import annotations
 
-import difflib
 import enum
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,16 +25,17 @@ from fractions import Fraction
 from typing import Any, Literal, NoReturn
 
 from calib.polynomials.quasi_polynomial import QuasiPolynomial
+from calib.words import near
 from memsim.errors import MemsimError
 
 Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": lambda a, b: bool(a == b),
-    "!=": lambda a, b: bool(a != b),
-    "<": lambda a, b: bool(a < b),
-    "<=": lambda a, b: bool(a <= b),
-    ">": lambda a, b: bool(a > b),
-    ">=": lambda a, b: bool(a >= b),
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 TYPES = tuple(
@@ -77,7 +78,7 @@ class Constraint:
     limit: QuasiPolynomial
 
     def holds(self, value: Any, limit: Any) -> bool:
-        return _COMPARE[self.comparison](value, limit)
+        return bool(_COMPARE[self.comparison](value, limit))
 
     def __str__(self) -> str:
         sign = "" if self.comparison == "=" else self.comparison
@@ -195,7 +196,7 @@ def parse_feature(text: str) -> Feature:
         return _EXACT[text]
     for prefix, kind in (
         ("f_op_", _operation),
-        ("f_mem_access", _mem_access),
+        ("f_mem_access", _fields),
         ("f_cl_wall_time_", _wall_time),
         ("f_sim_", _simulated),
     ):
@@ -205,16 +206,9 @@ def parse_feature(text: str) -> Feature:
     if text.startswith("f_") and name in _REGISTERED:
         return UserFeature(name)
     known = [*_EXACT, "f_op_", "f_mem_access", "f_sim_", *(f"f_{n}" for n in _REGISTERED)]
-    reader = _FeatureReader(text, _common(text, known))
+    equal = ([a == b for a, b in zip(text, each, strict=False)] for each in known)
+    reader = _FeatureReader(text, max([*letters, False].index(False) for letters in equal))
     reader.fail(f"unknown feature{near(text, known)}")
-
-
-def near(wrong: str, known: list[str] | tuple[str, ...]) -> str:
-    """Text that suggests near names, or lists the known ones if they are few, or is empty."""
-    similar = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
-    if similar:
-        return f"; did you mean {' or '.join(similar)}?"
-    return f"; there is {', '.join(known)}" if 0 < len(known) <= 12 else ""
 
 
 def fields_text(access: MemAccessFeature) -> str:
@@ -263,10 +257,6 @@ def _operation(reader: _FeatureReader) -> OpFeature:
     return OpFeature(dtype, operation)
 
 
-def _mem_access(reader: _FeatureReader) -> MemAccessFeature:
-    return _fields(reader)
-
-
 def _simulated(reader: _FeatureReader) -> SimulatedFeature:
     for quantity in sorted(SIMULATED, key=len, reverse=True):
         if re.match(rf"{quantity}(?![A-Za-z0-9])", reader.rest):
@@ -299,7 +289,16 @@ _FIELD = re.compile(
     r"_(?:(?:global|local|load|store|atomic|" + "|".join(TYPES) + r")(?![A-Za-z0-9])"
     r"|(?:lstrides|gstrides|afr|tag):)"
 )
-_ORDER = ("tag", "memory", "dtype", "direction", *_NAMED)
+_ORDER = {
+    "tag": "tag",
+    "memory": "memory",
+    "dtype": "dtype",
+    "direction": "direction",
+    "lstrides": "local_strides",
+    "gstrides": "group_strides",
+    "afr": "afr",
+}
+"""Fields of a memory access in the order in which they are written -> those of MemAccessFeature."""
 
 
 def _fields(reader: _FeatureReader) -> MemAccessFeature:
@@ -311,19 +310,12 @@ def _fields(reader: _FeatureReader) -> MemAccessFeature:
         name, value = _field(reader)
         if name in fields:
             reader.fail(f"the field {name} occurs twice", start)
-        later = [each for each in fields if _ORDER.index(each) > _ORDER.index(name)]
+        order = list(_ORDER)
+        later = [each for each in fields if order.index(each) > order.index(name)]
         if later:
             reader.fail(f"{name} must come before {later[0]}", start)
         fields[name] = value
-    return MemAccessFeature(
-        tag=fields.get("tag"),
-        memory=fields.get("memory"),
-        dtype=fields.get("dtype"),
-        direction=fields.get("direction"),
-        local_strides=fields.get("lstrides", ()),
-        group_strides=fields.get("gstrides", ()),
-        afr=fields.get("afr"),
-    )
+    return MemAccessFeature(**{_ORDER[name]: value for name, value in fields.items()})
 
 
 def _field(reader: _FeatureReader) -> tuple[str, Any]:
@@ -411,14 +403,3 @@ def _word(reader: _FeatureReader, known: tuple[str, ...], what: str) -> str:
     if word not in known:
         reader.fail(f"{word!r} is not {what}{near(word, known)}", start)
     return word
-
-
-def _common(text: str, known: list[str]) -> int:
-    """The length of the longest common prefix with a known text."""
-    best = 0
-    for each in known:
-        same = 0
-        while same < min(len(text), len(each)) and text[same] == each[same]:
-            same += 1
-        best = max(best, same)
-    return best

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from calib.words import shown
 from memsim.errors import KernelError, MemsimError
 from memsim.options import Options, option
+from memsim.visible import shown
 from tracegen.options import MOST_SUBGROUP_SIZE
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ has stride 1, although lid(0) is not in its index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -68,29 +69,22 @@ def by_trips(index: Sequence[Any], starts: Sequence[tuple[str, Any]]) -> tuple[A
     return replaced
 
 
-def polynomial(
-    expression: Any, parameters: Mapping[str, QuasiPolynomial] | None = None
-) -> QuasiPolynomial:
+def polynomial(expression: Any) -> QuasiPolynomial:
     """An integer expression of names as a quasi-polynomial; raises NotPolynomial."""
     if isinstance(expression, int):
         return QuasiPolynomial.number(expression)
     if isinstance(expression, p.Variable):
-        return (parameters or {}).get(expression.name) or QuasiPolynomial.atom(expression.name)
+        return QuasiPolynomial.atom(expression.name)
     if isinstance(expression, p.Sum):
-        total = QuasiPolynomial.number(0)
-        for child in expression.children:
-            total = total + polynomial(child, parameters)
-        return total
+        return sum(map(polynomial, expression.children), QuasiPolynomial.number(0))
     if isinstance(expression, p.Product):
-        total = QuasiPolynomial.number(1)
-        for child in expression.children:
-            total = total * polynomial(child, parameters)
-        return total
+        return math.prod(map(polynomial, expression.children), start=QuasiPolynomial.number(1))
     if isinstance(expression, p.Power) and expression.exponent in (0, 1, 2, 3):
-        power: QuasiPolynomial = polynomial(expression.base, parameters) ** expression.exponent
-        return power
+        return math.prod(
+            [polynomial(expression.base)] * expression.exponent, start=QuasiPolynomial.number(1)
+        )
     if isinstance(expression, p.FloorDiv) and isinstance(expression.denominator, int):
-        inner = polynomial(expression.numerator, parameters)
+        inner = polynomial(expression.numerator)
         degree = max((sum(e for _, e in monomial) for monomial, _ in inner.terms), default=0)
         if degree <= 1 and expression.denominator > 0:
             return floor_of(inner, expression.denominator)

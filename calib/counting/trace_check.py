@@ -1,7 +1,7 @@
 """Compares the counts of a kernel with complete traces of the same launches.
 
 For each static access it compares the lanes (counted per work-item) and the sub-groups (counted per
-sub-group) that execute it, then groups, launches and barriers (see `complete_traces.py`).
+sub-group) that execute it, then groups, launches and barriers (see `control_flow_from_trace.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from calib.counting.complete_traces import Key, Traced, access_key, trace_whole
-from calib.counting.control_flow_from_trace import control_flow
+from calib.counting.control_flow_from_trace import (
+    Key,
+    Traced,
+    access_key,
+    control_flow,
+    trace_whole,
+)
 from calib.counting.feature_counts import KernelCounts, kernel_counts
 from calib.counting.options import CountOptions
 from memsim.errors import KernelError

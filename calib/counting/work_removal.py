@@ -30,13 +30,14 @@ from constantdict import constantdict
 from loopy.kernel import KernelState
 from loopy.kernel.data import AddressSpace, ArrayArg, GroupInameTag, Iname, LocalInameTag
 from loopy.kernel.instruction import Assignment, MultiAssignmentBase
-from loopy.symbolic import CombineMapper, TaggedVariable, pw_aff_to_expr
+from loopy.symbolic import pw_aff_to_expr
 from pymbolic import primitives as p
 
+from calib.counting.instruction_reader import AccessFinder, name_of, tags_of
 from calib.counting.iteration_domains import grid, is_vector, with_axis
-from calib.counting.language import near
 from calib.counting.scheduled import Scheduled, schedule, translation_unit
-from calib.polynomials.isl_forms import DIM
+from calib.polynomials.isl_forms import DIM, onto
+from calib.words import near
 from memsim.errors import KernelError
 from tracegen.workloads import as_kernel_error
 
@@ -78,7 +79,7 @@ class _Choice:
     remove_tags: frozenset[str]
 
     def keeps(self, node: Any) -> bool:
-        tags = _tags(node)
+        tags = tags_of(node)
         return (
             name_of(node) not in self.variables
             and not tags & self.remove_tags
@@ -88,7 +89,7 @@ class _Choice:
     def removes(self, node: Any) -> bool:
         """Whether the caller named it; an access that keep_tags omits is kept if an address needs
         it."""
-        return name_of(node) in self.variables or bool(_tags(node) & self.remove_tags)
+        return name_of(node) in self.variables or bool(tags_of(node) & self.remove_tags)
 
 
 class _Removal:
@@ -131,25 +132,13 @@ class _Removal:
         dtype = np.result_type(*types) if types else np.dtype(np.float32)
         domain, tags, index, shape = self._grid()
         within = frozenset(tags)
-        zero = Assignment(
-            p.Variable(self.target),
-            dtype.type(0),
-            id=self.ids(f"init_{TARGET}"),
-            within_inames=within,
-            within_inames_is_final=True,
-        )
+        zero = self._assigned(f"init_{TARGET}", p.Variable(self.target), dtype.type(0), within)
         args = []
         last = []
         if loads and (not stores or loads[-1] > stores[-1]):
             left = p.Variable(self.sink)
-            sink = Assignment(
-                left[index] if index else left,
-                p.Variable(self.target),
-                id=self.ids("sink"),
-                within_inames=within,
-                within_inames_is_final=True,
-            )
-            last.append(sink)
+            left = left[index] if index else left
+            last.append(self._assigned("sink", left, p.Variable(self.target), within))
             args.append(
                 lp.GlobalArg(
                     self.sink, dtype, shape=shape, order="C", is_input=False, is_output=True
@@ -166,7 +155,7 @@ class _Removal:
                 f"kernel {self.kernel.name} has no global array {name}{near(name, known)}"
             )
         nodes = [node for each in self.instructions for node in self._accesses(each)]
-        tags = sorted({tag for node in nodes for tag in _tags(node)})
+        tags = sorted({tag for node in nodes for tag in tags_of(node)})
         for tag in sorted((self.choice.keep_tags or frozenset()) | self.choice.remove_tags):
             if tag not in tags:
                 hint = near(tag, tags) if tags else "; it has no tags"
@@ -176,7 +165,7 @@ class _Removal:
         """The global accesses of an instruction, including those of its predicates."""
         if not isinstance(instruction, MultiAssignmentBase):
             return []
-        find = _Accesses(self.arrays)
+        find = AccessFinder(self.arrays)
         parts = [instruction.expression, *instruction.assignees, *instruction.predicates]
         return [node for part in parts for node in find(part)]
 
@@ -208,22 +197,33 @@ class _Removal:
             )
         self._see_types(instruction.id, [*loads, first] if keeps_store else loads)
         target = p.Variable(self.target)
-        common = {
-            "within_inames": instruction.within_inames,
-            "within_inames_is_final": True,
-            "predicates": instruction.predicates,
-        }
+        where = (instruction.within_inames, instruction.predicates)
         parts = []
         if loads:
-            name = self.ids(f"read_{instruction.id}")
             # The loads are added up first, so that only one addition waits for the last of them.
             terms = (target, *loads) if len(loads) == 1 else (*loads, target)
-            parts.append(Assignment(target, p.Sum(terms), id=name, **common))
+            read = self._assigned(f"read_{instruction.id}", target, p.Sum(terms), *where)
+            parts.append(read)
         if keeps_store:
-            parts.append(
-                Assignment(first, target, id=self.ids(f"write_{instruction.id}"), **common)
-            )
+            parts.append(self._assigned(f"write_{instruction.id}", first, target, *where))
         return parts
+
+    def _assigned(
+        self,
+        name: str,
+        left: Any,
+        right: Any,
+        inames: frozenset[str],
+        predicates: frozenset[Any] = frozenset(),
+    ) -> Any:
+        return Assignment(
+            left,
+            right,
+            id=self.ids(name),
+            within_inames=inames,
+            within_inames_is_final=True,
+            predicates=predicates,
+        )
 
     def _see_types(self, name: str, summands: Iterable[Any]) -> None:
         """Keeps the types of the values that one instruction adds or stores."""
@@ -238,7 +238,7 @@ class _Removal:
                     types.append(dtype)
 
     def _accesses_in(self, expression: Any) -> list[Any]:
-        return list(_Accesses(self.arrays)(expression))
+        return list(AccessFinder(self.arrays)(expression))
 
     def _needed(self, parts: Mapping[str, list[Any]]) -> set[str]:
         """Instructions whose results determine addresses, trips or conditions of kept accesses."""
@@ -271,7 +271,7 @@ class _Removal:
         if not instruction.within_inames:
             return set()
         domain = self.kernel.get_inames_domain(instruction.within_inames)
-        return {domain.get_dim_name(DIM.param, k) for k in range(domain.dim(DIM.param))}
+        return set(domain.get_var_names(DIM.param))
 
     def _grid(self) -> tuple[Any, dict[str, Any], tuple[Any, ...], tuple[Any, ...]]:
         """New inames for all axes of the launch; index and shape of an array with one element per
@@ -344,44 +344,7 @@ class _Removal:
         return lp.remove_unused_inames(self.scheduled.t_unit.with_kernel(kernel))
 
 
-class _Accesses(CombineMapper):  # type: ignore[misc]
-    """Every access to the given arrays in an expression; accesses in an index follow the indexed
-    one."""
-
-    def __init__(self, arrays: Collection[str]) -> None:
-        super().__init__()
-        self.arrays = arrays
-
-    def combine(self, values: Iterable[list[Any]]) -> list[Any]:
-        return [each for several in values for each in several]
-
-    def map_constant(self, expr: Any) -> list[Any]:
-        return []
-
-    def map_variable(self, expr: Any) -> list[Any]:
-        return [expr] if expr.name in self.arrays else []
-
-    map_tagged_variable = map_variable
-
-    def map_subscript(self, expr: Any) -> list[Any]:
-        accesses = [expr] if name_of(expr) in self.arrays else []
-        return [*accesses, *self.combine(self.rec(part) for part in expr.index_tuple)]
-
-    def map_linear_subscript(self, expr: Any) -> list[Any]:
-        accesses = [expr] if name_of(expr) in self.arrays else []
-        return [*accesses, *self.rec(expr.index)]
-
-    def map_lookup(self, expr: Any) -> list[Any]:
-        return list(self.rec(expr.aggregate))
-
-    def map_call(self, expr: Any) -> list[Any]:
-        return self.combine(self.rec(each) for each in expr.parameters)
-
-    def map_type_cast(self, expr: Any) -> list[Any]:
-        return list(self.rec(expr.child))
-
-
-class _Summands(_Accesses):
+class _Summands(AccessFinder):
     """The outermost accesses to keep, with the conditions under which they run."""
 
     def __init__(self, arrays: Collection[str], choice: _Choice) -> None:
@@ -435,22 +398,6 @@ def written(instruction: Any) -> frozenset[str]:
     return frozenset(instruction.assignee_var_names())
 
 
-def name_of(node: Any) -> str:
-    """The variable of an access; "" for anything else."""
-    while isinstance(node, (p.Lookup, p.Subscript)) or hasattr(node, "aggregate"):
-        node = node.aggregate
-    return str(node.name) if isinstance(node, p.Variable) else ""
-
-
-def _tags(node: Any) -> frozenset[str]:
-    while isinstance(node, p.Lookup):
-        node = node.aggregate
-    aggregate = getattr(node, "aggregate", node)
-    if not isinstance(aggregate, TaggedVariable):
-        return frozenset()
-    return frozenset(str(getattr(tag, "value", tag)) for tag in aggregate.tags)
-
-
 def separated(kernel: Any, instructions: Sequence[Any]) -> list[Any]:
     """The kernel's domains; those with several sets of local inames are split.
 
@@ -458,7 +405,7 @@ def separated(kernel: Any, instructions: Sequence[Any]) -> list[Any]:
     """
     domains = []
     for domain in kernel.domains:
-        names = [domain.get_dim_name(DIM.set, k) for k in range(domain.dim(DIM.set))]
+        names = domain.get_var_names(DIM.set)
         local = {name for name in names if kernel.iname_tags_of_type(name, LocalInameTag)}
         used = sorted(
             {frozenset(each.within_inames) & local for each in instructions} - {frozenset()},
@@ -468,15 +415,15 @@ def separated(kernel: Any, instructions: Sequence[Any]) -> list[Any]:
             domains.append(domain)
             continue
         shared = [name for name in names if name not in local]
-        root = _onto(domain, shared)
+        root = onto(domain, shared)
         domains.append(root)
         domains += [_leaf(kernel, domain, root, sorted(inames), shared) for inames in used]
     return domains
 
 
 def _leaf(kernel: Any, domain: Any, root: Any, inames: Sequence[str], shared: Any) -> Any:
-    wide = _onto(domain, [*shared, *inames])
-    if not _onto(wide, shared).is_equal(root):
+    wide = onto(domain, [*shared, *inames])
+    if not onto(wide, shared).is_equal(root):
         raise KernelError(
             f"loops of {kernel.name} have bounds that depend on the work-item ({', '.join(inames)}):"
             " their work cannot be separated"
@@ -485,10 +432,3 @@ def _leaf(kernel: Any, domain: Any, root: Any, inames: Sequence[str], shared: An
         at = wide.find_dim_by_name(DIM.set, name)
         wide = wide.move_dims(DIM.param, wide.dim(DIM.param), DIM.set, at, 1)
     return wide
-
-
-def _onto(domain: Any, names: Sequence[str]) -> Any:
-    for k in reversed(range(domain.dim(DIM.set))):
-        if domain.get_dim_name(DIM.set, k) not in names:
-            domain = domain.project_out(DIM.set, k, 1)
-    return domain

@@ -1,7 +1,7 @@
 """Feature values of kernels: counted, simulated or timed, gathered into tables.
 
-`context` has the options, `values` evaluates one feature, `gather` fills a `table` for many
-kernels, and `simulated` derives features from replays.
+`context` has the options, `gather` evaluates features and fills a `table` for many kernels, and
+`simulated` derives features from replays.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Feature values of kernels: counted, measured, or simulated, row by row."""
+"""Feature values of kernels: counted, simulated, timed, or registered by the user."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.counting.feature_counts import kernel_counts
+from calib.counting.kernel_arguments import workload_of
 from calib.counting.language import (
+    Feature,
     FeatureError,
     SimulatedFeature,
     UserFeature,
     WallTimeFeature,
-    near,
     parse_feature,
+    registered,
 )
 from calib.features.context import EvaluationContext
+from calib.features.simulated import simulated
 from calib.features.table import FeatureTable
-from calib.features.values import evaluate
 from calib.timing import trials as timing
 from calib.timing.launching import built_beside
+from calib.words import near
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ def gather_feature_values(
     Kernels that differ only in size are counted once. Raises the errors of counting and timing, and
     FeatureError if a feature's tag is in no kernel.
     """
-    rows = list(kernels)
+    rows, context = list(kernels), context or EvaluationContext()
     if not rows:
         raise MemsimError("there is no kernel to gather features of")
     if not features:
@@ -75,7 +78,7 @@ def gather_feature_values(
         trials = time_measurements(
             name, rows, context=context, rounds=rounds, longest_s=longest_s, progress=progress
         )
-        values[name][:] = [each.value(_statistic(context)) for each in trials]
+        values[name][:] = [each.value(context.statistic) for each in trials]
         spread[:] = [each.half_width_s for each in trials]
         if timings is not None:
             timings |= {kernel.name: each for kernel, each in zip(rows, trials, strict=True)}
@@ -91,7 +94,7 @@ def time_measurements(
     feature: str,
     kernels: Sequence[MeasurementKernel],
     *,
-    context: EvaluationContext | None = None,
+    context: EvaluationContext,
     rounds: int = 1,
     longest_s: float | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -101,7 +104,6 @@ def time_measurements(
     They run on the context's device or, if it has none, on the device that the feature names.
     """
     where = _context_of(feature, context)
-    trials = timing.TRIALS if context is None else context.timing_trials
     if rounds < 1:
         raise MemsimError(f"rounds must be at least 1, got {rounds}")
     passes: list[list[timing.KernelTrials]] = [[] for _ in kernels]
@@ -110,11 +112,11 @@ def time_measurements(
             one = timing.time_kernel(
                 kernel.kernel,
                 kernel.arguments(),
-                trials=-(-trials // rounds),
+                trials=-(-context.timing_trials // rounds),
                 warmup=1 if turn else timing.WARMUP,
                 longest_s=longest_s,
                 least=-(-timing.LEAST // rounds),
-                trial_s=0.0 if context is None else context.trial_s,
+                trial_s=context.trial_s,
                 context=where,
             )
             passes[row].append(one)
@@ -138,12 +140,60 @@ def feature_arrays(
     env : the kernel's sizes, name -> integer or array of them
     """
     shape = np.broadcast_shapes(*(np.shape(value) for value in env.values()), ())
+    context = context or EvaluationContext()
     return {name: _value(name, kernel, env, shape, context) for name in features}
 
 
-def _context_of(feature: str, context: EvaluationContext | None) -> Any:
+def evaluate(
+    feature: str | Feature,
+    kernel: Any,
+    env: Mapping[str, int],
+    *,
+    context: EvaluationContext | None = None,
+) -> float:
+    """The value of a feature of a kernel at one size.
+
+    kernel : loopy.TranslationUnit, tracegen.Workload, or a measurement kernel
+    env : size parameters by name; other arguments are those of the kernel, or generated
+
+    Raises FeatureError and KernelError as `calib.count` does, and FeatureError if a simulated
+    feature has no machine.
+    """
+    context = context or EvaluationContext()
+    parsed = parse_feature(feature) if isinstance(feature, str) else feature
+    if isinstance(parsed, WallTimeFeature):
+        return _wall_time(parsed, kernel, env, context)
+    if isinstance(parsed, UserFeature):
+        return float(registered(parsed.name)(kernel, env, context))
+    if isinstance(parsed, SimulatedFeature):
+        if context.machine is None:
+            raise FeatureError(f"{parsed} needs a machine: EvaluationContext(machine='v100')")
+        return simulated(parsed, kernel, env, context)
+    return float(kernel_counts(kernel).count(parsed, context.count_options(kernel)).value(env))
+
+
+def _wall_time(
+    feature: WallTimeFeature, kernel: Any, env: Mapping[str, int], context: EvaluationContext
+) -> float:
+    workload = workload_of(kernel, env)
+    where = context.cl_context
+    if feature.platform or where is None:
+        where = timing.feature_context(str(feature))
+    if context.timer is not None:
+        return context.timer(workload, context=where, trials=context.timing_trials)
+    result = timing.time_kernel(
+        workload.kernel,
+        workload.arguments,
+        trials=context.timing_trials,
+        trial_s=context.trial_s,
+        context=where,
+    )
+    return result.value(context.statistic)
+
+
+def _context_of(feature: str, context: EvaluationContext) -> Any:
     """The pyopencl.Context on which a wall time is measured."""
-    given = None if context is None else context.cl_context
+    given = context.cl_context
     return timing.feature_context(feature) if given is None else given
 
 
@@ -151,36 +201,27 @@ def is_timing(feature: str) -> bool:
     return feature.startswith(timing.FEATURE_PREFIX)
 
 
-def _statistic(context: EvaluationContext | None) -> timing.Statistic:
-    return "median" if context is None else context.statistic
-
-
 def _value(
     name: str,
     kernel: Any,
     env: Mapping[str, Any],
     shape: tuple[int, ...],
-    context: EvaluationContext | None,
+    context: EvaluationContext,
 ) -> Floats:
     feature = parse_feature(name)
     if _lacks(kernel, feature):
         return np.zeros(shape)
     if not isinstance(feature, (SimulatedFeature, UserFeature, WallTimeFeature)):
-        options = (context or EvaluationContext()).count_options(kernel)
-        counted = kernel_counts(getattr(kernel, "kernel", kernel)).count(feature, options)
+        counted = kernel_counts(kernel).count(feature, context.count_options(kernel))
         if shape == ():
             return np.asarray(float(counted.value(env)))
         return np.broadcast_to(counted.at_many(**env), shape)
     columns = {key: np.broadcast_to(value, shape).ravel() for key, value in env.items()}
-    rows = [
-        evaluate(
-            feature,
-            kernel,
-            {key: int(column[row]) for key, column in columns.items()},
-            context=context,
-        )
+    sizes = (
+        {key: int(column[row]) for key, column in columns.items()}
         for row in range(int(np.prod(shape, dtype=np.int64)))
-    ]
+    )
+    rows = [evaluate(feature, kernel, one, context=context) for one in sizes]
     return np.array(rows, np.float64).reshape(shape)
 
 
@@ -192,12 +233,12 @@ def _lacks(kernel: Any, feature: Any) -> bool:
     tag = getattr(getattr(feature, "accesses", feature), "tag", None)
     if tag is None:
         return False
-    return tag not in kernel_counts(getattr(kernel, "kernel", kernel)).inventory.tags
+    return tag not in kernel_counts(kernel).inventory.tags
 
 
 def _refuse_unknown_tags(features: Iterable[str], kernels: Sequence[MeasurementKernel]) -> None:
     """Raises FeatureError if a feature's tag is in none of the kernels."""
-    tags = sorted({t for k in kernels for t in kernel_counts(k.kernel).inventory.tags})
+    tags = sorted({t for k in kernels for t in kernel_counts(k).inventory.tags})
     for name in features:
         if all(_lacks(kernel, parse_feature(name)) for kernel in kernels):
             tag = name.partition("tag:")[2]

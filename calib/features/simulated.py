@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ import numpy.typing as npt
 
 import memsim
 import tracegen
-from calib.counting.complete_traces import Key, access_key, site_key
+from calib.counting.control_flow_from_trace import Key, access_key, site_key
 from calib.counting.feature_counts import kernel_counts
 from calib.counting.kernel_arguments import sizes_of, workload_of
 from calib.counting.language import FeatureError, SimulatedFeature
@@ -42,23 +41,10 @@ Floats = npt.NDArray[np.float64]
 KEPT = 64
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """Quantities of a kernel's access sites in replays of its launches, scaled to the launches.
-
-    sectors, miss_sectors : level -> site -> number
-    read_bytes, write_bytes : site -> bytes between the last cache and DRAM
-    latency_cycles : site -> cycles, summed over sub-group accesses; 0 for stores
-    """
-
-    sectors: Mapping[str, Mapping[Key, float]]
-    miss_sectors: Mapping[str, Mapping[Key, float]]
-    read_bytes: Mapping[Key, float]
-    write_bytes: Mapping[Key, float]
-    latency_cycles: Mapping[Key, float]
-    clock_hz: float
-
-
+Simulated = Mapping[str, Mapping[Key, float]]
+"""Quantity of `f_sim_...` -> site -> its value in replays of all launches, scaled to the launches; quantities that are
+others added up or in another unit are left out. Latencies are summed over sub-group accesses, 0 for stores."""
+_DRAM_BYTES = ("dram_read_bytes", "dram_write_bytes")
 _RESULTS: OrderedDict[Any, tuple[Any, Simulated]] = OrderedDict()
 """The latest simulations. The kernel is kept too, so that its id is not reused."""
 
@@ -79,15 +65,26 @@ def simulated(
         for access in counts.matching(feature.accesses, options, sizes)
         if access.memory == "global"
     }
-    table = _table(feature, result)
-    return float(sum(table.get(key, 0.0) for key in keys))
+    machine, name = _machine(context), feature.quantity
+    level = name.partition("_")[0].upper()
+    if name.endswith("sectors") and level not in machine.level_names:
+        levels = ", ".join(machine.level_names)
+        raise FeatureError(f"{feature}: the machine has no level {level}; it has {levels}")
+    parts = {"dram_bytes": _DRAM_BYTES, "latency": ("latency_cycles",)}.get(name, (name,))
+    unit = machine.clock_hz if name == "latency" else 1.0
+    tables = [result.get(part, {}) for part in parts]
+    return float(sum(sum(table.get(key, 0.0) for table in tables) / unit for key in keys))
+
+
+def _machine(context: EvaluationContext) -> Machine:
+    assert context.machine is not None
+    machine = context.machine
+    return memsim.load_machine(machine) if isinstance(machine, str) else machine
 
 
 def simulation(kernel: Any, env: Mapping[str, int], context: EvaluationContext) -> Simulated:
     """Traces and replays a kernel at one size; results are cached."""
-    assert context.machine is not None
-    machine = context.machine
-    machine = memsim.load_machine(machine) if isinstance(machine, str) else machine
+    machine = _machine(context)
     key = (
         id(kernel),
         tuple(sorted(env.items())),
@@ -99,8 +96,12 @@ def simulation(kernel: Any, env: Mapping[str, int], context: EvaluationContext) 
     )
     if key not in _RESULTS:
         traces = _in_source_order(workload_of(kernel, env), machine, context)
-        parts = [_of_launch(trace, machine, context) for trace in traces]
-        _RESULTS[key] = ((kernel, context.machine), _together(parts))
+        total: defaultdict[str, defaultdict[Key, float]] = defaultdict(lambda: defaultdict(float))
+        for trace in traces:
+            for quantity, values in _of_launch(trace, machine, context).items():
+                for site, value in zip(trace.sites, values.tolist(), strict=True):
+                    total[quantity][site_key(site)] += value
+        _RESULTS[key] = ((kernel, context.machine), total)
         while len(_RESULTS) > KEPT:
             _RESULTS.popitem(last=False)
     _RESULTS.move_to_end(key)
@@ -120,7 +121,9 @@ def _in_source_order(
         return traced(tracer="instrumented", context=context.cl_context)
 
 
-def _of_launch(trace: Trace, machine: Machine, context: EvaluationContext) -> Simulated:
+def _of_launch(trace: Trace, machine: Machine, context: EvaluationContext) -> dict[str, Floats]:
+    """Quantity -> (n_site,) values."""
+
     def replayed(**options: Any) -> Any:
         with warnings.catch_warnings():
             # A small launch cannot be traced any larger.
@@ -132,15 +135,7 @@ def _of_launch(trace: Trace, machine: Machine, context: EvaluationContext) -> Si
             f"machine {machine.name} has no caches: a replay yields no quantities by access"
         )
     if not trace.sites:  # without accesses to global memory every quantity is 0
-        nothing: dict[str, dict[Key, float]] = {name: {} for name in machine.level_names}
-        return Simulated(
-            sectors=nothing,
-            miss_sectors=nothing,
-            read_bytes={},
-            write_bytes={},
-            latency_cycles={},
-            clock_hz=machine.clock_hz,
-        )
+        return {}
     replay = replayed(trials=context.replay_trials)
     data = replay.dataset
     counted = _site_level(data["accesses"])
@@ -155,69 +150,16 @@ def _of_launch(trace: Trace, machine: Machine, context: EvaluationContext) -> Si
     misses = counted - _site_level(data["hits"]) - _site_level(data["pending"])
     latency = replay.latency_cycles().mean("trial").values
     latency = np.nan_to_num(latency) * data["site_accesses"].values * groups
-    keys = [site_key(site) for site in trace.sites]
-
-    def table(values: Floats) -> dict[Key, float]:
-        totals: dict[Key, float] = {}
-        for key, value in zip(keys, values.tolist(), strict=True):
-            totals[key] = totals.get(key, 0.0) + value
-        return totals
-
-    levels = list(replay.level_names)
-    return Simulated(
-        sectors={name: table(counted[:, k] * scale) for k, name in enumerate(levels)},
-        miss_sectors={name: table(misses[:, k] * scale) for k, name in enumerate(levels)},
-        read_bytes=table(_site_level(data["read_bytes"])[:, -1] * scale),
-        write_bytes=table(_site_level(data["write_bytes"])[:, -1] * scale),
-        latency_cycles=table(latency),
-        clock_hz=machine.clock_hz,
-    )
+    found = {
+        name: _site_level(data[column])[:, -1] * scale
+        for name, column in zip(_DRAM_BYTES, ("read_bytes", "write_bytes"), strict=True)
+    }
+    for k, level in enumerate(machine.level_names):
+        found[f"{level.lower()}_sectors"] = counted[:, k] * scale
+        found[f"{level.lower()}_miss_sectors"] = misses[:, k] * scale
+    return {**found, "latency_cycles": latency}
 
 
 def _site_level(values: Any) -> Floats:
     """(n_site, n_level) means over trials."""
     return np.asarray(values.mean("trial").transpose("site", "level").values, np.float64)
-
-
-def _together(parts: list[Simulated]) -> Simulated:
-    """The sums over launches."""
-
-    def added(tables: list[Mapping[Key, float]]) -> dict[Key, float]:
-        total: dict[Key, float] = {}
-        for table in tables:
-            for key, value in table.items():
-                total[key] = total.get(key, 0.0) + value
-        return total
-
-    levels = parts[0].sectors.keys()
-    return Simulated(
-        sectors={name: added([part.sectors[name] for part in parts]) for name in levels},
-        miss_sectors={name: added([part.miss_sectors[name] for part in parts]) for name in levels},
-        read_bytes=added([part.read_bytes for part in parts]),
-        write_bytes=added([part.write_bytes for part in parts]),
-        latency_cycles=added([part.latency_cycles for part in parts]),
-        clock_hz=parts[0].clock_hz,
-    )
-
-
-def _table(feature: SimulatedFeature, result: Simulated) -> Mapping[Key, float]:
-    name = feature.quantity
-    plain: dict[str, Callable[[], Mapping[Key, float]]] = {
-        "dram_read_bytes": lambda: result.read_bytes,
-        "dram_write_bytes": lambda: result.write_bytes,
-        "dram_bytes": lambda: _sum(result.read_bytes, result.write_bytes),
-        "latency_cycles": lambda: result.latency_cycles,
-        "latency": lambda: {k: v / result.clock_hz for k, v in result.latency_cycles.items()},
-    }
-    if name in plain:
-        return plain[name]()
-    level, _, what = name.partition("_")
-    tables = result.miss_sectors if what == "miss_sectors" else result.sectors
-    if level.upper() not in tables:
-        levels = ", ".join(tables) or "none"
-        raise FeatureError(f"{feature}: the machine has no level {level.upper()}; it has {levels}")
-    return tables[level.upper()]
-
-
-def _sum(one: Mapping[Key, float], other: Mapping[Key, float]) -> dict[Key, float]:
-    return {key: value + other.get(key, 0.0) for key, value in one.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -62,17 +62,17 @@ class FeatureTable:
         """The table before it was scaled."""
         if self.scale is None:
             return self
-        return FeatureTable(
-            output=self.output,
-            kernels=self.kernels,
+        return replace(
+            self,
             values={name: column * self.scale for name, column in self.values.items()},
+            scale=None,
             spread=None if self.spread is None else self.spread * self.scale,
         )
 
     def rows(self, chosen: npt.NDArray[np.bool_]) -> FeatureTable:
         """The chosen rows only."""
-        return FeatureTable(
-            output=self.output,
+        return replace(
+            self,
             kernels=tuple(n for n, keep in zip(self.kernels, chosen, strict=True) if keep),
             values={name: column[chosen] for name, column in self.values.items()},
             scale=None if self.scale is None else self.scale[chosen],
@@ -91,9 +91,8 @@ def scale_features_by_output(table: FeatureTable) -> FeatureTable:
     if table.scale is not None:
         return table
     outputs = table.outputs
-    return FeatureTable(
-        output=table.output,
-        kernels=table.kernels,
+    return replace(
+        table,
         values={name: column / outputs for name, column in table.values.items()},
         scale=outputs,
         spread=None if table.spread is None else table.spread / outputs,

@@ -1,8 +1,7 @@
 """Models of time as expressions of features, and their calibration.
 
 `expression` and `performance_model` define models, `model_file` and `models/` hold them as TOML,
-`calibration` measures and fits (`fit`, `starting_points`), `saved_model` stores
-the result, and `breakdown` explains a prediction.
+`calibration` measures and fits (`fit`), `saved_model` stores the result, and `breakdown` explains a prediction.
 """
 
 import lazy_loader

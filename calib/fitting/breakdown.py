@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +45,7 @@ class Breakdown:
 
     def as_json(self) -> dict[str, Any]:
         """The values as JSON; an infinite end of the interval is None."""
-        return {
-            "kernel": self.kernel,
-            "value": self.value,
-            "low": self.low,
-            "high": self.high if np.isfinite(self.high) else None,
-            "parts": [
-                {
-                    "name": part.name,
-                    "cost": part.cost,
-                    "features": dict(part.features),
-                    "value": part.value,
-                    "alone": part.alone,
-                }
-                for part in self.parts
-            ],
-        }
+        return asdict(self) | {"high": self.high if np.isfinite(self.high) else None}
 
 
 def break_down(fit: Fit, kernel: str, features: Mapping[str, Any]) -> Breakdown:
@@ -134,7 +119,7 @@ def uncovered(saved: SavedModel, kernel: Any, features: Mapping[str, float]) -> 
     from calib.counting.feature_counts import kernel_counts
     from calib.counting.language import MemAccessFeature, parse_feature
 
-    counts = kernel_counts(getattr(kernel, "kernel", kernel))
+    counts = kernel_counts(kernel)
     counted: set[int] = set()
     for name in saved.model.input_features:
         feature = parse_feature(name)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from calib.features.context import EvaluationContext
 from calib.features.gather import gather_feature_values
-from calib.features.table import FeatureTable, scale_features_by_output
+from calib.features.table import scale_features_by_output
 from calib.fitting.calibrate_options import CalibrateOptions
-from calib.fitting.fit import Fit, fit_model
+from calib.fitting.fit import fit_model
 from calib.fitting.model_file import ModelFile
 from calib.fitting.saved_model import SavedModel, now
 from calib.timing import trials as timing
@@ -60,7 +60,8 @@ def calibrate(
     timing.look_ahead(options.device)
     file.kernels()  # generated while the device is found; a GPU's differ in their sizes only
     context = timing.find_context(options.device)
-    kernels = file.kernels(on_gpu=timing.is_gpu(context))
+    on_gpu = timing.is_gpu(context)
+    kernels = file.kernels(on_gpu=on_gpu)
     model = file.model(timing.feature_name(options.device))
     timings: dict[str, timing.KernelTrials] = {}
     table = gather_feature_values(
@@ -82,37 +83,18 @@ def calibrate(
     fit = fit_model(
         model, scaled, nonnegative=file.nonnegative, singular="refuse", seed=options.seed
     )
-    settings: dict[str, Any] = {
-        "trials": options.trials,
-        "trial_s": options.trial_s,
-        "rounds": options.rounds,
-        "statistic": options.statistic,
-        "seed": options.seed,
-    }
-    saved = _saved(file, fit, table, context, settings | _measured(file, context, timings))
-    return Calibration(saved=saved, timings=timings, seconds=time.perf_counter() - start)
-
-
-def _measured(
-    file: ModelFile, context: Any, timings: Mapping[str, timing.KernelTrials]
-) -> dict[str, Any]:
-    """The tags that were measured, and each kernel's outliers."""
-    on_gpu = timing.is_gpu(context)
-    return {
-        "measure": [list(each.chosen(on_gpu)) for each in file.measure],
-        "outliers": {name: list(t.outliers) for name, t in timings.items() if t.outliers},
-    }
-
-
-def _saved(
-    file: ModelFile, fit: Fit, table: FeatureTable, context: Any, settings: dict[str, Any]
-) -> SavedModel:
-    return SavedModel(
+    named = ("trials", "trial_s", "rounds", "statistic", "seed")
+    saved = SavedModel(
         fit=fit,
         table=table,
         name=file.name,
         device=timing.device_title(context),
         driver=timing.driver(context),
         date=now(),
-        settings=settings,
+        settings={name: getattr(options, name) for name in named}
+        | {
+            "measure": [list(each.chosen(on_gpu)) for each in file.measure],
+            "outliers": {name: list(t.outliers) for name, t in timings.items() if t.outliers},
+        },
     )
+    return Calibration(saved=saved, timings=timings, seconds=time.perf_counter() - start)

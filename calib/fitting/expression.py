@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from pymbolic import primitives
 from pymbolic.mapper.differentiator import DifferentiationMapper
 from pymbolic.mapper.evaluator import EvaluationMapper
+from pymbolic.primitives import Variable
 
 from memsim.errors import MemsimError
 
@@ -95,9 +96,24 @@ def names(tree: Tree, prefix: str, *, in_calls: bool = True) -> tuple[str, ...]:
 
     in_calls : include those in arguments of functions
     """
-    ordered: dict[str, None] = {}
-    _collect(tree, ordered, in_calls)
-    return tuple(name for name in ordered if name.startswith(prefix))
+    found = (one.name for one in subtrees(tree, in_calls=in_calls) if isinstance(one, Variable))
+    return tuple(dict.fromkeys(name for name in found if name.startswith(prefix)))
+
+
+def subtrees(tree: Tree, *, in_calls: bool = True) -> Iterator[Tree]:
+    """A tree and all below it, in order of appearance. in_calls : include the arguments of functions"""
+    yield tree
+    children: tuple[Tree, ...] = ()
+    if isinstance(tree, (primitives.Sum, primitives.Product)):
+        children = tree.children
+    elif isinstance(tree, primitives.Quotient):
+        children = (tree.numerator, tree.denominator)
+    elif isinstance(tree, primitives.Power):
+        children = (tree.base, tree.exponent)
+    elif isinstance(tree, primitives.Call) and in_calls:
+        children = tree.parameters
+    for child in children:
+        yield from subtrees(child, in_calls=in_calls)
 
 
 def derivative(tree: Tree, name: str, *, frozen_calls: bool = False) -> Tree:
@@ -106,7 +122,7 @@ def derivative(tree: Tree, name: str, *, frozen_calls: bool = False) -> Tree:
     frozen_calls : treat the values of functions as constants
     """
     mapper = _FrozenDerivative if frozen_calls else _Derivative
-    return mapper(primitives.Variable(name), _outer_derivative)(tree)
+    return mapper(Variable(name), _outer_derivative)(tree)
 
 
 def evaluate(tree: Tree, values: Mapping[str, Any]) -> npt.NDArray[np.float64]:
@@ -180,7 +196,7 @@ class _FrozenDerivative(_Derivative):
 
 def _outer_derivative(index: int, name: str, arguments: tuple[Any, ...]) -> Tree:
     def call(function: str, *values: Tree) -> Tree:
-        return primitives.Variable(function)(*values)
+        return Variable(function)(*values)
 
     first, last = arguments[0], arguments[-1]
     this = call(name, *arguments)
@@ -201,22 +217,6 @@ def _outer_derivative(index: int, name: str, arguments: tuple[Any, ...]) -> Tree
     return (
         call("_contrast_slope", *arguments) if index == 0 else -call("_contrast_slope", last, first)
     )
-
-
-def _collect(tree: Tree, collected: dict[str, None], in_calls: bool) -> None:
-    children: tuple[Tree, ...] = ()
-    if isinstance(tree, primitives.Variable):
-        collected.setdefault(tree.name)
-    elif isinstance(tree, (primitives.Sum, primitives.Product)):
-        children = tree.children
-    elif isinstance(tree, primitives.Quotient):
-        children = (tree.numerator, tree.denominator)
-    elif isinstance(tree, primitives.Power):
-        children = (tree.base, tree.exponent)
-    elif isinstance(tree, primitives.Call) and in_calls:
-        children = tree.parameters
-    for child in children:
-        _collect(child, collected, in_calls)
 
 
 class _Parser:
@@ -317,7 +317,7 @@ class _Parser:
                 self.place = self.behind
                 raise self._error(f"a feature's name does not continue like this after {name!r}")
             self._next()
-            return primitives.Variable(name)
+            return Variable(name)
         if self.kind == "name":
             return self._named()
         if self._take("("):
@@ -332,7 +332,7 @@ class _Parser:
         name = self.token
         if name.startswith("p_") and len(name) > 2:
             self._next()
-            return primitives.Variable(name)
+            return Variable(name)
         if name in self.costs:
             self._next()
             return self.costs[name]
@@ -353,9 +353,9 @@ class _Parser:
             self.place = start
             raise self._error(f"{name} takes {n_arguments} arguments, got {len(arguments)}")
         if name != "overlap":
-            return primitives.Variable(name)(*arguments)
+            return Variable(name)(*arguments)
         a, b, edge = arguments
-        tanh, contrast = primitives.Variable("tanh"), primitives.Variable("contrast")
+        tanh, contrast = Variable("tanh"), Variable("contrast")
         switch = primitives.Quotient(1 + tanh(_product((edge, contrast(a, b)))), 2)
         return primitives.Sum(
             (_product((a, switch)), _product((b, primitives.Sum((1, _product((-1, switch)))))))

@@ -2,8 +2,11 @@
 
 Minimises ||r(p)||_2 with r_i = (g(features_i, p) - t_i) / s_i, where s_i is t_i for a table scaled
 by its output and 1 otherwise (Stevens and Klöckner 2020, section 7.2). J_ij = dr_i/dp_j comes from
-the symbolic derivative; SciPy's Levenberg-Marquardt runs from several points
-(`starting_points.py`).
+the symbolic derivative; SciPy's Levenberg-Marquardt runs from several points.
+
+Counts are of the order of 1e9 and costs per count of 1e-12 s, so a search in these units is badly
+conditioned. The unit of a parameter is therefore the value at which it alone would explain the
+output or, inside a function, at which it changes the function's argument by one.
 """
 
 from __future__ import annotations
@@ -14,13 +17,16 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
+from pymbolic import primitives
 from scipy.optimize import least_squares, nnls
-from scipy.special import stdtrit
+from scipy.sparse.csgraph import connected_components
 
 from calib.features.table import FeatureTable
+from calib.fitting import expression as ex
 from calib.fitting.performance_model import Model
-from calib.fitting.starting_points import natural_sizes, starts
 from memsim.errors import MemsimError
+from memsim.statistics import student_t
 
 Floats = npt.NDArray[np.float64]
 
@@ -117,7 +123,7 @@ class Fit(Mapping[str, float]):
     def _quantile(self, confidence: float) -> float:
         if self.degrees_of_freedom == 0:
             return float("inf")
-        return float(stdtrit(self.degrees_of_freedom, 0.5 + confidence / 2))
+        return student_t(self.degrees_of_freedom + 1, confidence)
 
 
 def fit_model(
@@ -283,14 +289,11 @@ This is half the digits of float64; columns that are multiples of each other yie
 def null_space(jacobian: Floats) -> Floats:
     """(n_parameter, n_null): orthonormal directions, in units of the columns' lengths, along which
     no row changes; a column of zeros is one of them."""
-    _n_row, n_parameter = jacobian.shape
     lengths = np.linalg.norm(jacobian, axis=0)
     unit = jacobian / np.where(lengths > 0, lengths, 1.0)
-    _, singular, right = np.linalg.svd(unit, full_matrices=True)
-    values = np.zeros(n_parameter)
-    values[: len(singular)] = singular
-    largest = max(float(values.max(initial=0.0)), 1e-300)
-    return np.ascontiguousarray(right[values <= TOLERANCE * largest].T)
+    if not unit.size:  # which older versions of SciPy refuse
+        return np.eye(unit.shape[1])
+    return np.ascontiguousarray(scipy.linalg.null_space(unit, rcond=TOLERANCE))
 
 
 def indistinct(jacobian: Floats, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -300,18 +303,12 @@ def indistinct(jacobian: Floats, names: Sequence[str]) -> tuple[tuple[str, ...],
     """
     null = null_space(jacobian)
     linked = np.abs(null @ null.T) > 1e-6
-    left = [j for j in range(len(names)) if linked[j, j]]
-    groups = []
-    while left:
-        group, edge = {left[0]}, [left[0]]
-        while edge:
-            j = edge.pop()
-            new = {int(k) for k in np.flatnonzero(linked[j])} - group
-            group |= new
-            edge.extend(new)
-        groups.append(tuple(names[j] for j in sorted(group)))
-        left = [j for j in left if j not in group]
-    return tuple(groups)
+    _, group = connected_components(linked, directed=False)
+    undetermined = [j for j in range(len(names)) if linked[j, j]]
+    return tuple(
+        tuple(names[j] for j in undetermined if group[j] == number)
+        for number in dict.fromkeys(group[undetermined].tolist())
+    )
 
 
 def covariance(jacobian: Floats, variance: float) -> Floats:
@@ -327,3 +324,53 @@ def covariance(jacobian: Floats, variance: float) -> Floats:
     undetermined = np.flatnonzero(np.linalg.norm(null, axis=1) > 1e-6)
     result[undetermined, undetermined] = np.inf
     return result
+
+
+def natural_sizes(model: Model, table: FeatureTable) -> Floats:
+    """(n_parameter,) positive: the unit of each parameter in the search."""
+    t = table.outputs
+    zero = dict.fromkeys(model.parameters, 0.0)
+    sizes = dict.fromkeys(model.parameters, 0.0)
+    slopes = model.gradient(zero, table.values)
+    for j, name in enumerate(model.parameters):
+        slope = np.abs(slopes[..., j])
+        useful = np.isfinite(slope) & (slope > 0)
+        if useful.any():
+            sizes[name] = float(np.median(t[useful] / slope[useful]))
+    units = {name: size or 1.0 for name, size in sizes.items()}
+    values = {**units, **table.values}
+    calls = (one for one in ex.subtrees(model.tree) if isinstance(one, primitives.Call))
+    arguments = [argument for call in calls for argument in call.parameters]
+    for name in model.parameters:
+        if sizes[name]:
+            continue
+        for argument in arguments:
+            if name not in ex.names(argument, "p_"):
+                continue
+            slope = np.abs(ex.evaluate(ex.derivative(argument, name), values))
+            slope = slope[np.isfinite(slope) & (slope > 0)]
+            if slope.size:
+                units[name] = float(1 / np.median(slope))
+                break
+    return np.array([units[name] for name in model.parameters])
+
+
+def starts(
+    model: Model, table: FeatureTable, sizes: Floats, count: int, seed: int
+) -> Iterator[Floats]:
+    """Yields `count` points, (n_parameter,) in natural sizes.
+
+    The first treats functions as constants, which leaves a linear problem (in an overlap each cost
+    is half visible). The others multiply it by random factors from 1/30 to 30.
+    """
+    zero = dict.fromkeys(model.parameters, 0.0)
+    matrix = np.nan_to_num(model.gradient(zero, table.values) * sizes / table.outputs[:, None])
+    first, _ = nnls(matrix, np.ones(len(table)))
+    shares = 1.0 / len(sizes)
+    first = np.where(first > 0, first, 0.1 * shares)
+    outside = ~np.any(matrix != 0, axis=0)
+    first[outside] = 3.0
+    yield first
+    rng = np.random.default_rng(seed)
+    for _ in range(count - 1):
+        yield first * 10.0 ** rng.uniform(-1.5, 1.5, len(sizes))

@@ -18,16 +18,18 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from calib.counting.language import parse_feature
 from calib.fitting.performance_model import Model
 from calib.kernels.collection import KernelCollection, MatchCondition, MeasurementKernel
 from memsim.errors import MemsimError
 
 SHIPPED = Path(__file__).parent / "models"
-KEYS = ("name", "description", "expression", "output", "nonnegative", "costs", "measure")
 
 
 class ModelFileError(MemsimError):
@@ -45,6 +47,10 @@ class Measurements:
     tags: tuple[str, ...]
     match: MatchCondition = MatchCondition.SUPERSET
     gpu: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(tag.partition(":")[1] for tag in self.gpu):
+            raise ValueError(f"gpu holds ARGUMENT:VALUE tags only, got {list(self.gpu)}")
 
     def chosen(self, on_gpu: bool) -> tuple[str, ...]:
         """The tags for a device."""
@@ -71,6 +77,10 @@ class ModelFile:
     output: str = ""
     nonnegative: bool = True
     description: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.measure:
+            raise ValueError("measure must name kernels")
 
     def model(self, output: str = "") -> Model:
         """The model; `output` is used if the file names none."""
@@ -109,7 +119,7 @@ def load_model_file(name: str) -> ModelFile:
         return _model_file(data, path)
     except ModelFileError:
         raise
-    except MemsimError as error:
+    except (MemsimError, msgspec.ValidationError) as error:
         named = ModelFileError(f"{path}: {error}")
         for note in getattr(error, "__notes__", ()):  # a caret under the error
             named.add_note(note)
@@ -117,56 +127,17 @@ def load_model_file(name: str) -> ModelFile:
 
 
 def _model_file(data: Mapping[str, Any], path: Path) -> ModelFile:
-    for key in data:
-        if key not in KEYS:
-            raise ModelFileError(f"{path}: no key {key!r}; there are {', '.join(KEYS)}")
-    expression = _of(data, "expression", str, path)
-    costs = _of(data, "costs", dict, path, {})
-    if not all(isinstance(text, str) for text in costs.values()):
-        raise ModelFileError(f"{path}: costs must be texts")
-    rows = _of(data, "measure", list, path)
-    if not rows:
-        raise ModelFileError(f"{path}: measure must name kernels")
-    loaded = ModelFile(
-        name=_of(data, "name", str, path, path.stem),
-        description=_of(data, "description", str, path, ""),
-        expression=expression,
-        costs=costs,
-        output=_of(data, "output", str, path, ""),
-        nonnegative=_of(data, "nonnegative", bool, path, True),
-        measure=tuple(_measurements(row, path) for row in rows),
-    )
-    _check_features(loaded.model("f_cl_wall_time"))
+    _refuse_unknown(data, ModelFile, path)
+    for row in data.get("measure", []):
+        _refuse_unknown(row, Measurements, path)
+    loaded = msgspec.convert({"name": path.stem, **data}, ModelFile)
+    for name in loaded.model("f_cl_wall_time").input_features:
+        parse_feature(name)
     return loaded
 
 
-def _measurements(row: Any, path: Path) -> Measurements:
-    if not isinstance(row, dict) or set(row) - {"tags", "match", "gpu"}:
-        raise ModelFileError(f"{path}: measure is [[measure]] with tags, match and gpu")
-    tags, gpu = _of(row, "tags", list, path), _of(row, "gpu", list, path, [])
-    if not all(isinstance(tag, str) for tag in (*tags, *gpu)):
-        raise ModelFileError(f"{path}: tags must be texts")
-    match = _of(row, "match", str, path, MatchCondition.SUPERSET.value)
-    conditions = {condition.value: condition for condition in MatchCondition}
-    if match not in conditions:
-        raise ModelFileError(f"{path}: match must be one of {', '.join(conditions)}, got {match!r}")
-    if not all(tag.partition(":")[1] for tag in gpu):
-        raise ModelFileError(f"{path}: gpu holds ARGUMENT:VALUE tags only, got {gpu}")
-    return Measurements(tags=tuple(tags), match=conditions[match], gpu=tuple(gpu))
-
-
-def _check_features(model: Model) -> None:
-    """Raises FeatureError for an input that is not a feature."""
-    from calib.counting.language import parse_feature
-
-    for name in model.input_features:
-        parse_feature(name)
-
-
-def _of(data: Mapping[str, Any], key: str, kind: type, path: Path, default: Any = None) -> Any:
-    value = data.get(key, default)
-    if value is None:
-        raise ModelFileError(f"{path}: {key} is missing")
-    if not isinstance(value, kind):
-        raise ModelFileError(f"{path}: {key} must be a {kind.__name__}, got {value!r}")
-    return value
+def _refuse_unknown(table: Any, kind: type, path: Path) -> None:
+    known = [field.name for field in fields(kind)]
+    for key in table if isinstance(table, dict) else ():
+        if key not in known:
+            raise ModelFileError(f"{path}: no key {key!r}; there are {', '.join(known)}")

@@ -16,15 +16,13 @@ import numpy as np
 
 from calib.history.errors import HistoryError
 from calib.history.key import Key
-from calib.history.model_kinds import HISTORY, Verdict, history_misfit, verdicts
+from calib.history.model_kinds import HISTORY, Fitted, Verdict, history_misfit, verdicts
 from calib.history.neighbours import Neighbours, neighbours
 from calib.history.records import Record
 from calib.history.regression import (
-    CONFIDENCE,
     LEAST_SAMPLES,
     NORMAL_95,
     UNKNOWN_VARIATION,
-    Fitted,
     Question,
     student,
 )
@@ -82,9 +80,9 @@ class Answer:
     low_s: float
     high_s: float
     kind: str
-    n_samples: int
-    calibrated: bool
-    fits: bool
+    n_samples: int = 0
+    calibrated: bool = False
+    fits: bool = True
     note: str
 
     def __str__(self) -> str:
@@ -177,8 +175,6 @@ def blend(record: Record, before: Prior, usual_variation: float = UNKNOWN_VARIAT
         high_s=time_s * factor,
         kind=BLEND,
         n_samples=state.n,
-        calibrated=False,
-        fits=True,
         note=(
             f"{state.n} samples have the mean {seconds(state.mean, 4)} (standard error"
             f" {percent(math.sqrt(of_mean), 1)}) and the weight {weight:.2f}; the {before.kind} predicts"
@@ -224,9 +220,9 @@ def _drift(record: Record) -> str:
 
 def _few_samples(record: Record) -> Answer:
     state = record.accepted
-    variation = state.variation if state.n > 2 else max(UNKNOWN_VARIATION, state.variation)
-    if math.isnan(variation):
-        variation = UNKNOWN_VARIATION
+    variation = state.variation if state.n > 1 else UNKNOWN_VARIATION
+    if state.n <= 2:
+        variation = max(UNKNOWN_VARIATION, variation)
     width = student(max(state.n - 1, 1)) * variation * math.sqrt(1 + 1 / state.n)
     return Answer(
         time_s=state.mean,
@@ -234,8 +230,6 @@ def _few_samples(record: Record) -> Answer:
         high_s=state.mean * (1 + width),
         kind=HISTORY,
         n_samples=state.n,
-        calibrated=False,
-        fits=True,
         note=f"{state.n} of the {LEAST_SAMPLES} samples of a calibrated mean, and no other model",
     )
 
@@ -247,9 +241,7 @@ def _by_prior(before: Prior, aside: str) -> Answer:
         low_s=before.time_s / factor,
         high_s=before.time_s * factor,
         kind=before.kind,
-        n_samples=0,
         calibrated=before.calibrated,
-        fits=True,
         note=(
             f"this layout was never timed here; the time is that of the {before.kind}"
             f"{f', {before.note}' if before.note else ''}{aside}"
@@ -374,16 +366,3 @@ def _nothing(store: Store, key: Key, records: Sequence[Record], question: Questi
         f"nothing is known of {key.kernel} on {key.device} with layout {key.layout:08x}{why}"
         f"{_aside(store, key)}; name a model or a machine for such cases, or run the kernel"
     )
-
-
-__all__ = [
-    "BLEND",
-    "CONFIDENCE",
-    "UNKNOWN_VARIATION",
-    "Answer",
-    "AskPrior",
-    "Prior",
-    "answer",
-    "blend",
-    "fresh_time",
-]

@@ -16,9 +16,8 @@ import numpy as np
 
 from calib.history.errors import HistoryError
 from calib.history.key import Key
-from calib.history.power_laws import LogSums, solve_power_law
 from calib.history.records import Record, check_record
-from calib.history.regression import linear, power_law_with_offset
+from calib.history.regression import linear, log_sums, power_law_with_offset, solve_power_law
 from calib.history.starpu_file import Combination, Device, Entry, Implementation, StarpuModel
 from calib.history.statistics import Running
 
@@ -60,9 +59,7 @@ def to_starpu(records: Sequence[Record], *, cpus: Iterable[str] = ()) -> StarpuM
 
 def _implementation(records: Sequence[Record]) -> Implementation:
     sized = [r for r in records if r.size_bytes > 0 and r.accepted.n > 0]
-    sums = LogSums()
-    for record in sized:
-        sums = sums.add_record(record)
+    sums = log_sums(sized)
     # StarPU's y is in microseconds: ln(t us) = ln(t s) + ln 10^6.
     shift = math.log(US)
     solved = solve_power_law(sums)

@@ -14,7 +14,7 @@ import contextvars
 import functools
 import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,9 +62,9 @@ def _install() -> None:
     kernel = _cl.Kernel
     for name, noting in (
         ("set_arg", _recording_one),
-        ("_set_arg_multi", _recording_many),
-        ("_set_arg_buf_multi", _recording_bytes),
-        ("_set_arg_buf_pack_multi", _recording_packed),
+        ("_set_arg_multi", _recording_several(_MANY, 2, _quick)),
+        ("_set_arg_buf_multi", _recording_several(_BYTES, 2, _as_bytes)),
+        ("_set_arg_buf_pack_multi", _recording_several(_PACKED, 3, _integers)),
     ):
         _replace(kernel, name, noting(getattr(kernel, name)))
     _replace(pyopencl, "CommandQueue", _profiling(pyopencl.CommandQueue))
@@ -92,7 +92,7 @@ def _hooked_enqueue(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         skipped = _dry_run_launches.get()
         if skipped is not None:
-            slots = tuple(getattr(kernel, "_memsim_arguments", ((), (), (), ())))
+            slots = tuple(getattr(kernel, "_memsim_arguments", NO_ARGUMENTS))
             skipped.append((queue, kernel, global_work_size, local_work_size, slots))
             return _completed_event(queue)
         event = original(queue, kernel, global_work_size, local_work_size, *rest, **named)
@@ -103,6 +103,8 @@ def _hooked_enqueue(original: Callable[..., Any]) -> Callable[..., Any]:
     return enqueue_nd_range_kernel
 
 
+NO_ARGUMENTS: tuple[Any, ...] = ((), (), (), ())
+"""The slots of a kernel whose arguments were set before the hooks were installed."""
 SkippedLaunch = tuple[Any, Any, Any, Any, tuple[Any, ...]]
 """Queue, kernel, grid, group and observed arguments of a launch that was not executed."""
 
@@ -146,7 +148,7 @@ def _slots(kernel: Any) -> list[Any]:
     try:
         return kernel._memsim_arguments  # type: ignore[no-any-return]
     except AttributeError:
-        kernel._memsim_arguments = [(), (), (), ()]
+        kernel._memsim_arguments = list(NO_ARGUMENTS)
         return kernel._memsim_arguments  # type: ignore[no-any-return]
 
 
@@ -184,6 +186,9 @@ def _nothing(argument: Any) -> str:
     return ""
 
 
+Recording = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
 def _recording_one(original: Callable[..., Any]) -> Callable[..., Any]:
     def set_arg(self: Any, index: int, argument: Any) -> None:
         original(self, index, argument)
@@ -195,48 +200,43 @@ def _recording_one(original: Callable[..., Any]) -> Callable[..., Any]:
     return set_arg
 
 
-def _recording_many(original: Callable[..., Any]) -> Callable[..., Any]:
+def _recording_several(
+    slot: int, stride: int, values_of: Callable[[tuple[Any, ...]], Iterable[Any]]
+) -> Recording:
+    """Notes the arguments of functions that set several, in lists of an index and what belongs to it.
+
+    stride : elements of the list for one argument;  values_of : a list -> its identifying values
+    """
+
+    def recording(original: Callable[..., Any]) -> Callable[..., Any]:
+        def set_several(self: Any, listed: tuple[Any, ...]) -> None:
+            original(self, listed)
+            slots = _slots(self)
+            slots[slot] = (listed[::stride], *values_of(listed))
+            if slots[_SINGLE]:
+                slots[_SINGLE] = tuple(s for s in slots[_SINGLE] if s[0] not in listed[::stride])
+
+        return set_several
+
+    return recording
+
+
+def _quick(pairs: tuple[Any, ...]) -> list[Any]:
     quick = _quick_values()
-
-    def _set_arg_multi(self: Any, pairs: tuple[Any, ...]) -> None:
-        original(self, pairs)
-        slots = _slots(self)
-        slots[_MANY] = (
-            pairs[::2],
-            *[quick.get(type(a), identifying_value)(a) for a in pairs[1::2]],
-        )
-        if slots[_SINGLE]:
-            slots[_SINGLE] = tuple(s for s in slots[_SINGLE] if s[0] not in pairs[::2])
-
-    return _set_arg_multi
+    return [quick.get(type(a), identifying_value)(a) for a in pairs[1::2]]
 
 
-def _recording_bytes(original: Callable[..., Any]) -> Callable[..., Any]:
-    def _set_arg_buf_multi(self: Any, pairs: tuple[Any, ...]) -> None:
-        original(self, pairs)
-        # 64-bit integers, structures and complex numbers are identified by their bytes.
-        slots = _slots(self)
-        slots[_BYTES] = (pairs[::2], *map(bytes, pairs[1::2]))
-        if slots[_SINGLE]:
-            slots[_SINGLE] = tuple(s for s in slots[_SINGLE] if s[0] not in pairs[::2])
-
-    return _set_arg_buf_multi
+def _as_bytes(pairs: tuple[Any, ...]) -> Iterable[bytes]:
+    """64-bit integers, structures and complex numbers are identified by their bytes."""
+    return map(bytes, pairs[1::2])
 
 
-def _recording_packed(original: Callable[..., Any]) -> Callable[..., Any]:
-    def _set_arg_buf_pack_multi(self: Any, triples: tuple[Any, ...]) -> None:
-        original(self, triples)
-        slots = _slots(self)
-        values: Sequence[Any] = triples[2::3]
-        # Values that are not integers are not part of the key.
-        letters = triples[1::3]
-        if not INTEGERS.issuperset(letters):
-            values = [v if c in INTEGERS else "" for c, v in zip(letters, values, strict=True)]
-        slots[_PACKED] = (triples[::3], *values)
-        if slots[_SINGLE]:
-            slots[_SINGLE] = tuple(s for s in slots[_SINGLE] if s[0] not in triples[::3])
-
-    return _set_arg_buf_pack_multi
+def _integers(triples: tuple[Any, ...]) -> Sequence[Any]:
+    """Values that are not integers are not part of the key."""
+    values, letters = triples[2::3], triples[1::3]
+    if INTEGERS.issuperset(letters):
+        return values
+    return [v if c in INTEGERS else "" for c, v in zip(letters, values, strict=True)]
 
 
 def arguments(slots: Sequence[Any]) -> dict[int, int | bytes | str | np.integer[Any]]:

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from calib.history.errors import HistoryError
-from calib.history.neighbours import neighbours
-from calib.history.power_laws import power_law
+from calib.history.neighbours import Neighbours, neighbours
 from calib.history.records import Record
 from calib.history.regression import (
     FIT_LIMIT,
     LEAST_SAMPLES,
-    Fitted,
+    Linearised,
+    PowerLaw,
     Question,
     linear,
+    power_law,
     power_law_with_offset,
 )
 from calib.history.statistics import two_modes
@@ -35,6 +36,7 @@ VARIATION_LIMIT = 0.25
 LEFT_OUT = 12
 """Most keys in leave-one-out validation: a nonlinear fit takes milliseconds."""
 
+Fitted = PowerLaw | Linearised | Neighbours
 Fit = Callable[[Iterable[Record]], Fitted | None]
 
 REGRESSIONS: dict[str, Fit] = {
@@ -98,10 +100,10 @@ class Verdict:
     kind: str
     n_samples: int
     n_keys: int
-    calibrated: bool
-    fits: bool
-    error: float
     reason: str
+    calibrated: bool = False
+    fits: bool = False
+    error: float = math.nan
     model: Fitted | None = None
 
 
@@ -120,13 +122,11 @@ def verdicts(records: Sequence[Record]) -> list[Verdict]:
 def history_misfit(record: Record) -> str:
     """Why a key's mean does not predict its launches; empty where it does."""
     variation = record.accepted.variation
+    if not variation > VARIATION_LIMIT:
+        return ""
     modes = two_modes(record.recent)
-    if variation > VARIATION_LIMIT:
-        why = f"a launch deviates {percent(variation, 0)} from the mean"
-        if modes is not None:
-            why += f"; {modes}"
-        return why
-    return ""
+    why = f"a launch deviates {percent(variation, 0)} from the mean"
+    return why if modes is None else f"{why}; {modes}"
 
 
 def _history(records: Sequence[Record]) -> Verdict:
@@ -137,15 +137,7 @@ def _history(records: Sequence[Record]) -> Verdict:
         reason = (
             f"{len(records)} layouts, none of them with {LEAST_SAMPLES} samples (at most {most})"
         )
-        return Verdict(
-            kind=HISTORY,
-            n_samples=samples,
-            n_keys=len(records),
-            calibrated=False,
-            fits=False,
-            error=math.nan,
-            reason=reason,
-        )
+        return Verdict(kind=HISTORY, n_samples=samples, n_keys=len(records), reason=reason)
     error = float(np.mean([r.accepted.variation for r in ready]))
     bad = [why for r in ready if (why := history_misfit(r))]
     reason = f"{len(ready)} of {len(records)} layouts have {LEAST_SAMPLES} samples"
@@ -168,15 +160,8 @@ def _regression(name: str, records: Sequence[Record]) -> Verdict:
     fit = REGRESSIONS[name]
     model = fit(records)
     if model is None:
-        return Verdict(
-            kind=name,
-            n_samples=sum(r.accepted.n for r in records),
-            n_keys=len(records),
-            calibrated=False,
-            fits=False,
-            error=math.nan,
-            reason=_why_not(name, records),
-        )
+        samples, reason = sum(r.accepted.n for r in records), _why_not(name, records)
+        return Verdict(kind=name, n_samples=samples, n_keys=len(records), reason=reason)
     error = left_out_error(fit, records)
     judged = model.misfit if math.isnan(error) else max(error, model.misfit)
     reason = model.formula

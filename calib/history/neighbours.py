@@ -90,7 +90,7 @@ class Neighbours:
         part = (x - a) / (b - a)
         y = (1 - part) * self.y[right - 1] + part * self.y[right]
         of_mean = (1 - part) ** 2 / self.n[right - 1] + part**2 / self.n[right]
-        of_launch = _student(self.n_free) * self.deviation * math.sqrt(1 + of_mean)
+        of_launch = student(self.n_free) * self.deviation * math.sqrt(1 + of_mean)
         between = self._between(x, right) * math.sqrt((x - a) * (b - x) / (b - a))
         half = math.hypot(of_launch, between)
         return math.exp(y), math.exp(y - half), math.exp(y + half)
@@ -109,7 +109,7 @@ class Neighbours:
         inner = inner[np.argsort(np.abs(self.x[inner] - x), kind="stable")[:MOST_LEFT_OUT]]
         missed, noise, bridge = self._left_out(inner)
         sigma2 = max(float(np.mean((missed**2 - noise) / bridge)), 0.0)
-        return min(_student(len(inner)) * math.sqrt(sigma2), spread)
+        return min(student(len(inner)) * math.sqrt(sigma2), spread)
 
     def _left_out(self, inner: npt.NDArray[np.intp]) -> tuple[F64, F64, F64]:
         """Of sizes predicted without themselves: errors of ln t, what launches contribute to their squares,
@@ -153,8 +153,3 @@ def neighbours(records: Iterable[Record]) -> Neighbours | None:
         n_keys=len(used),
         misfit=float(np.sqrt(np.mean(missed**2))) if len(sizes) > 2 else math.nan,
     )
-
-
-def _student(n_free: int) -> float:
-    """The two-sided quantile of Student's t at CONFIDENCE; of a normal variable for 0."""
-    return student(n_free) if n_free else NORMAL_95

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.history.errors import HistoryError
+from calib.history.model_kinds import Fitted
 from calib.history.neighbours import neighbours
-from calib.history.power_laws import power_law
 from calib.history.records import Record
-from calib.history.regression import Fitted, Question, power_law_with_offset
+from calib.history.regression import Question, power_law, power_law_with_offset
 from calib.history.statistics import far_apart, two_modes
 from memsim.files import write_picture
 from memsim.machine import size_text
@@ -26,11 +26,9 @@ F64 = npt.NDArray[np.float64]
 
 
 def _figure() -> tuple[Any, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 5.0), layout="constrained")
-    FigureCanvasAgg(figure)
     return figure, figure.add_subplot()
 
 

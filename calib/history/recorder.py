@@ -18,7 +18,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from calib.history import hooks
@@ -36,8 +36,6 @@ KNOWN_LAUNCHES = 100_000
 """Most kinds of launch in memory, which is cleared when it is full. A program may have one kind for
 each value of an integer argument."""
 KNOWN_KERNELS = 4096
-NO_ARGUMENTS: tuple[Any, ...] = ((), (), (), ())
-"""The arguments of a kernel that were set before the recording."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +45,7 @@ class _Kind:
     terms: dict[str, float]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Counts:
     """How many launches were observed and stored.
 
@@ -56,11 +54,11 @@ class Counts:
     lost : launches that were unfinished when the recording ended, or exceeded WAITING
     """
 
-    launched: int
-    stored: int
-    untimed: int
-    failed: int
-    lost: int
+    launched: int = 0
+    stored: int = 0
+    untimed: int = 0
+    failed: int = 0
+    lost: int = 0
 
 
 class Recorder:
@@ -89,7 +87,7 @@ class Recorder:
         self._names: dict[int, tuple[Any, str]] = {}
         self._layout: contextvars.ContextVar[tuple[int, int, dict[str, float]] | None]
         self._layout = contextvars.ContextVar("layout", default=None)
-        self._launched = self._stored = self._untimed = self._failed = self._lost = 0
+        self._counts = Counts()
         self._draining = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -132,13 +130,7 @@ class Recorder:
 
     def counts(self) -> Counts:
         """The launches so far."""
-        return Counts(
-            launched=self._launched,
-            stored=self._stored,
-            untimed=self._untimed,
-            failed=self._failed,
-            lost=self._lost,
-        )
+        return replace(self._counts)
 
     @contextlib.contextmanager
     def laid_out(self, *arguments: Any, terms: dict[str, float] | None = None) -> Iterator[None]:
@@ -161,23 +153,20 @@ class Recorder:
         """Remembers a launch; called by the hook."""
         if self._only is not None and queue is not self._only:
             return
-        self._launched += 1
+        self._counts.launched += 1
         try:
             place, name = self._places[id(queue)][1], self._names[id(kernel)][1]
         except KeyError:
             place, name = self._name(queue, kernel)
         if place is None:
-            self._untimed += 1
+            self._counts.untimed += 1
             return
         given = self._layout.get()
         if given is None:
-            try:
-                slots = tuple(kernel._memsim_arguments)
-            except AttributeError:
-                slots = NO_ARGUMENTS
+            slots = tuple(getattr(kernel, "_memsim_arguments", hooks.NO_ARGUMENTS))
             kind_of: tuple[Any, ...] = (name, place, grid, group, slots)
         else:
-            slots = NO_ARGUMENTS
+            slots = hooks.NO_ARGUMENTS
             kind_of = (name, place, given[0])
         try:
             kind = self._kinds[kind_of]
@@ -186,7 +175,7 @@ class Recorder:
         if len(self._ring) < WAITING:
             self._ring.append((event, kind))
         else:
-            self._lost += 1
+            self._counts.lost += 1
 
     def _name(self, queue: Any, kernel: Any) -> tuple[tuple[str, str] | None, str]:
         """The names of queue and kernel, cached, because a query to the driver takes longer than a launch.
@@ -247,7 +236,7 @@ class Recorder:
             if not self._drain():
                 time.sleep(0.0005)
         with self._draining:
-            self._lost += len(self._ring)
+            self._counts.lost += len(self._ring)
             self._ring.clear()
         if self._error is not None:
             error, self._error = self._error, None
@@ -279,7 +268,7 @@ class Recorder:
                     status, start, end = -1, 0, 0
                 left += 1
                 if status < 0 or end <= start:
-                    self._failed += 1
+                    self._counts.failed += 1
                     continue
                 samples.append(
                     Sample(
@@ -293,10 +282,10 @@ class Recorder:
             self._ring.extendleft(reversed(waiting))
             try:
                 self._store.add_many(samples)
-                self._stored += len(samples)
+                self._counts.stored += len(samples)
             except HistoryError as error:  # flush raises it in the program's own thread
                 self._error = error
-                self._lost += len(samples)
+                self._counts.lost += len(samples)
             return left
 
 

@@ -1,7 +1,7 @@
-"""Regressions of time over all keys of a kernel: a*n^b + c, and a linear one over user-defined terms.
+"""Regressions of time over all keys of a kernel: a*n^b, a*n^b + c, and a linear one over user-defined terms.
 
-They, and `power_laws`, predict layouts that have not run. All minimise relative errors: a launch of
-1 us matters as much as one of 1 s.
+They predict layouts that have not run. All minimise relative errors: a launch of 1 us matters as much as one of 1 s.
+The law a*n^b comes from running sums, which can be fitted while a history is recorded.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -35,26 +34,6 @@ UNKNOWN_VARIATION = 0.1
 F64 = npt.NDArray[np.float64]
 
 
-class Fitted(Protocol):
-    """A fitted regression.
-
-    misfit : root mean square of its relative errors on the keys' means
-    """
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def n_samples(self) -> int: ...
-    @property
-    def n_keys(self) -> int: ...
-    @property
-    def misfit(self) -> float: ...
-    @property
-    def formula(self) -> str: ...
-    def predict(self, record: Question) -> tuple[float, float, float]: ...
-    def covers(self, question: Question) -> bool: ...
-
-
 def law_words(a: float, b: float, size: float) -> str:
     """The law a * size^b in seconds, in words: its time at one size in bytes, and what twice the bytes change."""
     with contextlib.suppress(OverflowError):
@@ -71,10 +50,10 @@ class Question:
 
 
 def student(n_free: int) -> float:
-    """The two-sided quantile of Student's t at CONFIDENCE."""
-    from scipy.stats import t
+    """The two-sided quantile of Student's t at CONFIDENCE; of a normal variable for 0."""
+    from memsim.statistics import student_t
 
-    return float(t.ppf(0.5 + CONFIDENCE / 2, n_free))
+    return student_t(n_free + 1, CONFIDENCE) if n_free else NORMAL_95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,3 +259,114 @@ def _inverse_gram(design: F64) -> F64:
     length = np.linalg.norm(design, axis=0)
     scaled = design / length
     return np.linalg.pinv(scaled.T @ scaled, hermitian=True) / np.outer(length, length)
+
+
+LARGEST_EXPONENT = 700.0
+"""The exponential of a larger number is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSums:
+    """The running sums of a*n^b, as in StarPU's files; x is the size in bytes, y the time in seconds."""
+
+    n: int
+    lnx: float
+    lnx2: float
+    lny: float
+    lny2: float
+    lnxlny: float
+    min_x: float
+    max_x: float
+
+
+def log_sums(records: Sequence[Record]) -> LogSums:
+    """The sums over all accepted samples of some keys, of which each has one size."""
+    weighted = [(r.accepted, math.log(r.size_bytes)) for r in records]
+    return LogSums(
+        n=sum(state.n for state, _ in weighted),
+        lnx=sum(state.n * x for state, x in weighted),
+        lnx2=sum(state.n * x * x for state, x in weighted),
+        lny=sum(state.sum_ln for state, _ in weighted),
+        lny2=sum(state.sum_ln2 for state, _ in weighted),
+        lnxlny=sum(x * state.sum_ln for state, x in weighted),
+        min_x=min((r.size_bytes for r in records), default=math.inf),
+        max_x=max((r.size_bytes for r in records), default=0.0),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerLaw:
+    """time = a * size^b, by least squares of logarithms.
+
+    deviation : standard deviation of ln t from the model
+    misfit : root mean square of its relative errors on the keys' means
+    """
+
+    a: float
+    b: float
+    deviation: float
+    sums: LogSums
+    n_keys: int
+    misfit: float
+    kind: str = "power law"
+
+    @property
+    def n_samples(self) -> int:
+        return self.sums.n
+
+    @property
+    def formula(self) -> str:
+        return law_words(self.a, self.b, self.sums.max_x)
+
+    def covers(self, question: Question) -> bool:
+        return self.sums.min_x <= question.size_bytes <= self.sums.max_x
+
+    def time_s(self, size: float) -> float:
+        """The time at a size. Raises HistoryError where it is no number."""
+        exponent = math.log(self.a) + self.b * math.log(size)
+        if not abs(exponent) < LARGEST_EXPONENT:
+            raise HistoryError(f"the power law {self.formula} gives no time for {size:g} bytes")
+        return math.exp(exponent)
+
+    def predict(self, record: Question) -> tuple[float, float, float]:
+        """Time, and the interval of the next launch's time at CONFIDENCE, in seconds."""
+        sums = self.sums
+        x, mean = math.log(record.size_bytes), sums.lnx / sums.n
+        sxx = sums.lnx2 - sums.lnx * mean
+        width = self.deviation * math.sqrt(1 + 1 / sums.n + (x - mean) ** 2 / sxx)
+        factor = math.exp(min(student(sums.n - 2) * width, LARGEST_EXPONENT))
+        time_s = self.time_s(record.size_bytes)
+        return time_s, time_s / factor, time_s * factor
+
+
+def power_law(records: Iterable[Record]) -> PowerLaw | None:
+    """The power law of one kernel's keys on one device; None while not calibrated."""
+    used = [r for r in records if r.size_bytes > 0 and r.accepted.n > 0]
+    sums = log_sums(used)
+    solved = solve_power_law(sums)
+    if solved is None:
+        return None
+    a, b, deviation = solved
+    law = PowerLaw(a=a, b=b, deviation=deviation, sums=sums, n_keys=len(used), misfit=math.nan)
+    try:
+        missed = [law.time_s(r.size_bytes) / r.accepted.mean - 1 for r in used]
+    except HistoryError:
+        return None
+    return replace(law, misfit=float(np.sqrt(np.mean(np.square(missed)))))
+
+
+def solve_power_law(sums: LogSums) -> tuple[float, float, float] | None:
+    """(a, b, deviation of ln t); None below LEAST_SAMPLES, or where the sizes are too similar."""
+    if sums.n < LEAST_SAMPLES or not sums.min_x < SPREAD * sums.max_x:
+        return None
+    n = sums.n
+    sxx = sums.lnx2 - sums.lnx**2 / n
+    sxy = sums.lnxlny - sums.lnx * sums.lny / n
+    syy = sums.lny2 - sums.lny**2 / n
+    if not sxx > 0.0:  # by rounding, where all sizes but a few are equal
+        return None
+    b = sxy / sxx
+    log_a = (sums.lny - b * sums.lnx) / n
+    if not (abs(log_a) < LARGEST_EXPONENT and abs(b) < LARGEST_EXPONENT):
+        return None
+    return math.exp(log_a), b, math.sqrt(max(syy - b * sxy, 0.0) / (n - 2))

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ _COLUMNS = (
 )
 _KINDS = (str, str, str, int, int, str, str, int, *6 * (float,), int, int, bytes, float, float)
 """Of each column; SQLite itself keeps any type anywhere."""
+OF_KEY = "kernel = :kernel AND device = :device AND driver = :driver AND layout = :layout"
+"""Is true of the row of a key, whose fields are the parameters."""
 
 
 def checksum(cells: Iterable[Any]) -> int:
@@ -45,9 +48,7 @@ def checksum(cells: Iterable[Any]) -> int:
 
 
 def read_one(connection: sqlite3.Connection, key: Key) -> Record | None:
-    matches = select(
-        connection, kernel=key.kernel, device=key.device, driver=key.driver, layout=key.layout
-    )
+    matches = select(connection, **vars(key))
     return matches[0] if matches else None
 
 
@@ -70,16 +71,14 @@ def _record(row: tuple[Any, ...], kept: Any) -> Record:
     if checksum(row) != kept:
         raise ValueError(f"the row of {row[0][:80]!r}, layout {row[3]:x}, has changed")
     kernel, device, driver, layout, size_bytes, terms, source, *rest = row
-    n, mean, m2, low, high, sum_ln, sum_ln2, seen, rejected, recent, first_at, last_at = rest
+    *state, seen, rejected, recent, first_at, last_at = rest
     try:
         return check_record(
             Record(
                 key=Key(kernel=kernel, device=device, driver=driver, layout=layout),
                 size_bytes=size_bytes,
                 terms=json.loads(terms),
-                accepted=Running(
-                    n=n, mean=mean, m2=m2, low=low, high=high, sum_ln=sum_ln, sum_ln2=sum_ln2
-                ),
+                accepted=Running(*state),
                 seen=seen,
                 rejected=rejected,
                 recent=np.frombuffer(recent, dtype="<f8").astype(np.float64),
@@ -93,8 +92,7 @@ def _record(row: tuple[Any, ...], kept: Any) -> Record:
 
 
 def write_one(connection: sqlite3.Connection, record: Record) -> int:
-    key, state = check_record(record).key, record.accepted
-    floats = (state.mean, state.m2, state.low, state.high, state.sum_ln, state.sum_ln2)
+    key, (n, *floats) = check_record(record).key, astuple(record.accepted)
     values = (
         *(key.kernel, key.device, key.driver, int(key.layout)),
         *(
@@ -102,7 +100,7 @@ def write_one(connection: sqlite3.Connection, record: Record) -> int:
             json.dumps({name: float(value) for name, value in record.terms.items()}),
             record.source,
         ),
-        *(int(state.n), *map(float, floats)),
+        *(int(n), *map(float, floats)),
         *(int(record.seen), int(record.rejected), record.recent.astype("<f8").tobytes()),
         *(float(record.first_at), float(record.last_at)),
     )
@@ -130,8 +128,8 @@ def read_samples(connection: sqlite3.Connection, key: Key) -> npt.NDArray[np.flo
     """The kept samples of a key, oldest first. Raises ValueError where one has changed."""
     rows = connection.execute(
         "SELECT entry, time_s, at, sample.sum FROM sample JOIN entry ON entry.id = sample.entry"
-        " WHERE kernel = ? AND device = ? AND driver = ? AND layout = ? ORDER BY sample.rowid",
-        (key.kernel, key.device, key.driver, key.layout),
+        f" WHERE {OF_KEY} ORDER BY sample.rowid",
+        vars(key),
     ).fetchall()
     for *row, kept in rows:
         if checksum(row) != kept:

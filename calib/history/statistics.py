@@ -1,4 +1,4 @@
-"""Running statistics of times (Welford), and a test whether their distribution is bimodal."""
+"""Running statistics of times, and a test whether their distribution is bimodal."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def check_time(time_s: float) -> float:
     return float(time_s)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Running:
-    """n, mean, squared deviations from it, extremes, and the sums that regressions need.
+    """n, mean, squared deviations from it, extremes, and the sums that regressions need; the database keeps them in this order.
 
-    m2 : sum of (t - mean)^2, in s^2, by Welford's update
+    m2 : sum of (t - mean)^2, in s^2
     sum_ln, sum_ln2 : sums of ln t and its square, t in seconds
     """
 
@@ -52,20 +52,7 @@ class Running:
 
     def add(self, time_s: float) -> Running:
         """The statistics with one more time. Raises HistoryError where it is invalid."""
-        time_s = check_time(time_s)
-        n = self.n + 1
-        step = time_s - self.mean
-        mean = self.mean + step / n
-        log = math.log(time_s)
-        return Running(
-            n=n,
-            mean=mean,
-            m2=self.m2 + step * (time_s - mean),
-            low=min(self.low, time_s),
-            high=max(self.high, time_s),
-            sum_ln=self.sum_ln + log,
-            sum_ln2=self.sum_ln2 + log * log,
-        )
+        return self.merged(running([time_s]))
 
     def merged(self, other: Running) -> Running:
         """The statistics of both sets of samples together (Chan, Golub and LeVeque)."""

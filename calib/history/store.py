@@ -17,7 +17,7 @@ from calib.history import database
 from calib.history.errors import HistoryError
 from calib.history.key import Key
 from calib.history.records import OWN, Record, Sample
-from calib.history.rows import add_samples, empty, read_one, read_samples, select, write_one
+from calib.history.rows import OF_KEY, add_samples, empty, read_one, read_samples, select, write_one
 from calib.history.statistics import check_time
 from memsim.errors import one_line
 
@@ -160,18 +160,15 @@ class Store:
             gone = 0
             with database.transaction(connection):
                 for key in keys:
-                    place = (key.kernel, key.device, key.driver, key.layout)
-                    where = "kernel = ? AND device = ? AND driver = ? AND layout = ?"
                     if samples_only:
+                        entries = f"SELECT id FROM entry WHERE {OF_KEY}"
                         connection.execute(
-                            f"DELETE FROM sample WHERE entry IN (SELECT id FROM entry WHERE {where})",
-                            place,
+                            f"DELETE FROM sample WHERE entry IN ({entries})", vars(key)
                         )
                         gone += read_one(connection, key) is not None
                     else:
-                        gone += connection.execute(
-                            f"DELETE FROM entry WHERE {where}", place
-                        ).rowcount
+                        entry = connection.execute(f"DELETE FROM entry WHERE {OF_KEY}", vars(key))
+                        gone += entry.rowcount
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return gone
 

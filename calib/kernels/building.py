@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +15,11 @@ from loopy.kernel.instruction import LegacyStringInstructionTag
 from loopy.symbolic import IdentityMapper, TaggedVariable
 from pymbolic.primitives import Subscript, Variable
 
-from calib.kernels.collection import Choice, Number, TagError
+from calib.kernels.collection import Built, Choice, Number, TagError
 
 DTYPES = Choice(("float32", "float64"))
-LANGUAGE = (2018, 2)
+loopy_kernel = functools.partial(lp.make_kernel, lang_version=(2018, 2))
+"""A kernel from domains, text and arguments, in the version of Loopy's language that all have."""
 GROUP = {"lsize_0": Number((16,)), "lsize_1": Number((16,))}
 FIT = Choice((True, False))
 """Whether groups fit evenly into the arrays, so that no conditions at their edges are needed."""
@@ -54,10 +57,89 @@ def require_group(lsize_0: int, lsize_1: int = 1) -> None:
         raise TagError(f"a work-group has at most 1024 items, got {lsize_0} x {lsize_1}")
 
 
+def require_groups(
+    groups_fit: bool, lsize_0: int, lsize_1: int, *, prefetch: bool = False, **extents: int
+) -> None:
+    """Raises TagError if groups are too large, are not square although tiles are prefetched, or do not divide the
+    extents although they are to fit."""
+    require_group(lsize_0, lsize_1)
+    if prefetch and lsize_0 != lsize_1:
+        raise TagError(f"prefetch:True needs square groups, got {lsize_0} x {lsize_1}")
+    if groups_fit:
+        unit = math.lcm(lsize_0, lsize_1)
+        require_multiple(**{name: (value, unit) for name, value in extents.items()})
+
+
 def assume_multiples(kernel: Any, **units: int) -> Any:
     """The kernel with the assumption that sizes are positive multiples of their units."""
     texts = (f"{name} mod {unit} = 0 and {name} >= {unit}" for name, unit in units.items())
     return lp.assume(kernel, " and ".join(texts))
+
+
+def in_groups(kernel: Any, **items: tuple[int, int]) -> Any:
+    """The kernel with inames divided into groups. items : iname -> (work-items of a group, axis of the grid)"""
+    for iname, (count, axis) in items.items():
+        tags = {"outer_tag": f"g.{axis}", "inner_tag": f"l.{axis}"}
+        kernel = lp.split_iname(kernel, iname, count, **tags)
+    return kernel
+
+
+def with_tile(
+    kernel: Any, array: str, inames: list[str], outer: Iterable[str], **options: Any
+) -> Any:
+    """The kernel with a tile of an array, which groups load into local memory in each iteration of the outer inames."""
+    return lp.add_prefetch(
+        kernel,
+        array,
+        inames,
+        temporary_name=f"{array}_fetch",
+        fetch_outer_inames=frozenset(outer),
+        **{"default_tag": "l.auto", **options},
+    )
+
+
+@functools.cache
+def without_work(kernel: Any, *removed: str) -> Any:
+    """The kernel with its loads alone, without those of the removed arrays."""
+    import calib
+
+    return calib.remove_work(kernel, remove_vars=removed)
+
+
+def computing(
+    exact: Callable[..., Any],
+    kernel: Any,
+    env: Mapping[str, int],
+    arguments: Callable[[], dict[str, Any]],
+    terms: int | npt.NDArray[Any],
+    *,
+    most: Callable[..., Any] | None = None,
+    written: slice = slice(None),
+    trip_counts: Mapping[str, float] | None = None,
+) -> Built:
+    """A kernel with a single output, whose values are compared with those of a function of its arguments.
+
+    terms : additions and products that each value is part of: it may be off by so many roundings of `most`, the
+        sum of its terms' absolute values; of 0 it must be equal
+    most : by default `exact` of absolute values, which it is for sums of products
+    written : the part of the output that the kernel writes
+    """
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        (computed,) = outputs.values()
+        given = {name: _wide(value) for name, value in arguments().items()}
+        sizes = {name: np.abs(value) for name, value in given.items()}
+        bound = terms * np.finfo(computed.dtype).eps * (most or exact)(**sizes)[written]
+        close(computed[written], exact(**given)[written], bound)
+
+    return Built(
+        kernel=kernel, env=env, arguments=arguments, check=check, trip_counts=trip_counts or {}
+    )
+
+
+def _wide(value: Any) -> Any:
+    """A real number, or an array of them, as float64."""
+    return np.asarray(value, np.float64) if np.asarray(value).dtype.kind == "f" else value
 
 
 def close(outputs: npt.NDArray[Any], exact: npt.NDArray[Any], bound: npt.NDArray[Any]) -> None:

@@ -8,14 +8,13 @@ each generator makes a kernel for every remaining combination (Stevens and Klöc
 
 from __future__ import annotations
 
-import difflib
 import enum
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from calib.words import whole
+from calib.words import near, whole
 from memsim.errors import MemsimError
 
 Value = int | str | bool
@@ -146,11 +145,7 @@ class Generator:
             title = " ".join(f"{name}:{value}" for name, value in variant.items())
             kernels.append(
                 MeasurementKernel(
-                    kernel=built.kernel,
-                    env=built.env,
-                    arguments=built.arguments,
-                    check=built.check,
-                    trip_counts=built.trip_counts,
+                    **vars(built),
                     name=f"{self.name} {title}".strip(),
                     tags=self.tags,
                     variant=variant,
@@ -213,7 +208,7 @@ class KernelCollection:
         words, given = _split(tags)
         known = {tag for generator in self.generators for tag in generator.tags}
         for word in sorted(words - known):
-            raise TagError(f"no generator has the tag {word!r}{_near(word, known)}")
+            raise TagError(f"no generator has the tag {word!r}{near(word, sorted(known))}")
         chosen = [g for g in self.generators if self.condition.holds(g.tags, words)]
         if not chosen:
             raise TagError(
@@ -224,7 +219,7 @@ class KernelCollection:
             if name not in arguments:
                 raise TagError(
                     f"no argument {name!r} of {', '.join(g.name for g in chosen[:4])}"
-                    f"{_near(name, arguments)}"
+                    f"{near(name, sorted(arguments))}"
                 )
         return chosen, given
 
@@ -254,11 +249,3 @@ def _split(tags: Iterable[str]) -> tuple[frozenset[str], dict[str, tuple[str, ..
             raise TagError(f"a tag is WORD or ARGUMENT:VALUE,VALUE, got {tag!r}")
         given[name] = texts
     return frozenset(words), given
-
-
-def _near(word: str, known: Iterable[str]) -> str:
-    listed = sorted(known)
-    near = difflib.get_close_matches(word, listed, n=4, cutoff=0.5)
-    if near:
-        return f"; near: {', '.join(near)}"
-    return f"; there are: {', '.join(listed)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import loopy as lp
@@ -12,15 +11,18 @@ import numpy as np
 from calib.kernels.building import (
     DTYPES,
     GROUP,
-    LANGUAGE,
     assume_multiples,
-    close,
+    computing,
+    in_groups,
+    loopy_kernel,
     numbers,
     read,
     require_group,
     require_multiple,
     size,
     tag_loads,
+    with_tile,
+    without_work,
     written,
 )
 from calib.kernels.collection import Built, Choice, Number, TagError, generator
@@ -66,14 +68,10 @@ def dg_diff(
             "u": np.ascontiguousarray(u.T) if transposed else u,
         }
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        matrix, u = (array.astype(np.float64) for array in arguments().values())
-        u, res = (u.T, outputs["res"].swapaxes(1, 2)) if transposed else (u, outputs["res"])
-        exact = np.einsum("mij,kj->mki", matrix, u)
-        most = np.einsum("mij,kj->mki", np.abs(matrix), np.abs(u))
-        close(res, exact, (nunit_nodes + 1) * np.finfo(dtype).eps * most)
+    def product(diff_mat: Any, u: Any) -> Any:
+        return np.einsum("mij,jk->mik" if transposed else "mij,kj->mki", diff_mat, u)
 
-    return Built(kernel=kernel, env={"nelements": nelements}, arguments=arguments, check=check)
+    return computing(product, kernel, {"nelements": nelements}, arguments, nunit_nodes + 1)
 
 
 @generator("mem_access_pattern", "work_removed", **_COMMON, keep=Choice(("diff_mat", "u", "both")))
@@ -90,7 +88,9 @@ def dg_diff_pattern(
 ) -> Built:
     """dg_diff with all work removed except the loads of one array or of both."""
     _check(nelements, nunit_nodes, lsize_0, lsize_1)
-    kernel = _stripped(nunit_nodes, nmatrices, variant, dtype, lsize_0, lsize_1, keep)
+    removed = {"u": ("diff_mat", "res"), "diff_mat": ("u", "res"), "both": ("res",)}[keep]
+    whole = differentiation(nunit_nodes, nmatrices, variant, dtype, lsize_0, lsize_1)
+    kernel = without_work(whole, *removed)
     shapes = _shapes(nelements, nunit_nodes, nmatrices)
     arrays = ("diff_mat", "u") if keep == "both" else (keep,)
 
@@ -111,7 +111,7 @@ def differentiation(
 ) -> Any:
     """The kernel of dg_diff; nelements is left symbolic, the small extents are fixed."""
     turned = variant == "dPFT"
-    kernel = lp.make_kernel(
+    kernel = loopy_kernel(
         f"{{[m, k, i, j]: 0 <= m < {matrices} and 0 <= k < nelements and 0 <= i, j < {nodes}}}",
         f"res[m, {'i, k' if turned else 'k, i'}] = sum(j, diff_mat[m, i, j]"
         f" * u[{'j, k' if turned else 'k, j'}]) {{id=total}}",
@@ -126,25 +126,17 @@ def differentiation(
             ),
         ],
         name=f"dg_{variant}",
-        lang_version=LANGUAGE,
     )
     kernel = assume_multiples(kernel, nelements=lsize_0)
-    kernel = lp.split_iname(kernel, "i", lsize_1, outer_tag="g.1", inner_tag="l.1")
-    kernel = lp.split_iname(kernel, "k", lsize_0, outer_tag="g.0", inner_tag="l.0")
+    kernel = in_groups(kernel, i=(lsize_1, 1), k=(lsize_0, 0))
     if variant == "noPF":
         kernel = lp.prioritize_loops(kernel, ["m", "j"])
     elif variant == "uPF":
         kernel = _u_prefetched(kernel, lsize_1)
     else:
         kernel = lp.split_iname(kernel, "j", lsize_0)
-        kernel = lp.add_prefetch(
-            kernel,
-            "diff_mat",
-            ["j_inner", "i_inner"],
-            temporary_name="diff_mat_fetch",
-            fetch_outer_inames=frozenset({"m", "k_outer", "i_outer", "j_outer"}),
-            default_tag="l.auto",
-        )
+        outer = ("m", "k_outer", "i_outer", "j_outer")
+        kernel = with_tile(kernel, "diff_mat", ["j_inner", "i_inner"], outer)
         kernel = lp.prioritize_loops(kernel, ["m", "j_outer", "j_inner"])
     return tag_loads(kernel, {"diff_mat": f"dg{variant}d", "u": f"dg{variant}u"})
 
@@ -152,14 +144,7 @@ def differentiation(
 def _u_prefetched(kernel: Any, lsize_1: int) -> Any:
     """Tiles of u are loaded once for all matrices, whose sums are computed together."""
     kernel = lp.split_iname(kernel, "j", lsize_1)
-    kernel = lp.add_prefetch(
-        kernel,
-        "u",
-        ["k_inner", "j_inner"],
-        temporary_name="u_fetch",
-        fetch_outer_inames=frozenset({"k_outer", "i_outer", "j_outer"}),
-        default_tag="l.auto",
-    )
+    kernel = with_tile(kernel, "u", ["k_inner", "j_inner"], ("k_outer", "i_outer", "j_outer"))
     kernel = lp.realize_reduction(kernel)
     (name,) = kernel.entrypoints
     instructions = kernel[name].instructions
@@ -168,17 +153,6 @@ def _u_prefetched(kernel: Any, lsize_1: int) -> Any:
     kernel = lp.duplicate_inames(kernel, "m", f"id:{init}")
     kernel = lp.duplicate_inames(kernel, "m", "writes:res")
     return lp.prioritize_loops(kernel, ["j_outer", "j_inner", "m"])
-
-
-@functools.cache
-def _stripped(
-    nodes: int, matrices: int, variant: str, dtype: str, lsize_0: int, lsize_1: int, keep: str
-) -> Any:
-    import calib
-
-    kernel = differentiation(nodes, matrices, variant, dtype, lsize_0, lsize_1)
-    removed = {"u": ["diff_mat", "res"], "diff_mat": ["u", "res"], "both": ["res"]}[keep]
-    return calib.remove_work(kernel, remove_vars=removed)
 
 
 def _shapes(elements: int, nodes: int, matrices: int) -> dict[str, tuple[int, ...]]:

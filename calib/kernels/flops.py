@@ -15,9 +15,10 @@ import numpy.typing as npt
 from calib.kernels.building import (
     DTYPES,
     GROUP,
-    LANGUAGE,
     Layout,
     close,
+    in_groups,
+    loopy_kernel,
     require_group,
     require_multiple,
     size,
@@ -127,7 +128,7 @@ def _kernel(kind: str, dtype: str, layout: Layout, lsize_0: int, lsize_1: int, u
         "end",
     ]
     low, high = layout.domain.split(" and ")
-    kernel = lp.make_kernel(
+    kernel = loopy_kernel(
         f"{{[i0_outer, i0_inner, i1, repeat, again]: 0 <= i0_inner < {lsize_0}"
         f" and {low.replace('i0', f'{lsize_0} * i0_outer + i0_inner')} and {high}"
         f" and 0 <= again < {unroll} and 0 <= {unroll} * repeat + again < m}}",
@@ -139,12 +140,11 @@ def _kernel(kind: str, dtype: str, layout: Layout, lsize_0: int, lsize_1: int, u
             written("out", dtype, layout.shape),
             *(lp.TemporaryVariable(name, np.dtype(dtype), shape=()) for name in names),
         ],
+        name=f"flops_{kind}",
         assumptions=f"m mod {unroll} = 0 and m >= {unroll} and rows >= 1"
         f" and rows mod {layout.rows_unit(lsize_0, lsize_1)} = 0",
-        name=f"flops_{kind}",
-        lang_version=LANGUAGE,
     )
-    kernel = lp.split_iname(kernel, "i1", lsize_1, outer_tag="g.1", inner_tag="l.1")
+    kernel = in_groups(kernel, i1=(lsize_1, 1))
     kernel = lp.prioritize_loops(kernel, "repeat,again")
     return lp.tag_inames(kernel, {"i0_outer": "g.0", "i0_inner": "l.0", "again": "unr"})
 

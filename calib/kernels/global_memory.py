@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import loopy as lp
@@ -12,10 +11,11 @@ import numpy as np
 from calib.kernels.building import (
     DTYPES,
     GROUP,
-    LANGUAGE,
     Layout,
     assume_multiples,
-    close,
+    computing,
+    in_groups,
+    loopy_kernel,
     numbers,
     read,
     require_group,
@@ -57,14 +57,14 @@ def gmem_pattern(
     def arguments() -> dict[str, Any]:
         return {f"in{k}": numbers(nelements, dtype, k) for k in range(n_arrays)} | {"rows": rows}
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        given = arguments()
-        columns = [given[f"in{k}"].astype(np.float64) for k in range(n_arrays)]
-        step = min(lid_stride_0, lid_stride_1)
-        exact, most = np.sum(columns, axis=0)[::step], np.sum(np.abs(columns), axis=0)[::step]
-        close(outputs["out"][::step], exact, n_arrays * np.finfo(dtype).eps * most)
-
-    return Built(kernel=kernel, env={"rows": rows}, arguments=arguments, check=check)
+    return computing(
+        lambda rows, **columns: np.sum(list(columns.values()), axis=0),
+        kernel,
+        {"rows": rows},
+        arguments,
+        terms=n_arrays,
+        written=slice(None, None, min(lid_stride_0, lid_stride_1)),
+    )
 
 
 @generator(
@@ -84,14 +84,10 @@ def broadcast(*, n: int, n_arrays: int, dtype: str, lsize_0: int) -> Built:
     def arguments() -> dict[str, Any]:
         return {f"in{k}": numbers(groups, dtype, k) for k in range(n_arrays)} | {"n": n}
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        given = arguments()
-        columns = [given[f"in{k}"].astype(np.float64) for k in range(n_arrays)]
-        exact, most = np.sum(columns, axis=0), np.sum(np.abs(columns), axis=0)
-        bound = n_arrays * np.finfo(dtype).eps * most
-        close(outputs["out"], exact.repeat(lsize_0), bound.repeat(lsize_0))
+    def sums(n: int, **columns: Any) -> Any:
+        return np.sum(list(columns.values()), axis=0).repeat(lsize_0)
 
-    return Built(kernel=kernel, env={"n": n}, arguments=arguments, check=check)
+    return computing(sums, kernel, {"n": n}, arguments, terms=n_arrays)
 
 
 @generator(
@@ -111,17 +107,14 @@ def gather(*, n: int, n_table: int, dtype: str, lsize_0: int) -> Built:
         index = np.random.default_rng(5).integers(0, n_table, n, dtype=np.int32)
         return {"table": numbers(n_table, dtype, 1), "index": index}
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        given = arguments()
-        assert np.array_equal(outputs["out"], given["table"][given["index"]])
-
-    return Built(kernel=kernel, env={"n": n, "n_table": n_table}, arguments=arguments, check=check)
+    env = {"n": n, "n_table": n_table}
+    return computing(lambda table, index: table[index], kernel, env, arguments, terms=0)
 
 
 @functools.cache
 def _strided(dtype: str, layout: Layout, n_arrays: int, lsize_0: int, lsize_1: int) -> Any:
     names = [f"in{k}" for k in range(n_arrays)]
-    kernel = lp.make_kernel(
+    kernel = loopy_kernel(
         f"{{[i0, i1]: {layout.domain}}}",
         f"out[{layout.index}] = {' + '.join(f'{name}[{layout.index}]' for name in names)}",
         [
@@ -130,17 +123,15 @@ def _strided(dtype: str, layout: Layout, n_arrays: int, lsize_0: int, lsize_1: i
             written("out", dtype, layout.shape),
         ],
         name=f"gmem_{n_arrays}_{layout.stride_0}_{layout.stride_1}",
-        lang_version=LANGUAGE,
     )
     kernel = assume_multiples(kernel, rows=layout.rows_unit(lsize_0, lsize_1))
-    kernel = lp.split_iname(kernel, "i1", lsize_1, outer_tag="g.1", inner_tag="l.1")
-    return lp.split_iname(kernel, "i0", lsize_0, outer_tag="g.0", inner_tag="l.0")
+    return in_groups(kernel, i1=(lsize_1, 1), i0=(lsize_0, 0))
 
 
 @functools.cache
 def _broadcast(dtype: str, n_arrays: int, lsize_0: int) -> Any:
     names = [f"in{k}" for k in range(n_arrays)]
-    kernel = lp.make_kernel(
+    kernel = loopy_kernel(
         f"{{[g, l]: 0 <= l < {lsize_0} and 0 <= {lsize_0} * g + l < n}}",
         f"out[{lsize_0} * g + l] = {' + '.join(f'{name}[g]' for name in names)}",
         [
@@ -149,7 +140,6 @@ def _broadcast(dtype: str, n_arrays: int, lsize_0: int) -> Any:
             written("out", dtype, "n"),
         ],
         name=f"broadcast_{n_arrays}",
-        lang_version=LANGUAGE,
     )
     kernel = assume_multiples(kernel, n=lsize_0)
     return lp.tag_inames(kernel, {"g": "g.0", "l": "l.0"})
@@ -157,7 +147,7 @@ def _broadcast(dtype: str, n_arrays: int, lsize_0: int) -> Any:
 
 @functools.cache
 def _gather(dtype: str, lsize_0: int) -> Any:
-    kernel = lp.make_kernel(
+    kernel = loopy_kernel(
         "{[i]: 0 <= i < n}",
         "out[i] = table[index[i]]",
         [
@@ -168,7 +158,5 @@ def _gather(dtype: str, lsize_0: int) -> Any:
             written("out", dtype, "n"),
         ],
         name="gather",
-        lang_version=LANGUAGE,
     )
-    kernel = assume_multiples(kernel, n=lsize_0)
-    return lp.split_iname(kernel, "i", lsize_0, outer_tag="g.0", inner_tag="l.0")
+    return in_groups(assume_multiples(kernel, n=lsize_0), i=(lsize_0, 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import math
 from typing import Any
 
 import loopy as lp
@@ -14,14 +14,17 @@ from calib.kernels.building import (
     DTYPES,
     FIT,
     GROUP,
-    LANGUAGE,
     assume_multiples,
-    close,
+    computing,
+    in_groups,
+    loopy_kernel,
     numbers,
     read,
     require_group,
+    require_groups,
     require_multiple,
     size,
+    with_tile,
     written,
 )
 from calib.kernels.collection import Built, Choice, Number, TagError, generator
@@ -36,22 +39,14 @@ from calib.kernels.collection import Built, Choice, Number, TagError, generator
 )
 def axpy(*, n: int, dtype: str, lsize_0: int, groups_fit: bool) -> Built:
     """z = a x + y, one work-item per element."""
-    require_group(lsize_0)
-    if groups_fit:
-        require_multiple(n=(n, lsize_0))
+    require_groups(groups_fit, lsize_0, 1, n=n)
     kernel = _axpy(dtype, lsize_0, groups_fit)
 
     def arguments() -> dict[str, Any]:
         real = np.dtype(dtype).type
         return {"a": real(1.5), "x": numbers(n, dtype, 1), "y": numbers(n, dtype, 2)}
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        given = arguments()
-        x, y = given["x"].astype(np.float64), given["y"].astype(np.float64)
-        bound = 2 * np.finfo(dtype).eps * (1.5 * np.abs(x) + np.abs(y))
-        close(outputs["z"], 1.5 * x + y, bound)
-
-    return Built(kernel=kernel, env={"n": n}, arguments=arguments, check=check)
+    return computing(lambda a, x, y: a * x + y, kernel, {"n": n}, arguments, terms=2)
 
 
 @generator(
@@ -67,21 +62,13 @@ def transpose(
 ) -> Built:
     """B = A^T, n x n; with prefetch through tiles in local memory, so that both sides are
     contiguous."""
-    require_group(lsize_0, lsize_1)
-    if prefetch and lsize_0 != lsize_1:
-        raise TagError(f"prefetch:True needs square groups, got {lsize_0} x {lsize_1}")
-    if groups_fit:
-        require_multiple(n=(n, int(np.lcm(lsize_0, lsize_1))))
+    require_groups(groups_fit, lsize_0, lsize_1, prefetch=prefetch, n=n)
     kernel = _transpose(dtype, prefetch, lsize_0, lsize_1, groups_fit)
 
     def arguments() -> dict[str, Any]:
         return {"a": numbers((n, n), dtype, 1)}
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        a = arguments()["a"]
-        assert np.array_equal(outputs["b"], a.T)
-
-    return Built(kernel=kernel, env={"n": n}, arguments=arguments, check=check)
+    return computing(lambda a: a.T, kernel, {"n": n}, arguments, terms=0)
 
 
 @generator(
@@ -108,18 +95,15 @@ def spmv(*, n: int, nnz_per_row: int, dtype: str, lsize_0: int) -> Built:
             "x": numbers(n, dtype, 2),
         }
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        given = arguments()
-        products = given["values"].astype(np.float64) * given["x"].astype(np.float64)[indices]
-        exact = np.add.reduceat(products, row_start[:-1])
-        most = np.add.reduceat(np.abs(products), row_start[:-1])
-        close(outputs["y"], exact, (np.diff(row_start) + 1) * np.finfo(dtype).eps * most)
+    def product(row_start: Any, indices: Any, values: Any, x: Any) -> Any:
+        return np.add.reduceat(values * x[indices], row_start[:-1])
 
-    return Built(
-        kernel=kernel,
-        env={"n": n, "n_entries": len(indices)},
-        arguments=arguments,
-        check=check,
+    return computing(
+        product,
+        kernel,
+        {"n": n, "n_entries": len(indices)},
+        arguments,
+        terms=np.diff(row_start) + 1,
         trip_counts={"j": len(indices) / n},
     )
 
@@ -142,18 +126,14 @@ def reduction(*, n: int, per_item: int, dtype: str, lsize_0: int) -> Built:
     def arguments() -> dict[str, Any]:
         return {"a": numbers((groups, per_item, lsize_0), dtype, 1)}
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        a = arguments()["a"].astype(np.float64)
-        depth = per_item + lsize_0.bit_length() + 1  # the additions that one term is part of
-        bound = depth * np.finfo(dtype).eps * np.abs(a).sum(axis=(1, 2))
-        close(outputs["sums"], a.sum(axis=(1, 2)), bound)
-
-    return Built(kernel=kernel, env={"n_groups": groups}, arguments=arguments, check=check)
+    depth = per_item + lsize_0.bit_length() + 1  # the additions that one term is part of
+    env = {"n_groups": groups}
+    return computing(lambda a: a.sum(axis=(1, 2)), kernel, env, arguments, terms=depth)
 
 
 @functools.cache
 def _axpy(dtype: str, lsize_0: int, fit: bool) -> Any:
-    kernel = lp.make_kernel(
+    kernel = loopy_kernel(
         "{[i]: 0 <= i < n}",
         "z[i] = a * x[i] + y[i]",
         [
@@ -162,44 +142,34 @@ def _axpy(dtype: str, lsize_0: int, fit: bool) -> Any:
             read("x, y", dtype, "n"),
             written("z", dtype, "n"),
         ],
-        assumptions="n >= 1",
         name="axpy",
-        lang_version=LANGUAGE,
+        assumptions="n >= 1",
     )
     if fit:
         kernel = assume_multiples(kernel, n=lsize_0)
-    return lp.split_iname(kernel, "i", lsize_0, outer_tag="g.0", inner_tag="l.0")
+    return in_groups(kernel, i=(lsize_0, 0))
 
 
 @functools.cache
 def _transpose(dtype: str, prefetch: bool, lsize_0: int, lsize_1: int, fit: bool) -> Any:
-    kernel = lp.make_kernel(
+    kernel = loopy_kernel(
         "{[i, j]: 0 <= i, j < n}",
         "b[i, j] = a[j, i]",
         [size("n"), read("a", dtype, "n, n"), written("b", dtype, "n, n")],
-        assumptions="n >= 1",
         name="transpose_tiled" if prefetch else "transpose",
-        lang_version=LANGUAGE,
+        assumptions="n >= 1",
     )
     if fit:
-        kernel = assume_multiples(kernel, n=int(np.lcm(lsize_0, lsize_1)))
-    kernel = lp.split_iname(kernel, "i", lsize_1, inner_tag="l.1", outer_tag="g.1")
-    kernel = lp.split_iname(kernel, "j", lsize_0, inner_tag="l.0", outer_tag="g.0")
+        kernel = assume_multiples(kernel, n=math.lcm(lsize_0, lsize_1))
+    kernel = in_groups(kernel, i=(lsize_1, 1), j=(lsize_0, 0))
     if not prefetch:
         return kernel
-    return lp.add_prefetch(
-        kernel,
-        "a",
-        ["i_inner", "j_inner"],
-        temporary_name="a_fetch",
-        fetch_outer_inames=frozenset({"i_outer", "j_outer"}),
-        default_tag="l.auto",
-    )
+    return with_tile(kernel, "a", ["i_inner", "j_inner"], ("i_outer", "j_outer"))
 
 
 @functools.cache
 def _spmv(dtype: str, lsize_0: int) -> Any:
-    kernel = lp.make_kernel(
+    kernel = loopy_kernel(
         ["{[i]: 0 <= i < n}", "{[j]: row_begin <= j < row_end}"],
         """
         for i
@@ -218,15 +188,13 @@ def _spmv(dtype: str, lsize_0: int) -> Any:
             written("y", dtype, "n"),
         ],
         name="spmv",
-        lang_version=LANGUAGE,
     )
-    kernel = assume_multiples(kernel, n=lsize_0)
-    return lp.split_iname(kernel, "i", lsize_0, outer_tag="g.0", inner_tag="l.0")
+    return in_groups(assume_multiples(kernel, n=lsize_0), i=(lsize_0, 0))
 
 
 @functools.cache
 def _reduction(per_item: int, dtype: str, lsize_0: int) -> Any:
-    kernel = lp.make_kernel(
+    kernel = loopy_kernel(
         f"{{[g, k, l]: 0 <= g < n_groups and 0 <= k < {per_item} and 0 <= l < {lsize_0}}}",
         "sums[g] = sum(l, sum(k, a[g, k, l])) {id=total}",
         [
@@ -234,9 +202,8 @@ def _reduction(per_item: int, dtype: str, lsize_0: int) -> Any:
             read("a", dtype, f"n_groups, {per_item}, {lsize_0}"),
             written("sums", dtype, "n_groups"),
         ],
-        assumptions="n_groups >= 1",
         name="reduction",
-        lang_version=LANGUAGE,
+        assumptions="n_groups >= 1",
         # Loopy assigns sums[g] to one work-item and then reports a race on the tree's iname.
         silenced_warnings=["write_race(total)"],
     )

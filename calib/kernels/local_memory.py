@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import loopy as lp
@@ -12,8 +11,9 @@ import numpy as np
 from calib.kernels.building import (
     DTYPES,
     GROUP,
-    LANGUAGE,
     assume_multiples,
+    computing,
+    loopy_kernel,
     numbers,
     read,
     require_group,
@@ -41,21 +41,12 @@ def lmem_move(*, n_groups: int, m: int, dtype: str, lsize_0: int, lsize_1: int) 
     """Each work-item moves elements within local memory m times, with a load and a store of stride
     1."""
     require_group(lsize_0, lsize_1)
-    kernel = _moves(dtype, lsize_0, lsize_1)
-    real = np.dtype(dtype).type
+    env = {"n_groups": n_groups, "m": m}
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        expected = np.stack([np.arange(lsize_0) + k for k in range(DEPTH)]).astype(real)
-        for k in range(m):
-            expected[(k + TO) % DEPTH] = expected[(k + FROM) % DEPTH]
-        assert (outputs["out"] == expected[TO]).all()
+    def moved(n_groups: int, m: int) -> Any:
+        return _moved([np.arange(lsize_0) + k for k in range(DEPTH)], m)
 
-    return Built(
-        kernel=kernel,
-        env={"n_groups": n_groups, "m": m},
-        arguments=lambda: {"n_groups": n_groups, "m": m},
-        check=check,
-    )
+    return computing(moved, _moves(dtype, lsize_0, lsize_1), env, lambda: dict(env), terms=0)
 
 
 @generator(
@@ -72,15 +63,17 @@ def overlap_ratio(*, n: int, m: int, dtype: str, lsize_0: int, lsize_1: int) -> 
     def arguments() -> dict[str, Any]:
         return {"a": numbers((n // items, lsize_1, lsize_0), dtype, 1), "m": m}
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        a = arguments()["a"]
-        expected = [a if k in (0, FROM) else 0 * a for k in range(DEPTH)]
-        for k in range(m):
-            expected[(k + TO) % DEPTH] = expected[(k + FROM) % DEPTH]
-        assert np.array_equal(outputs["out"], expected[TO])
+    def moved(a: Any, m: int) -> Any:
+        return _moved([a if k in (0, FROM) else 0 * a for k in range(DEPTH)], m)
 
-    env = {"n_groups": n // items, "m": m}
-    return Built(kernel=kernel, env=env, arguments=arguments, check=check)
+    return computing(moved, kernel, {"n_groups": n // items, "m": m}, arguments, terms=0)
+
+
+def _moved(elements: list[Any], times: int) -> Any:
+    """The element that is stored at last."""
+    for k in range(times):
+        elements[(k + TO) % DEPTH] = elements[(k + FROM) % DEPTH]
+    return elements[TO]
 
 
 @functools.cache
@@ -134,7 +127,7 @@ def _with_tile(
     text: str, arguments: list[Any], dtype: str, lsize_0: int, lsize_1: int, name: str
 ) -> Any:
     shape = f"n_groups, {lsize_1}, {lsize_0}"
-    kernel = lp.make_kernel(
+    kernel = loopy_kernel(
         [
             f"{{[g, l0, l1]: 0 <= g < n_groups and 0 <= l0 < {lsize_0} and 0 <= l1 < {lsize_1}}}",
             f"{{[c]: 0 <= c < {DEPTH}}}",
@@ -154,9 +147,8 @@ def _with_tile(
                 address_space=lp.AddressSpace.LOCAL,
             ),
         ],
-        assumptions="m >= 0",
         name=name,
-        lang_version=LANGUAGE,
+        assumptions="m >= 0",
     )
     kernel = assume_multiples(kernel, n_groups=1)
     return lp.tag_inames(kernel, {"g": "g.0", "l0": "l.0", "l1": "l.1"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,6 +20,11 @@ class Condition:
 
     form: QuasiPolynomial
     equality: bool
+
+    def holds(self, values: Mapping[str, Any]) -> Any:
+        """Whether it holds at a size; of arrays of sizes, an array."""
+        value = self.form.evaluate(values)
+        return value == 0 if self.equality else value >= 0
 
     def __str__(self) -> str:
         return f"{self.form} {'=' if self.equality else '>='} 0"
@@ -63,13 +69,6 @@ def _fraction(value: Any) -> Fraction:
     return Fraction(int(value.get_num_si()), int(value.get_den_val().to_python()))
 
 
-def named(domain: Any, prefix: str = "_d") -> Any:
-    """The set with a name for each of its dims, which forms need to identify them."""
-    for k in range(domain.dim(DIM.set)):
-        domain = domain.set_dim_name(DIM.set, k, f"{prefix}{k}")
-    return domain
-
-
 def parameters_of(domain: Any) -> tuple[str, ...]:
     """The parameters that a set depends on."""
     return tuple(
@@ -94,3 +93,40 @@ def aligned(one: Any, other: Any) -> tuple[Any, Any]:
     """Two sets with the same parameters in the same order; their dims do not change."""
     one = one.align_params(other.get_space())
     return one, other.align_params(one.get_space())
+
+
+def with_names(domain: Any, names: Iterable[str]) -> Any:
+    """The set with names for its dims, in order."""
+    for k, name in enumerate(names):
+        domain = domain.set_dim_name(DIM.set, k, name)
+    return domain
+
+
+def onto(domain: Any, names: Collection[str]) -> Any:
+    """The set projected onto the dims of some names."""
+    for k in reversed(range(domain.dim(DIM.set))):
+        if domain.get_dim_name(DIM.set, k) not in names:
+            domain = domain.project_out(DIM.set, k, 1)
+    return domain
+
+
+def along(domain: Any, dim: int) -> Any:
+    """The set of one dim, with the others as its last parameters."""
+    behind = domain.dim(DIM.set) - dim - 1
+    if behind:
+        domain = domain.move_dims(DIM.param, domain.dim(DIM.param), DIM.set, dim + 1, behind)
+    if dim:
+        domain = domain.move_dims(DIM.param, domain.dim(DIM.param), DIM.set, 0, dim)
+    return domain
+
+
+def constrained(
+    domain: Any, coefficients: Mapping[int, int], constant: int = 0, *, equality: bool = False
+) -> Any:
+    """The points for which the dims times their coefficients, and a constant, add up to at least 0, or to 0."""
+    local = isl.LocalSpace.from_space(domain.get_space())
+    kind = isl.Constraint.alloc_equality if equality else isl.Constraint.alloc_inequality
+    constraint = kind(local).set_constant_val(isl.Val(constant))
+    for dim, coefficient in coefficients.items():
+        constraint = constraint.set_coefficient_val(DIM.set, dim, isl.Val(coefficient))
+    return domain.add_constraint(constraint)

@@ -18,7 +18,7 @@ from typing import Any
 
 import islpy as isl
 
-from calib.polynomials.isl_forms import DIM, aff_form
+from calib.polynomials.isl_forms import DIM, aff_form, along, constrained, with_names
 from calib.polynomials.quasi_polynomial import (
     Floor,
     QuasiPolynomial,
@@ -74,10 +74,9 @@ def count_points(domain: Any) -> tuple[Piece, ...]:
 
 
 def _counted(domain: Any) -> tuple[Piece, ...]:
-    names = _unique_names(domain)
-    for k, name in enumerate(names):
-        domain = domain.set_dim_name(DIM.set, k, name)
-    domain = _joined_tiles(domain.coalesce())
+    names = [f"_x{k}" for k in range(domain.dim(DIM.set))]
+    assert not set(names) & set(domain.get_var_names(DIM.param)), "a parameter with a reserved name"
+    domain = _joined_tiles(with_names(domain, names).coalesce())
     budget = [MAX_PIECES]
     pieces = list(_sum(domain, QuasiPolynomial.number(1), budget))
     return tuple(_merged(pieces))
@@ -118,7 +117,7 @@ def _sum(domain: Any, value: QuasiPolynomial, budget: list[int]) -> Iterator[Pie
 def _easiest(domain: Any, value: QuasiPolynomial) -> tuple[int, list[_Range]] | None:
     """The dim that splits least and leaves the simplest sums; None if every line has holes."""
     best, best_cost = None, math.inf
-    others_named = {domain.get_dim_name(DIM.set, k) for k in range(domain.dim(DIM.set))}
+    others_named = set(domain.get_var_names(DIM.set))
     for dim in range(domain.dim(DIM.set)):
         ranges = _ranges(domain, dim)
         if ranges is None:
@@ -139,7 +138,7 @@ def _easiest(domain: Any, value: QuasiPolynomial) -> tuple[int, list[_Range]] | 
 
 def _ranges(domain: Any, dim: int) -> list[_Range] | None:
     """The progressions of one dim with the others fixed; None if they have holes or no end."""
-    line = _others_as_parameters(domain, dim)
+    line = along(domain, dim)
     try:
         low, high = line.dim_min(0), line.dim_max(0)
     except isl.Error as error:
@@ -173,16 +172,6 @@ def _stride_between(line: Any, low: Any, high: Any) -> int | None:
         return None
     regular = filled & (x - low_on).mod_val(isl.Val(stride)).eq_set(x - x)
     return stride if regular.is_equal(line) else None
-
-
-def _others_as_parameters(domain: Any, dim: int) -> Any:
-    n_set = domain.dim(DIM.set)
-    line = domain
-    if dim + 1 < n_set:
-        line = line.move_dims(DIM.param, line.dim(DIM.param), DIM.set, dim + 1, n_set - dim - 1)
-    if dim > 0:
-        line = line.move_dims(DIM.param, line.dim(DIM.param), DIM.set, 0, dim)
-    return line
 
 
 def _back(parameters: Any, domain: Any, dim: int) -> Any:
@@ -222,15 +211,13 @@ def _residue_class(
 ) -> tuple[Any, QuasiPolynomial]:
     """The part where x = period * q + residue, with q in place of x, and the value there."""
     name = domain.get_dim_name(DIM.set, dim)
-    names = [domain.get_dim_name(DIM.set, k) for k in range(domain.dim(DIM.set))]
     space = domain.get_space()
     identity = isl.MultiAff.identity(space.map_from_set())
     local = isl.LocalSpace.from_space(space)
     scaled = isl.Aff.var_on_domain(local, DIM.set, dim).scale_val(isl.Val(period))
     scaled = scaled.add_constant_val(isl.Val(residue))
     part = domain.preimage_multi_aff(identity.set_aff(dim, scaled))
-    for k, each in enumerate(names):
-        part = part.set_dim_name(DIM.set, k, each)
+    part = with_names(part, domain.get_var_names(DIM.set))
     step = QuasiPolynomial.atom(name) * period + residue
     return part, value.substitute({name: step})
 
@@ -292,10 +279,7 @@ def _pulled_back(joined: Any, space: Any, forms: list[Any]) -> Any:
     multi = isl.MultiAff.zero(space.map_from_domain_and_range(joined.get_space()))
     for k, form in enumerate(forms):
         multi = multi.set_aff(k, form)
-    result = joined.preimage_multi_aff(multi)
-    for k in range(space.dim(DIM.set)):
-        result = result.set_dim_name(DIM.set, k, space.get_dim_name(DIM.set, k))
-    return result
+    return with_names(joined.preimage_multi_aff(multi), space.get_var_names(DIM.set))
 
 
 def _join(domain: Any, outer: int, inner: int, tile: int) -> Any:
@@ -303,12 +287,7 @@ def _join(domain: Any, outer: int, inner: int, tile: int) -> Any:
     name = domain.get_dim_name(DIM.set, outer)
     # Append x = tile * outer + inner as the last dim, then project out outer and inner.
     wide = domain.insert_dims(DIM.set, n, 1)
-    local = isl.LocalSpace.from_space(wide.get_space())
-    equality = isl.Constraint.alloc_equality(local)
-    equality = equality.set_coefficient_val(DIM.set, n, isl.Val(-1))
-    equality = equality.set_coefficient_val(DIM.set, outer, isl.Val(tile))
-    equality = equality.set_coefficient_val(DIM.set, inner, isl.Val(1))
-    wide = wide.add_constraint(equality)
+    wide = constrained(wide, {n: -1, outer: tile, inner: 1}, equality=True)
     for k in sorted((outer, inner), reverse=True):
         wide = wide.project_out(DIM.set, k, 1)
     # Move x to the position of outer among the remaining dims.
@@ -370,13 +349,3 @@ def _merged(pieces: list[Piece]) -> list[Piece]:
         else:
             merged.append(piece)
     return [piece for piece in merged if piece.value.terms]
-
-
-def _unique_names(domain: Any) -> list[str]:
-    taken = {domain.get_dim_name(DIM.param, k) for k in range(domain.dim(DIM.param))}
-    names = []
-    for k in range(domain.dim(DIM.set)):
-        name = f"_x{k}"
-        assert name not in taken, "a parameter with a reserved name"
-        names.append(name)
-    return names

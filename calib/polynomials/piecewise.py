@@ -3,18 +3,19 @@ take."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+import operator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from calib.polynomials.isl_forms import Condition, Conjunction
-from calib.polynomials.quasi_polynomial import Floor, QuasiPolynomial, floors_in
+from calib.polynomials.quasi_polynomial import Floor, QuasiPolynomial
 
 Disjunction = tuple[Conjunction, ...]
 
@@ -29,10 +30,6 @@ class Piecewise:
     pieces: tuple[tuple[Disjunction, QuasiPolynomial], ...]
 
     @classmethod
-    def constant(cls, value: int | Fraction) -> Piecewise:
-        return cls(((((),), QuasiPolynomial.number(value)),) if value else ())
-
-    @classmethod
     def total(cls, summands: Iterable[tuple[Piecewise, Fraction]]) -> Piecewise:
         """The sum of piecewise polynomials, each times a factor; terms of equal regions are
         added."""
@@ -45,25 +42,27 @@ class Piecewise:
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
-        names: set[str] = set()
-        for region, value in self.pieces:
-            names |= value.names
-            for conjunction in region:
-                for condition in conjunction:
-                    names |= condition.form.names
+        names = {
+            name for region, value in self.pieces for name in (*value.names, *names_in(region))
+        }
         return tuple(sorted(names))
-
-    @cached_property
-    def _program(self) -> _Program:
-        return _Program(self.pieces)
 
     def at(self, values: Mapping[str, int]) -> Fraction:
         """The value at one size, exact; names beyond the parameters are ignored."""
-        return self._program.at(values)
+        whole = {name: int(values[name]) for name in self.parameters}
+        parts = (value.evaluate(whole) for region, value in self.pieces if holds(region, whole))
+        return sum(parts, Fraction(0))
 
     def at_many(self, values: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """The values at many sizes, as Python numbers in an object array."""
-        return self._program.at_many(values)
+        # Python's integers: n**4 of a large n is beyond 64 bits.
+        whole = {name: np.asarray(values[name]).astype(object) for name in self.parameters}
+        shape = np.broadcast_shapes(*(column.shape for column in whole.values()), ())
+        total = np.zeros(shape, object)
+        for region, value in self.pieces:
+            inside = np.asarray(holds(region, whole), bool)
+            total = total + np.where(inside, value.evaluate(whole), 0)
+        return np.asarray(total, object)
 
     def __str__(self) -> str:
         if not self.pieces:
@@ -75,16 +74,21 @@ class Piecewise:
         return "\n + ".join(lines)
 
 
-def holds(region: Disjunction, values: Mapping[str, int]) -> bool:
-    """Whether a size lies in a region."""
-    return any(
-        all(
-            (value == 0 if condition.equality else value >= 0)
-            for condition in conjunction
-            for value in [condition.form.evaluate(values)]
-        )
-        for conjunction in region
+def holds(region: Disjunction, values: Mapping[str, Any]) -> Any:
+    """Whether a size lies in a region; of arrays of sizes, an array."""
+    return functools.reduce(
+        operator.or_,
+        (
+            functools.reduce(operator.and_, (each.holds(values) for each in conjunction), True)
+            for conjunction in region
+        ),
+        False,
     )
+
+
+def names_in(region: Disjunction) -> tuple[str, ...]:
+    """The sizes that a region's conditions name."""
+    return tuple(sorted({name for conj in region for each in conj for name in each.form.names}))
 
 
 def region_text(region: Disjunction) -> str:
@@ -120,87 +124,3 @@ def _modulo_text(form: QuasiPolynomial) -> str | None:
                     else f"{floor.numerator} mod {floor.denominator} = {-shift}"
                 )
     return None
-
-
-class _Program:
-    """Pieces as lists of numbers; parameters and floors occupy slots that are filled in order."""
-
-    def __init__(self, pieces: Sequence[tuple[Disjunction, QuasiPolynomial]]) -> None:
-        polynomials = [value for _, value in pieces]
-        forms = [c.form for region, _ in pieces for conj in region for c in conj]
-        self.slots: dict[Any, int] = {}
-        names = sorted({name for each in (*polynomials, *forms) for name in each.names})
-        for name in names:
-            self.slots[name] = len(self.slots)
-        self.names = names
-        self.floors = []
-        for floor in dict.fromkeys(floors_in([*forms, *polynomials])):
-            self.floors.append((self._terms(floor.numerator)[1], floor.denominator))
-            self.slots[floor] = len(self.slots)
-        self.pieces = [
-            (
-                [[(self._terms(c.form)[1], c.equality) for c in conj] for conj in region],
-                *self._terms(value),
-            )
-            for region, value in pieces
-        ]
-
-    def _terms(self, polynomial: QuasiPolynomial) -> tuple[int, list[Any]]:
-        """A common denominator, and (integer coefficient, slots repeated by exponent) pairs."""
-        scale = lcm(*(value.denominator for _, value in polynomial.terms), 1)
-        terms = []
-        for monomial, value in polynomial.terms:
-            slots = [self.slots[atom] for atom, exponent in monomial for _ in range(exponent)]
-            terms.append((int(value * scale), slots))
-        return scale, terms
-
-    def at(self, values: Mapping[str, int]) -> Fraction:
-        slots = [int(values[name]) for name in self.names]
-        for terms, denominator in self.floors:
-            slots.append(_value(terms, slots) // denominator)
-        total = Fraction(0)
-        for region, scale, terms in self.pieces:
-            if any(_all_hold(conjunction, slots) for conjunction in region):
-                number = _value(terms, slots)
-                total += number if scale == 1 else Fraction(number, scale)
-        return total
-
-    def at_many(self, values: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        shape = np.broadcast_shapes(*(np.shape(values[name]) for name in self.names), ())
-        # Python's integers: n**4 of a large n is beyond 64 bits.
-        slots = [
-            np.broadcast_to(np.asarray(values[name]).astype(object), shape) for name in self.names
-        ]
-        for terms, denominator in self.floors:
-            slots.append(_value(terms, slots) // denominator)
-        total = np.zeros(shape, object)
-        for region, scale, terms in self.pieces:
-            inside = np.zeros(shape, bool)
-            for conjunction in region:
-                each = np.ones(shape, bool)
-                for form, equality in conjunction:
-                    value = _value(form, slots)
-                    each &= np.asarray(value == 0 if equality else value >= 0, bool)
-                inside |= each
-            value = np.broadcast_to(np.asarray(_value(terms, slots), object), shape)
-            if scale != 1:
-                value = np.frompyfunc(lambda v, s=scale: Fraction(v, s), 1, 1)(value)
-            total = total + np.where(inside, value, 0)
-        return np.asarray(total, object)
-
-
-def _value(terms: list[Any], values: list[Any]) -> Any:
-    total: Any = 0
-    for value, slots in terms:
-        for slot in slots:
-            value = value * values[slot]
-        total = total + value
-    return total
-
-
-def _all_hold(conjunction: list[Any], values: list[Any]) -> bool:
-    for terms, equality in conjunction:
-        value = _value(terms, values)
-        if value != 0 if equality else value < 0:
-            return False
-    return True

@@ -7,11 +7,14 @@ of its parameters (Barvinok 1994); the pieces are in `piecewise.py`. All arithme
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -130,10 +133,10 @@ class QuasiPolynomial:
         return {power: QuasiPolynomial.of(terms) for power, terms in powers.items()}
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """The exact value where every name has one; `Piecewise.at_many` evaluates arrays
-        quickly."""
-        total: Any = Fraction(0)
-        for monomial, value in self.terms:
+        """The exact value where every name has one, or of arrays of Python's integers the array of exact values."""
+        total: Any = 0
+        for monomial, coefficient in self.terms:
+            value: Any = coefficient if coefficient.denominator > 1 else coefficient.numerator
             for atom, exponent in monomial:
                 if isinstance(atom, str):
                     value = value * values[atom] ** exponent
@@ -195,19 +198,24 @@ def sum_of_range(polynomial: QuasiPolynomial, name: str, last: QuasiPolynomial) 
 def _faulhaber(power: int) -> tuple[Fraction, ...]:
     """Coefficients, constant first, of the polynomial P with P(T) = 0^power + ... + T^power."""
     # Its differences give the monomial: P(T) - P(T-1) = T^power and P(-1) = 0.
-    size = power + 2
-    rows = [[Fraction(t**k) for k in range(size)] for t in range(-1, size - 1)]
-    right = [Fraction(sum(s**power for s in range(t + 1))) for t in range(-1, size - 1)]
-    for column in range(size):
-        pivot = next(r for r in range(column, size) if rows[r][column])
-        rows[column], rows[pivot] = rows[pivot], rows[column]
-        right[column], right[pivot] = right[pivot], right[column]
-        for r in range(size):
-            if r != column and rows[r][column]:
-                factor = rows[r][column] / rows[column][column]
-                rows[r] = [a - factor * b for a, b in zip(rows[r], rows[column], strict=True)]
-                right[r] -= factor * right[column]
-    return tuple(right[k] / rows[k][k] for k in range(size))
+    points = range(-1, power + 1)
+    values = [sum(s**power for s in range(t + 1)) for t in points]
+    return tuple(interpolation(points) @ values)
+
+
+def interpolation(points: Sequence[int]) -> npt.NDArray[Any]:
+    """(n, n) fractions by which values at points become the coefficients of a polynomial, constant first (Lagrange)."""
+    n = len(points)
+    rows = np.full((n, n), Fraction(0), object)
+    for k, point in enumerate(points):
+        coefficients = [Fraction(1)]
+        for other in (*points[:k], *points[k + 1 :]):
+            shifted = [Fraction(0), *coefficients]
+            for j, value in enumerate(coefficients):
+                shifted[j] -= other * value
+            coefficients = [value / (point - other) for value in shifted]
+        rows[:, k] = coefficients
+    return rows
 
 
 def floors_in(polynomials: Iterable[QuasiPolynomial]) -> Iterator[Floor]:

@@ -81,7 +81,7 @@ class Program:
         """NBB, the number of blocks that one sub-group executes."""
         if self.paths:
             return sum(map(len, self.paths)) / len(self.paths)
-        return _length(self.steps)
+        return sum(map(n_blocks, self.steps))
 
     def pairs(self) -> dict[tuple[int, int], float]:
         """(a, b) -> how often block b follows block a; the first block follows the last one.
@@ -117,7 +117,7 @@ class Program:
         """The program with one more block, number 0, before all others."""
         return Program(
             blocks=(block, *self.blocks),
-            steps=(0, *_moved(self.steps)),
+            steps=(0, *renamed(self.steps, range(1, len(self.blocks) + 1))),
             paths=tuple((0, *(step + 1 for step in path)) for path in self.paths),
         )
 
@@ -157,14 +157,7 @@ def _last(steps: Sequence[Step]) -> int:
     return _last(last.steps) if isinstance(last, Repeat) else last
 
 
-def _moved(steps: Sequence[Step]) -> tuple[Step, ...]:
-    return tuple(
-        Repeat(_moved(step.steps), step.count) if isinstance(step, Repeat) else step + 1
-        for step in steps
-    )
-
-
-def renamed(steps: Any, numbers: list[int]) -> tuple[Step, ...]:
+def renamed(steps: Any, numbers: Sequence[int]) -> tuple[Step, ...]:
     """Steps with other numbers of blocks."""
     return tuple(
         Repeat(renamed(step.steps, numbers), step.count)
@@ -195,10 +188,9 @@ def _folded(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     return tuple(folded)
 
 
-def _length(steps: tuple[Step, ...]) -> float:
-    return sum(
-        _length(step.steps) * step.count if isinstance(step, Repeat) else 1 for step in steps
-    )
+def n_blocks(step: Step) -> float:
+    """How many blocks a step executes."""
+    return sum(map(n_blocks, step.steps)) * step.count if isinstance(step, Repeat) else 1.0
 
 
 def _pairs(

@@ -25,6 +25,7 @@ from calib.prediction.basic_blocks import (
     Repeat,
     Step,
     make_program,
+    n_blocks,
     renamed,
 )
 from calib.prediction.machine_pipes import PREFIX
@@ -162,7 +163,7 @@ def _with_instructions(program: Program, traces: Sequence[Trace]) -> Program:
 def _going_on(steps: Sequence[Step], part: float) -> list[Step]:
     """The steps of what a window stands for, of which it has this part: its longest loop goes on, or ends earlier where windows
     overlap."""
-    runs = [_n_blocks(step) for step in steps]
+    runs = [n_blocks(step) for step in steps]
     longest = int(np.argmax(runs))
     missing = sum(runs) * (1 / part - 1)
     found = steps[longest]
@@ -171,10 +172,6 @@ def _going_on(steps: Sequence[Step], part: float) -> list[Step]:
     more = missing / (runs[longest] / found.count)
     turns = max(found.count + more, 0.0)
     return [*steps[:longest], Repeat(found.steps, turns), *steps[longest + 1 :]]
-
-
-def _n_blocks(step: Step) -> float:
-    return sum(map(_n_blocks, step.steps)) * step.count if isinstance(step, Repeat) else 1.0
 
 
 def _shared_steps(

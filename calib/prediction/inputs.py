@@ -33,7 +33,7 @@ from calib.prediction.machine_pipes import (
 )
 from calib.prediction.options import Latency
 from calib.prediction.residency import Residents
-from calib.prediction.throughputs import BULK_LINES, cycles_of, issue_cycles
+from calib.prediction.throughputs import BULK_LINES, cycles_of, issue_cycles, require
 from memsim.machine import PORT_BYTES_PER_CYCLE, Machine
 from memsim.report import BULK, HOT_LINE, REQUESTS, STARTS, STORES, TENSOR, TRANSLATION
 from memsim.statistics import ONE_PLACE, Places
@@ -315,15 +315,10 @@ def _shares(channels: Sequence[str], machine: Machine, resident: Residents) -> F
     """
     part = resident.busy_cores / machine.n_cores
     shares = np.full(len(channels), part)
+    suffixes = ("", STORES, REQUESTS)
+    levels = {one.name + suffix: one for one in machine.levels for suffix in suffixes}
     for k, name in enumerate(channels):
-        level = next(
-            (
-                one
-                for one in machine.levels
-                if name in (one.name, one.name + STORES, one.name + REQUESTS)
-            ),
-            None,
-        )
+        level = levels.get(name)
         if name in (BULK, TRANSLATION):  # of which each core has its own
             shares[k] = 1.0
         elif level is not None:
@@ -405,7 +400,7 @@ def _require(machine: Machine, program: Program, *others: str) -> None:
     names = {name for block in program.blocks for name in block.operations}
     if is_issued(names):
         names = set(throughputs_of(names))
-    issue_cycles(machine, dict.fromkeys([*sorted(names), *others], 1.0))
+    require(machine, [*names, *others])
 
 
 def _executes_accesses(program: Program) -> bool:

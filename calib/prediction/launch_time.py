@@ -129,23 +129,22 @@ def operation_rates(prediction: Prediction) -> Iterator[dict[str, Any]]:
         for name, count in block.operations.items():
             if (kind := name.removeprefix(PREFIX)) in MATRIX_RATES:
                 matrices[kind] = matrices.get(kind, 0.0) + 2 * count * runs
+
+    def rate(name: str, each: float, peak: float, unit: str, at_most: bool) -> dict[str, Any]:
+        return {
+            "name": name,
+            "per_s": float(each * lanes / timing.estimate.mean),
+            "peak_per_s": float(peak * machine.n_cores * machine.clock_hz),
+            "unit": unit,
+            "at_most": at_most,
+        }
+
     for real_type, each in sorted(flops.items()):
-        peak = 2 * machine.throughputs.get(f"{real_type}_fma", 0.0) * machine.n_cores
+        peak = 2 * machine.throughputs.get(f"{real_type}_fma", 0.0)
         if peak and each:
-            yield {
-                "name": real_type.upper(),
-                "per_s": float(each * lanes / timing.estimate.mean),
-                "peak_per_s": float(peak * machine.clock_hz),
-                "unit": "FLOP",
-                "at_most": True,
-            }
+            yield rate(real_type.upper(), each, peak, "FLOP", True)
     for kind, each in sorted(matrices.items()):
         unit, factor, _ = kind.split("_")
-        peak = 2 * machine.subgroup_size / cycles_of(machine, kind) * machine.n_cores
-        yield {
-            "name": f"{TENSOR}, {factor}" + ("" if unit == "tensor" else f" ({unit})"),
-            "per_s": float(each * lanes / timing.estimate.mean),
-            "peak_per_s": float(peak * machine.clock_hz),
-            "unit": "FLOP" if "f" in factor else "OP",
-            "at_most": False,
-        }
+        name = f"{TENSOR}, {factor}" + ("" if unit == "tensor" else f" ({unit})")
+        peak = 2 * machine.subgroup_size / cycles_of(machine, kind)
+        yield rate(name, each, peak, "FLOP" if "f" in factor else "OP", False)

@@ -13,12 +13,7 @@ from calib.prediction.basic_blocks_trace import blocks_from_trace, blocks_from_w
 from calib.prediction.costs import DRAM, AccessCosts, access_costs, costs_of_traces, pipe_half_width
 from calib.prediction.inputs import Inputs, paper_inputs, simulated_inputs
 from calib.prediction.machine_pipes import is_gcn
-from calib.prediction.options import (
-    TENSOR_ERROR_PERCENT,
-    TIME_ERROR_PERCENT,
-    Mode,
-    PredictOptions,
-)
+from calib.prediction.options import TENSOR_ERROR_PERCENT, TIME_ERROR_PERCENT, Mode, PredictOptions
 from calib.prediction.residency import residents
 from calib.prediction.time_model import Timing, time_of
 from calib.prediction.what_if import Changes, parse, without_barriers
@@ -335,11 +330,10 @@ def run_replay(
 
 def _needs_replay(machine: Machine, changes: Changes) -> bool:
     """Whether hit ratios may change: not where only bandwidths and throughputs do."""
-    old = [dataclasses.replace(level, bandwidth_bytes_per_cycle=1.0) for level in machine.levels]
-    new = [
-        dataclasses.replace(level, bandwidth_bytes_per_cycle=1.0)
-        for level in changes.machine.levels
-    ]
+    old, new = (
+        [dataclasses.replace(level, bandwidth_bytes_per_cycle=1.0) for level in one.levels]
+        for one in (machine, changes.machine)
+    )
     return changes.needs_replay or old != new
 
 

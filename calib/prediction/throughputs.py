@@ -55,27 +55,25 @@ class ThroughputError(MemsimError):
 
 def cycles_of(machine: Machine, operation: str) -> float:
     """Core cycles of one instruction of a sub-group. Raises ThroughputError where the machine lists no throughput."""
-    lacking = missing(machine, [operation])
-    if lacking:
-        raise ThroughputError(_complaint(machine, lacking))
+    require(machine, [operation])
     return machine.subgroup_size / machine.throughputs[_name(machine, operation)]
 
 
 def issue_cycles(machine: Machine, operations: Operations) -> float:
-    """ILP_i: the sum over a block's instructions.
-
-    Raises ThroughputError that names every operation without a throughput.
-    """
-    lacking = missing(machine, operations)
-    if lacking:
-        raise ThroughputError(_complaint(machine, lacking))
+    """ILP_i: the sum over a block's instructions. Raises ThroughputError as `require` does."""
+    require(machine, operations)
     return sum(count * cycles_of(machine, name) for name, count in operations.items())
 
 
-def missing(machine: Machine, operations: Iterable[str]) -> list[str]:
-    """The throughputs, sorted, that a machine file lacks for the issue time of these operations."""
+def require(machine: Machine, operations: Iterable[str]) -> None:
+    """Raises ThroughputError, which names every throughput that a machine lacks for the issue time of these operations."""
     names = {_name(machine, operation) for operation in operations}
-    return sorted(name for name in names if not machine.throughputs.get(name))
+    lacking = sorted(name for name in names if not machine.throughputs.get(name))
+    if lacking:
+        raise ThroughputError(
+            f"machine {machine.name} lists no throughput of {', '.join(lacking)}: add it to the [throughputs] of its"
+            " file, in operations a core finishes per cycle"
+        )
 
 
 def _name(machine: Machine, operation: str) -> str:
@@ -83,10 +81,3 @@ def _name(machine: Machine, operation: str) -> str:
     while operation in STANDS_IN and not machine.throughputs.get(operation):
         operation = STANDS_IN[operation]
     return operation
-
-
-def _complaint(machine: Machine, lacking: Iterable[str]) -> str:
-    return (
-        f"machine {machine.name} lists no throughput of {', '.join(lacking)}: add it to the [throughputs] of its"
-        " file, in operations a core finishes per cycle"
-    )

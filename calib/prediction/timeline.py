@@ -26,13 +26,13 @@ COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#e
 WAIT_COLOUR, BARRIER_COLOUR = "#d9d9d9", "#f2c4c4"
 
 
-def timeline_data(prediction: Prediction, *, rounds: int = 2) -> dict[str, Any]:
+def timeline_data(prediction: Prediction) -> dict[str, Any]:
     """The timeline as plain data, in the form of memsim.report.launch_time.
 
     Rows are sub-groups spread over the resident groups; loops are cut short.
     """
     inputs, resident = prediction.timing.inputs, prediction.timing.residents
-    happened = timeline(inputs, resident, rounds=rounds, turns=MOST_LOOP_TURNS)
+    happened = timeline(inputs, resident, turns=MOST_LOOP_TURNS)
     n, tlp = resident.subgroups, resident.subgroups_per_group
     shown = np.unique(np.linspace(0, n - 1, min(n, MOST_SUBGROUPS)).round().astype(int))
     blocks = inputs.program.blocks

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 from calib.prediction.basic_blocks import Program
 from calib.prediction.machine_pipes import PREFIX, RATES
-from calib.words import shown, whole
+from calib.words import whole
 from memsim.errors import MachineError, MemsimError
 from memsim.machine import Level, Machine
+from memsim.visible import shown
 
 MOST_OF_CORE = 10**6
 """Most groups, or registers of a work-item, of a core."""
@@ -28,6 +29,12 @@ MOST_TIMES = 1e6
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(B|[kK]i?B|[mM]i?B)")
 _FACTOR = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)x")
 _UNITS = {"b": 1, "kib": 1024, "kb": 1024, "mib": 1024**2, "mb": 1024**2}
+_DRAM_RATES = (
+    "bandwidth_bytes_per_cycle",
+    "sustained_bandwidth_bytes_per_cycle",
+    "read_bandwidth_bytes_per_cycle",
+    "row_activations_per_cycle",
+)
 _ALONE = ("no-barriers", "no-latency")
 
 
@@ -109,24 +116,13 @@ def _changed(machine: Machine, part: str, name: str, value: str) -> Machine:
     times = float(factor[1]) if factor else 0.0
     if 0 < times <= MOST_TIMES:
         if name.lower() == "dram":
-            dram = dataclasses.replace(
-                machine.dram,
-                bandwidth_bytes_per_cycle=machine.dram.bandwidth_bytes_per_cycle * times,
-                sustained_bandwidth_bytes_per_cycle=(
-                    machine.dram.sustained_bandwidth_bytes_per_cycle * times
-                ),
-                read_bandwidth_bytes_per_cycle=machine.dram.read_bandwidth_bytes_per_cycle * times,
-                row_activations_per_cycle=machine.dram.row_activations_per_cycle * times,
-            )
-            return machine.replace(dram=dram)
+            faster = {name: getattr(machine.dram, name) * times for name in _DRAM_RATES}
+            return machine.replace(dram=dataclasses.replace(machine.dram, **faster))
         if name.lower() in levels:
             level = levels[name.lower()]
-            return _with_level(
-                machine,
-                dataclasses.replace(
-                    level, bandwidth_bytes_per_cycle=level.bandwidth_bytes_per_cycle * times
-                ),
-            )
+            bandwidth = level.bandwidth_bytes_per_cycle * times
+            faster_level = dataclasses.replace(level, bandwidth_bytes_per_cycle=bandwidth)
+            return _with_level(machine, faster_level)
         if name in RATES and name in machine.throughputs:
             rates = {**machine.throughputs, name: machine.throughputs[name] * times}
             return machine.replace(throughputs=rates)

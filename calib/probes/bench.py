@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ GPU_BLOCK_BYTES = 256
 cache, and the latency would have no edge at the capacity; so they are visited one after another. On a CPU
 this would trigger prefetching, so its line size must be known: 64 bytes."""
 Ring = npt.NDArray[np.integer]
-LEAST_STEPS = 1 << 11
+LEAST_STEPS, REPEATS = 1 << 11, 3
 _LEAST_TICKS = 150
 """Least length of a timed run in ticks of the clock, where the chain is long enough."""
 _LONGEST_S = 4e-3
@@ -70,41 +70,37 @@ class Bench:
         self.device.run("link", -(-n // group) * group, group, order, np.roll(order, -1), n)
         return int(order[0])
 
-    def chase_ns(self, words: Ring, *, repeats: int = 3, least_steps: int = LEAST_STEPS) -> Floats:
-        """(repeats,) nanoseconds per step of the ring through these words, in their order.
+    def chase_ns(self, words: Ring) -> Floats:
+        """(REPEATS,) nanoseconds per step of the ring through these words, in their order.
 
         Each run continues where the previous one stopped, so that all of a long ring is walked. A first,
         untimed run fetches it into the caches.
         """
-        times_ns: Floats = self.chases_ns([words], repeats=repeats, least_steps=least_steps)[0]
+        times_ns: Floats = self.chases_ns([words])[0]
         return times_ns
 
-    def chases_ns(
-        self, rings: Sequence[Ring], *, repeats: int = 3, least_steps: int = LEAST_STEPS
-    ) -> Floats:
-        """(n_ring, repeats) nanoseconds per step of several rings, which must not share words.
+    def chases_ns(self, rings: Sequence[Ring]) -> Floats:
+        """(n_ring, REPEATS) nanoseconds per step of several rings, which must not share words.
 
         They are walked alternately, so that slow changes of the machine affect all of them.
         """
-        spent, before, steps = self._runs(rings, repeats, least_steps)
+        spent, before, steps = self._runs(rings)
         return _ns_a_step(spent, before[:, None], steps[:, None])
 
     def resolution_ns(self, step_ns: float, n_words: int) -> float:
         """Resolution in ns per step: a tick of the clock, divided by the steps of a timed run."""
-        steps = self._steps(step_ns * 1e-9, n_words, LEAST_STEPS)
+        steps = self._steps(step_ns * 1e-9, n_words)
         return self.device.tick_s / steps * 1e9
 
-    def _steps(self, step_s: float, n_words: int, least_steps: int) -> int:
+    def _steps(self, step_s: float, n_words: int) -> int:
         """Steps of a timed run."""
         wanted = max(self.device.tick_s * _LEAST_TICKS / step_s, 2 * n_words)
-        return _eights(int(max(min(wanted, _MOST_STEPS, _LONGEST_S / step_s), least_steps)))
+        return _eights(int(max(min(wanted, _MOST_STEPS, _LONGEST_S / step_s), LEAST_STEPS)))
 
-    def _runs(
-        self, rings: Sequence[Ring], repeats: int, least_steps: int
-    ) -> tuple[Floats, Floats, Floats]:
+    def _runs(self, rings: Sequence[Ring]) -> tuple[Floats, Floats, Floats]:
         """Measures rings alternately; see `chases_ns`.
 
-        Returns the seconds of each run (n_ring, repeats), the seconds before its first timed step
+        Returns the seconds of each run (n_ring, REPEATS), the seconds before its first timed step
         (n_ring,), and its number of timed steps (n_ring,).
         """
         _ = self.overhead_s  # measured first, because it walks a separate ring
@@ -113,13 +109,13 @@ class Bench:
         for k, words in enumerate(rings):
             warm = _eights(min(max(2 * len(words), 256), _MOST_WARM_STEPS))
             estimate = max(self._chase(starts[k], warm) / warm, 1e-10)
-            steps.append(self._steps(estimate, len(words), least_steps))
+            steps.append(self._steps(estimate, len(words)))
             starts[k] = self.start
         filled = [(0, self.overhead_s) for _ in rings]
         if not self.device.keeps_caches:
             filled = [self._filling(starts[k], len(words)) for k, words in enumerate(rings)]
-        spent = np.empty((len(rings), repeats))
-        for r in range(repeats):
+        spent = np.empty((len(rings), REPEATS))
+        for r in range(REPEATS):
             for k, words in enumerate(rings):
                 if len(rings) > 1:  # the other rings may have evicted it
                     starts[k] = self._on(starts[k], min(len(words), 1 << 14))
@@ -166,18 +162,23 @@ class Bench:
         The time to fill a first level is the least of all rounds. If each round's own time were subtracted,
         the least difference would be that of the round whose filling was disturbed most.
         """
-        begun = self.clock()
         rows: list[Floats] = []
-        while len(rows) < rounds:
-            if len(rows) >= least_rounds and self.clock() - begun > seconds:
-                break
+        for _ in self.rounds(rounds, seconds, least_rounds):
             row = np.empty((3, len(x)))
             for i in self.rng.permutation(len(x)):
-                spent, before, steps = self._runs([ring_of(float(x[i]))], 3, LEAST_STEPS)
+                spent, before, steps = self._runs([ring_of(float(x[i]))])
                 row[:, i] = spent.min(), before[0], steps[0]
             rows.append(row)
         spent, before, steps = np.stack(rows, axis=2)
         return _ns_a_step(spent, before.min(axis=1, keepdims=True), steps)
+
+    def rounds(self, most: int, seconds: float, least: int) -> Iterator[int]:
+        """0, 1, ... up to `most`; after the least number of rounds, none begins later than `seconds`."""
+        begun = self.clock()
+        for number in range(most):
+            if number >= least and self.clock() - begun > seconds:
+                return
+            yield number
 
     def _apart(self, n: int) -> npt.NDArray[np.int64]:
         """0..n - 1 in random order; no number follows its predecessor where n allows it."""

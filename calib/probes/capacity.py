@@ -22,6 +22,7 @@ from calib.probes.outcome import (
     Unclear,
     interval_of,
     lower_end,
+    size_text,
 )
 from calib.probes.random_pages import half_rise, page_latencies, roundest
 from calib.probes.traffic import missing_part
@@ -59,6 +60,11 @@ class MeasuredLevel:
     size_bytes: Finding | None
     sharp: bool
     edge_bytes: float
+
+    @property
+    def capacity_bytes(self) -> float:
+        """The measured size, else where the latency begins to rise."""
+        return self.size_bytes.value if self.size_bytes else self.edge_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,14 +132,14 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
         if not level.sharp and sizes[flat[at].first] > STEEP * level.edge_bytes:
             book.cannot_tell(
                 f"between L{len(levels)} and what follows",
-                f"not determined: the latency rises from {_size(level.edge_bytes)} to"
-                f" {_size(sizes[flat[at].first])}, where another level may be",
+                f"not determined: the latency rises from {size_text(level.edge_bytes)} to"
+                f" {size_text(sizes[flat[at].first])}, where another level may be",
             )
         capacity = level.size_bytes.low if level.size_bytes and not level.sharp else 0.0
         while at < len(flat) - 1 and sizes[flat[at].last] < capacity:
             book.cannot_tell(
                 f"plateau at {flat[at].level:.3g} ns",
-                f"not a level: it ends at {_size(sizes[flat[at].last])}, within the capacity of"
+                f"not a level: it ends at {size_text(sizes[flat[at].last])}, within the capacity of"
                 f" L{len(levels)}; the rise there is the cost of address translation",
             )
             at += 1
@@ -145,7 +151,6 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
         Curve(
             title="Latency against working set",
             x_label="working set, bytes",
-            y_label="ns per dependent load",
             x=sizes,
             y=repeats.min(axis=1),
             edges=tuple(_mark(k, level) for k, level in enumerate(levels, 1)),
@@ -221,7 +226,7 @@ def _level(
 ) -> MeasuredLevel:
     name = f"L{number}"
     first, last = float(sizes[plateau.first]), float(sizes[plateau.last])
-    how = f"pointer chase through {_size(first)} to {_size(last)}"
+    how = f"pointer chase through {size_text(first)} to {size_text(last)}"
     latency = _latency(bench, sizes, repeats, plateau, how, inner)
     begins = float(sizes[above.first])
     if begins <= STEEP * last:
@@ -243,7 +248,7 @@ def _level(
     if spread is None:
         book.cannot_tell(
             f"{name} capacity",
-            f"not determined: the latency rises from {_size(last)} to {_size(begins)} without an edge",
+            f"not determined: the latency rises from {size_text(last)} to {size_text(begins)} without an edge",
         )
     return MeasuredLevel(latency_ns=latency, size_bytes=spread, sharp=False, edge_bytes=last)
 
@@ -271,24 +276,21 @@ def _fine_edge(
     detected = edge(sizes, repeats, low_level, high_level, n_flat=max(n // 8, 2))
     sharp = detected is not None and is_sharp(detected)
     marks = ((detected.x, f"{name} ends"),) if detected is not None and sharp else ()
-    book.curves.append(
-        Curve(
-            title=f"Capacity of {name}",
-            x_label="working set, bytes",
-            y_label="ns per dependent load",
-            x=sizes,
-            y=repeats.min(axis=1),
-            edges=marks,
-            log_x=False,
-            log_y=False,
-            reading=f"The rise at the end of {name} on a fine grid. "
-            + (
-                f"{name} ends at the last point that is as fast as the flat stretch on the left. Its"
-                " capacity is the roundest size within the interval."
-                if sharp
-                else "It has no sharp edge, so it does not determine a capacity."
-            ),
-        )
+    book.draw(
+        title=f"Capacity of {name}",
+        x_label="working set, bytes",
+        x=sizes,
+        y=repeats.min(axis=1),
+        edges=marks,
+        log_x=False,
+        log_y=False,
+        reading=f"The rise at the end of {name} on a fine grid. "
+        + (
+            f"{name} ends at the last point that is as fast as the flat stretch on the left. Its"
+            " capacity is the roundest size within the interval."
+            if sharp
+            else "It has no sharp edge, so it does not determine a capacity."
+        ),
     )
     return detected
 
@@ -306,39 +308,31 @@ def _random_pages(
     try:
         half = half_rise(sizes, latency_ns, expected_ns=rise_ns)
         if half.agreeing < LEAST_AGREE:
-            interval = f"{_size(half.low_bytes)} to {_size(half.high_bytes)}"
+            interval = f"{size_text(half.low_bytes)} to {size_text(half.high_bytes)}"
             raise Unclear(
                 f"it may be {interval}, and the roundest size in the interval depends on the pages"
             )
     except Unclear as error:
         book.cannot_tell(f"{name} capacity by random pages", f"not determined: {error}")
         return None
-    book.curves.append(
-        Curve(
-            title=f"Capacity of {name}, by random pages",
-            x_label="working set of random pages, bytes",
-            y_label="ns per dependent load, full less sparse pages",
-            x=sizes,
-            y=half.extra_ns,
-            edges=((half.at_bytes, "half of the first rise"),),
-            log_y=False,
-            reading="Pages have any physical address, so some sets overflow before the level is full. About"
-            f" half of the lines miss when the pages take its capacity. The capacity of {name} is therefore"
-            " the working set where the curve has risen half of the way to the next flat stretch. Rises"
-            " farther to the right belong to the next level.",
-        )
+    book.draw(
+        title=f"Capacity of {name}, by random pages",
+        x_label="working set of random pages, bytes",
+        y_label="ns per dependent load, full less sparse pages",
+        x=sizes,
+        y=half.extra_ns,
+        edges=((half.at_bytes, "half of the first rise"),),
+        log_y=False,
+        reading="Pages have any physical address, so some sets overflow before the level is full. About"
+        f" half of the lines miss when the pages take its capacity. The capacity of {name} is therefore"
+        " the working set where the curve has risen half of the way to the next flat stretch. Rises"
+        " farther to the right belong to the next level.",
     )
     return Finding(
         value=half.roundest_bytes,
         low=half.low_bytes,
         high=half.high_bytes,
         unit="bytes",
-        how=f"random pages, half of whose lines miss at {_size(half.at_bytes)}; the roundest size"
+        how=f"random pages, half of whose lines miss at {size_text(half.at_bytes)}; the roundest size"
         " in the interval",
     )
-
-
-def _size(size_bytes: float) -> str:
-    from memsim.machine import size_text
-
-    return size_text(round(size_bytes))

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calib.probes.outcome import Floats, interval_of, resampled_least
+from calib.probes.outcome import Floats, resampled_interval
 
+LEAST_POINTS = 2
 LEAST_RISE = 1.25
 """Plateaus whose levels differ by a smaller factor are one plateau."""
 FIVE_SIGMA = 5.0
@@ -57,16 +58,16 @@ class Edge:
     astray: float
 
 
-def pieces(y: Floats, penalty: float, least_points: int = 2) -> list[tuple[int, int]]:
-    """(first, last) of each piece of constant y in the optimal cut; O(n^2)."""
+def pieces(y: Floats, penalty: float) -> list[tuple[int, int]]:
+    """(first, last) of each piece of constant y in the optimal cut, each of at least LEAST_POINTS; O(n^2)."""
     n = len(y)
     sums = np.concatenate([[0.0], np.cumsum(y)])
     squares = np.concatenate([[0.0], np.cumsum(y**2)])
     best = np.full(n + 1, np.inf)
     best[0] = -penalty
     came_from = np.zeros(n + 1, np.int64)
-    for end in range(least_points, n + 1):
-        begin = np.arange(0, end - least_points + 1)
+    for end in range(LEAST_POINTS, n + 1):
+        begin = np.arange(0, end - LEAST_POINTS + 1)
         length = end - begin
         total = sums[end] - sums[begin]
         cost = squares[end] - squares[begin] - total**2 / length + best[begin] + penalty
@@ -173,8 +174,7 @@ def edge(
     at = last_within(repeats.min(axis=1))
     if at < 0 or at == len(x) - 1:
         return None
-    again = np.array([last_within(least) for least in resampled_least(repeats)])
-    low, high = interval_of(again.astype(np.float64))
+    low, high = resampled_interval(repeats, last_within)
     beyond = min(int(np.ceil(high)) + 1, len(x) - 1)
     least = repeats.min(axis=1)
     reached = np.flatnonzero(least >= upper)

@@ -8,14 +8,14 @@ import numpy.typing as npt
 from calib.probes.bench import Bench
 from calib.probes.device import Local
 from calib.probes.outcome import (
-    Curve,
     Finding,
     Floats,
     Notebook,
     Unclear,
     interval_of,
-    lower_end,
-    resampled_least,
+    rate,
+    resampled,
+    resampled_interval,
 )
 from memsim.report import number_of, percent
 
@@ -31,8 +31,7 @@ def launch_overhead(bench: Bench, repeats: int = 200) -> Finding:
     """Seconds from the call of an empty kernel to its end."""
     spent = np.array([bench.device.host_s("nothing", 1, 1) for _ in range(repeats)])
     spent = spent[repeats // 10 :]
-    draws = np.random.default_rng(0).integers(0, len(spent), (200, len(spent)))
-    low, high = interval_of(np.median(spent[draws], axis=1))
+    low, high = interval_of(np.median(resampled(spent), axis=1))
     return Finding(
         value=float(np.median(spent)),
         low=low,
@@ -47,15 +46,8 @@ def addition_hz(bench: Bench) -> Finding:
     """Dependent integer operations per second: the clock, where an operation takes one cycle (on CPUs)."""
     operations = STEPS // 8 * OPERATIONS_OF_EIGHT_STEPS
     spent = np.array([_additions_s(bench, 1, 1, 64) for _ in range(40)])
-    low_s, least_s = lower_end(spent)
-    tick_s = bench.device.tick_s
-    return Finding(
-        value=operations / least_s,
-        low=operations / (least_s + tick_s),
-        high=operations / max(low_s - tick_s, 0.1 * least_s),
-        unit="Hz",
-        how="a chain of dependent integer operations, one per cycle",
-    )
+    how = "a chain of dependent integer operations, one per cycle"
+    return rate(operations, spent, bench.device.tick_s, "Hz", how)
 
 
 def _additions_s(bench: Bench, groups: int, items: int, local_bytes: int) -> float:
@@ -83,17 +75,15 @@ def concurrency(
     least = table.min(axis=1)
     number, last, off = staircase(counts, least)
     clear = number < counts[-1] and off <= MOST_OFF
-    book.curves.append(
-        Curve(
-            title=f"Concurrent groups: {what}",
-            x_label="groups",
-            y_label="microseconds",
-            x=counts.astype(np.float64),
-            y=least * 1e6,
-            reading="A staircase: groups that run concurrently take as long as one group; each further"
-            " round takes as long again.",
-            edges=((float(number), "concurrent"),) if clear else (),
-        )
+    book.draw(
+        title=f"Concurrent groups: {what}",
+        x_label="groups",
+        y_label="microseconds",
+        x=counts.astype(np.float64),
+        y=least * 1e6,
+        reading="A staircase: groups that run concurrently take as long as one group; each further"
+        " round takes as long again.",
+        edges=((float(number), "concurrent"),) if clear else (),
     )
     if number >= counts[-1]:
         raise Unclear(f"{counts[-1]} groups take no longer than one")
@@ -102,9 +92,8 @@ def concurrency(
             f"the times deviate by {percent(off, 0)} in the mean from the nearest staircase, that of"
             f" {number_of(number, 'concurrent group')}"
         )
-    again = np.array([staircase(counts, values)[:2] for values in resampled_least(table)])
-    low, _ = interval_of(again[:, 0])
-    _, high = interval_of(again[:, 1])
+    low, _ = resampled_interval(table, lambda values: staircase(counts, values)[0])
+    _, high = resampled_interval(table, lambda values: staircase(counts, values)[1])
     return Finding(
         value=number,
         low=min(low, number),

@@ -8,15 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.probes.bench import PAGE_BYTES, WORD_BYTES, Bench, Ring
-from calib.probes.outcome import (
-    Curve,
-    Finding,
-    Floats,
-    Notebook,
-    Unclear,
-    interval_of,
-    resampled_least,
-)
+from calib.probes.outcome import Finding, Floats, Notebook, Unclear, resampled_interval
 
 DISTANCES_BYTES = (8, 16, 32, 64, 128, 256, 512)
 PITCH_BYTES = 1280
@@ -52,18 +44,15 @@ def line_bytes(
 
     tried = np.array(LINES_BYTES, np.float64)
     table = bench.curve(tried, ring, rounds=9, seconds=8.0)
-    book.curves.append(
-        Curve(
-            title=f"Line of {name}",
-            x_label="d, bytes",
-            y_label="ns per dependent load",
-            x=tried,
-            y=table.min(axis=1),
-            log_y=False,
-            reading=f"Words 2 d apart, so many that their lines occupy 0.7 of {name} if a line has d bytes. Where d"
-            " is shorter than a line, the lines do not all fit and loads are slow. The line size is the least d"
-            " at which loads are fast.",
-        )
+    book.draw(
+        title=f"Line of {name}",
+        x_label="d, bytes",
+        x=tried,
+        y=table.min(axis=1),
+        log_y=False,
+        reading=f"Words 2 d apart, so many that their lines occupy 0.7 of {name} if a line has d bytes. Where d"
+        " is shorter than a line, the lines do not all fit and loads are slow. The line size is the least d"
+        " at which loads are fast.",
     )
     threshold = hit_ns + 0.4 * (miss_ns - hit_ns)
 
@@ -73,8 +62,7 @@ def line_bytes(
     at = shortest(table.min(axis=1))
     if at == len(tried):
         raise Unclear(f"words 512 bytes apart that occupy 0.7 of {name} do not fit")
-    again = np.array([shortest(values) for values in resampled_least(table)], np.float64)
-    low, high = (min(round(k), len(tried) - 1) for k in interval_of(again))
+    low, high = (min(round(k), len(tried) - 1) for k in resampled_interval(table, shortest))
     if at == 0:
         raise Unclear("lines are not longer than 32 bytes, the shortest size tried")
     return Finding(
@@ -109,17 +97,14 @@ def fill_bytes(
     """
     distances, table, served = _served_pairs(bench, n_pairs, inner_ns, below_ns)
     least = table.min(axis=1)
-    book.curves.append(
-        Curve(
-            title=f"Bytes that a miss in {name} fetches",
-            x_label="distance of the two loads, bytes",
-            y_label="ns per dependent load",
-            x=distances,
-            y=least,
-            log_y=False,
-            reading="Pairs of loads, the first of which misses. Their mean latency is low as long as that miss also"
-            " fetches the data of the second. It rises at the distance from which on both miss.",
-        )
+    book.draw(
+        title=f"Bytes that a miss in {name} fetches",
+        x_label="distance of the two loads, bytes",
+        x=distances,
+        y=least,
+        log_y=False,
+        reading="Pairs of loads, the first of which misses. Their mean latency is low as long as that miss also"
+        " fetches the data of the second. It rises at the distance from which on both miss.",
     )
     _require_two_latencies(least, served, inner_ns, below_ns)
 
@@ -133,8 +118,8 @@ def fill_bytes(
     at = first_apart(least)
     if at >= len(DISTANCES_BYTES):
         raise Unclear("the second load hits at every distance")
-    again = np.array([first_apart(values) for values in resampled_least(table)], np.float64)
-    low, high = (min(round(k), len(DISTANCES_BYTES) - 1) for k in interval_of(again))
+    ends = resampled_interval(table, first_apart)
+    low, high = (min(round(k), len(DISTANCES_BYTES) - 1) for k in ends)
     if high > low + 1:
         raise Unclear(f"it may be {DISTANCES_BYTES[low]} to {DISTANCES_BYTES[high]} bytes")
     return Finding(
@@ -239,9 +224,7 @@ def ways(
         )
     usually = float(np.median([last_fitting(table[:, r]) for r in range(table.shape[1])]))
     _require_linear_index(bench, fitting, usually, spacing, line, threshold)
-    low, high = interval_of(
-        np.array([last_fitting(values) for values in resampled_least(table)], np.float64)
-    )
+    low, high = resampled_interval(table, last_fitting)
     book.curves[-1] = dataclasses.replace(book.curves[-1], edges=((float(fitting), "ways"),))
     return Finding(
         value=fitting,
@@ -263,10 +246,9 @@ def _same_set_times(
         rounds=9,
         seconds=8.0,
     )
-    curve = Curve(
+    book.draw(
         title=f"Ways of {name}",
         x_label="lines",
-        y_label="ns per dependent load",
         x=counts.astype(np.float64),
         y=table.min(axis=1),
         log_x=False,
@@ -274,7 +256,6 @@ def _same_set_times(
         reading=f"Lines whose addresses differ by a capacity of {name} belong to one set where the set index is"
         " linear in the address. All of them hit up to the number of ways.",
     )
-    book.curves.append(curve)
     return counts, table
 
 

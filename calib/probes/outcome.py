@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from memsim import machine
 from memsim.errors import MemsimError
 
 Floats = npt.NDArray[np.float64]
+N_RESAMPLED = 200
 Result = TypeVar("Result")
 
 
@@ -46,9 +48,9 @@ class Curve:
 
     title: str
     x_label: str
-    y_label: str
     x: Floats
     y: Floats
+    y_label: str = "ns per dependent load"
     edges: tuple[tuple[float, str], ...] = ()
     log_x: bool = True
     log_y: bool = True
@@ -75,6 +77,10 @@ class Notebook:
 
     def say(self, key: str, value: str, how: str) -> None:
         self.words[key] = (value, how)
+
+    def draw(self, title: str, x_label: str, x: Floats, y: Floats, **fields: Any) -> None:
+        """Keeps a curve. fields : further ones of Curve"""
+        self.curves.append(Curve(title=title, x_label=x_label, x=x, y=y, **fields))
 
     def cannot_tell(self, probe: str, why: str) -> None:
         """Notes why a probe has no result."""
@@ -123,18 +129,42 @@ def lower_end(times: Floats) -> tuple[float, float]:
     return float(x[0] - m * (20 ** (1 / m) - 1) / n * gap), float(x[0])
 
 
+def rate(amount: float, spent_s: Floats, tick_s: float, unit: str, how: str) -> Finding:
+    """How much a second, from the times of the same amount, each to a tick of the clock."""
+    low_s, least_s = lower_end(spent_s)
+    return Finding(
+        value=amount / least_s,
+        low=amount / (least_s + tick_s),
+        high=amount / max(low_s - tick_s, 0.1 * least_s),
+        unit=unit,
+        how=how,
+    )
+
+
 def interval_of(values: Floats) -> tuple[float, float]:
     """The middle 95 % of resampled values."""
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
 
 
-def resampled_least(repeats: Floats, seed: int = 0, n: int = 200) -> Floats:
-    """(n, ...) least of repeats that are resampled with replacement along the last axis."""
-    rng = np.random.default_rng(seed)
-    n_repeat = repeats.shape[-1]
-    draws = rng.integers(0, n_repeat, (n, n_repeat))
-    return np.stack([repeats[..., draw].min(axis=-1) for draw in draws])
+def resampled(values: Floats) -> Floats:
+    """(N_RESAMPLED, ..., n) of n values each, drawn with replacement along the last axis."""
+    n = values.shape[-1]
+    draws = np.random.default_rng(0).integers(0, n, (N_RESAMPLED, n))
+    return np.stack([values[..., draw] for draw in draws])
+
+
+def resampled_interval(
+    repeats: Floats, statistic: Callable[[Floats], float]
+) -> tuple[float, float]:
+    """The 95 % interval of a statistic of the least repeats."""
+    least = resampled(repeats).min(axis=-1)
+    return interval_of(np.array([statistic(values) for values in least], np.float64))
+
+
+def size_text(size_bytes: float) -> str:
+    """Bytes in the largest binary unit: 32 KiB, 1.5 MiB."""
+    return machine.size_text(round(size_bytes))
 
 
 def _number(value: float) -> str:

@@ -9,10 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from calib.probes.outcome import Curve, Finding
+from calib.probes.outcome import Curve, Finding, size_text
 from calib.probes.survey import Survey
 from memsim import report
-from memsim.machine import size_text as size_text_of
 
 NAMES = {
     "launch_overhead": "launch of an empty kernel",
@@ -44,8 +43,7 @@ _COLUMNS = ("size_bytes", "line_bytes", "fill_bytes", "ways", "latency", "bandwi
 def page(survey: Survey) -> str:
     """The page, which loads nothing from elsewhere."""
     book = survey.book
-    findings = {**_latencies(survey), **book.findings}
-    numbers = [(_name(key), *quantity(f), f.how) for key, f in findings.items()]
+    numbers = [(_name(key), *quantity(f), f.how) for key, f in _findings(survey).items()]
     numbers.sort(key=lambda row: (not row[0].startswith("L"), row[0]))
     numbers += [
         (_name(key), value.replace("_", "-"), "", how) for key, (value, how) in book.words.items()
@@ -106,11 +104,6 @@ def chart(curve: Curve) -> Markup:
     return report.paragraph("no points", "soft") if image is None else image
 
 
-def size_text(value: float) -> str:
-    """Bytes in the largest binary unit: 32 KiB, 1.5 MiB."""
-    return size_text_of(round(value))
-
-
 def _fact(name: str, value: Any) -> list[str]:
     """A property, with sizes in KiB, MiB or GiB."""
     if name.endswith(", bytes") and isinstance(value, int):
@@ -123,7 +116,7 @@ def _headline(survey: Survey) -> str:
         return f"Interrupted in '{survey.interrupted}': later probes did not run."
     if survey.hierarchy is None:
         return "The pointer chase had no result, so no level is known."
-    findings = {**_latencies(survey), **survey.book.findings}
+    findings = _findings(survey)
     names = [f"L{number}" for number in range(1, len(survey.hierarchy.levels) + 1)]
     keys = [[f"levels.{name}.size_bytes", f"levels.{name}.latency"] for name in names]
     keys.append(["memory.latency", "memory_bandwidth"])
@@ -149,7 +142,7 @@ def _glance(survey: Survey) -> Markup:
     caches = survey.hierarchy
     if caches is None:
         return report.paragraph("No level is known.")
-    findings = {**_latencies(survey), **survey.book.findings}
+    findings = _findings(survey)
     rows = []
     for number in range(1, len(caches.levels) + 1):
         cells = [findings.get(f"levels.L{number}.{key}") for key in _COLUMNS]
@@ -167,14 +160,15 @@ def _glance(survey: Survey) -> Markup:
     )
 
 
-def _latencies(survey: Survey) -> dict[str, Finding]:
+def _findings(survey: Survey) -> dict[str, Finding]:
+    """All numbers, the latencies of the hierarchy first."""
     if survey.hierarchy is None:
-        return {}
+        return survey.book.findings
     latencies = {
         f"levels.L{k}.latency": level.latency_ns
         for k, level in enumerate(survey.hierarchy.levels, 1)
     }
-    return {**latencies, "memory.latency": survey.hierarchy.memory_ns}
+    return {**latencies, "memory.latency": survey.hierarchy.memory_ns, **survey.book.findings}
 
 
 def _name(key: str) -> str:

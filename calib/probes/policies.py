@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calib.probes.bench import WORD_BYTES, Bench, Ring
-from calib.probes.outcome import Curve, Finding, Floats, Notebook, Unclear, interval_of
+from calib.probes.outcome import Finding, Floats, Notebook, Unclear, interval_of, resampled
 
 STRIDES_LINES = (1, 2, 4, 8, 16, 32)
 WINDOW_BYTES = 64 << 10
@@ -40,17 +40,15 @@ def prefetching(bench: Bench, book: Notebook, region_bytes: float, line_bytes: i
     x = np.array([0, *STRIDES_LINES], np.float64)
     least = bench.curve(x, ring, rounds=3, seconds=10.0).min(axis=1)
     gains = least[0] / least[1:]
-    book.curves.append(
-        Curve(
-            title="Prefetching",
-            x_label="stride, lines",
-            y_label="random / sequential",
-            x=x[1:],
-            y=gains,
-            log_y=False,
-            reading="How many times as fast lines are read in sequence as in random order. 1 means that the order"
-            " does not matter; values far above 1 show prefetching.",
-        )
+    book.draw(
+        title="Prefetching",
+        x_label="stride, lines",
+        y_label="random / sequential",
+        x=x[1:],
+        y=gains,
+        log_y=False,
+        reading="How many times as fast lines are read in sequence as in random order. 1 means that the order"
+        " does not matter; values far above 1 show prefetching.",
     )
     helped = [stride for stride, gain in zip(STRIDES_LINES, gains, strict=True) if gain > HELPED]
     how = "a sequential pointer chase, compared with one in random order: " + ", ".join(
@@ -201,7 +199,6 @@ def shared_copies(
 
 
 def _upper_quartile(times_ns: Floats, how: str) -> Finding:
-    draws = np.random.default_rng(0).integers(0, len(times_ns), (200, len(times_ns)))
-    low, high = interval_of(np.quantile(times_ns[draws], 0.75, axis=1))
+    low, high = interval_of(np.quantile(resampled(times_ns), 0.75, axis=1))
     value = float(np.quantile(times_ns, 0.75))
     return Finding(value=value, low=low, high=high, unit="ns", how=how)

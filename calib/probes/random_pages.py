@@ -29,6 +29,7 @@ LATEST, EARLIEST = 1.4, 0.8
 MOST_SLOPE = 0.15
 """Greatest rise of the curve where it should be flat, relative to its height."""
 LIKE_EXPECTED, NEAR = math.log(2), math.log(1.5)
+MOST_DRAWS, LONGEST_S = 24, 30.0
 _DRAWS = 100
 
 
@@ -38,16 +39,13 @@ class HalfRise:
 
     at_bytes : the working set at which half of the rise is reached
     low_bytes, high_bytes : 95 % interval of the capacity
-    height_ns : of the plateau after the rise
-    sizes, extra_ns : the curve, (n_size,) each
+    extra_ns : the curve, (n_size,)
     agreeing : fraction of the resampled draws of pages that give the same round size
     """
 
     at_bytes: float
     low_bytes: float
     high_bytes: float
-    height_ns: float
-    sizes: Floats
     extra_ns: Floats
     agreeing: float
 
@@ -61,22 +59,18 @@ def page_latencies(
     sizes: Floats,
     line_bytes: int,
     above_bytes: float,
-    draws: int = 24,
-    seconds: float = 30.0,
 ) -> Floats:
     """(2, n_size, n_draw) nanoseconds per step through full and through sparse pages.
 
-    A draw is a choice of pages. After four draws, none begins later than `seconds`.
+    A draw is a choice of pages. After four draws, none begins later than LONGEST_S.
 
     above_bytes : capacity of the cache above, which the sparse ring exceeds four times
     """
     lines = PAGE_BYTES // line_bytes
     n_all = bench.bytes // PAGE_BYTES
-    begun = bench.clock()
     rows: list[Floats] = []
-    while len(rows) < draws:  # the outermost loop: a disturbance spoils one draw of each size
-        if len(rows) >= 4 and bench.clock() - begun > seconds:
-            break
+    # The outermost loop: a disturbance spoils one draw of each size.
+    for _ in bench.rounds(MOST_DRAWS, LONGEST_S, 4):
         row = np.empty((2, len(sizes)))
         for i in bench.rng.permutation(len(sizes)):
             size = sizes[i]
@@ -89,12 +83,12 @@ def page_latencies(
                 bench.rng.permutation(ring.reshape(-1)) // WORD_BYTES + word
                 for word, ring in enumerate((full, sparse))
             ]
-            row[:, i] = bench.chases_ns(rings, repeats=3).min(axis=1)
+            row[:, i] = bench.chases_ns(rings).min(axis=1)
         rows.append(row)
     return np.stack(rows, axis=2)
 
 
-def half_rise(sizes: Floats, latency_ns: Floats, *, expected_ns: float, seed: int = 0) -> HalfRise:
+def half_rise(sizes: Floats, latency_ns: Floats, *, expected_ns: float) -> HalfRise:
     """Where the extra latency of full pages has risen half of the way to its plateau.
 
     latency_ns : (2, n_size, n_draw) of full and of sparse pages
@@ -104,15 +98,15 @@ def half_rise(sizes: Floats, latency_ns: Floats, *, expected_ns: float, seed: in
     Raises Unclear where the curve does not rise to a plateau within the sizes.
     """
     curve = _extra(latency_ns)
-    at, height = _crossing(sizes, curve, expected_ns)
+    at = _crossing(sizes, curve, expected_ns)
     if not math.isfinite(at):
         raise Unclear("the latency of random pages does not rise to a plateau")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     again = []
     for _ in range(_DRAWS):
         draw = rng.integers(0, latency_ns.shape[2], latency_ns.shape)
         drawn = _extra(np.take_along_axis(latency_ns, draw, axis=2))
-        again.append(_crossing(sizes, drawn, expected_ns)[0])
+        again.append(_crossing(sizes, drawn, expected_ns))
     finite = np.array(again)[np.isfinite(again)]
     if len(finite) < _DRAWS / 2:
         raise Unclear("where the latency of random pages rises depends on the draw")
@@ -123,8 +117,6 @@ def half_rise(sizes: Floats, latency_ns: Floats, *, expected_ns: float, seed: in
         at_bytes=at,
         low_bytes=low / LATEST,
         high_bytes=high / EARLIEST,
-        height_ns=height,
-        sizes=sizes,
         extra_ns=curve,
     )
 
@@ -133,8 +125,9 @@ def _roundest_of(at: float) -> int:
     return roundest(at / LATEST, at / EARLIEST, at)
 
 
-def roundest(low: float, high: float, near: float, unit: int = 1024) -> int:
-    """The multiple of unit in [low, high] with the fewest binary digits set, closest to `near`."""
+def roundest(low: float, high: float, near: float) -> int:
+    """The multiple of 1 KiB in [low, high] with the fewest binary digits set, closest to `near`."""
+    unit = 1024
     candidates = np.arange(math.ceil(low / unit), math.floor(high / unit) + 1)
     if not len(candidates):
         return round(near / unit) * unit
@@ -157,8 +150,8 @@ def _extra(latency_ns: Floats) -> Floats:
     return np.asarray(full - sparse)
 
 
-def _crossing(sizes: Floats, curve: Floats, expected_ns: float) -> tuple[float, float]:
-    """(size at which half of the height is reached, height); NaN where the curve is nowhere flat.
+def _crossing(sizes: Floats, curve: Floats, expected_ns: float) -> float:
+    """The size at which half of the height is reached; NaN where the curve is nowhere flat.
 
     The height is the expected one where the curve is near it at 1.7 to 2.5 times that size; otherwise it is
     the curve's there. On a straight slope every size satisfies this. Among these the size is chosen after
@@ -167,8 +160,8 @@ def _crossing(sizes: Floats, curve: Floats, expected_ns: float) -> tuple[float, 
     at = _reaches(sizes, curve, expected_ns / 2)
     behind = curve[(sizes >= 1.7 * at) & (sizes <= 2.5 * at)]
     if len(behind) >= 3 and abs(math.log(max(np.median(behind), 1e-9) / expected_ns)) < NEAR:
-        return at, expected_ns
-    best = math.nan, math.nan
+        return at
+    best = math.nan
     flattest = MOST_SLOPE
     tried = np.geomspace(sizes[0], sizes[-1] / 1.7, 60)
     before = 0.0
@@ -177,7 +170,7 @@ def _crossing(sizes: Floats, curve: Floats, expected_ns: float) -> tuple[float, 
         off = math.log(half_at / at) if half_at > 0 else math.nan
         like = abs(math.log(max(height, 1e-9) / expected_ns)) < LIKE_EXPECTED
         if before > 0 >= off and slope < flattest and like:
-            best, flattest = (half_at, height), slope
+            best, flattest = half_at, slope
         before = off
     return best
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from calib.probes.bench import WORD_BYTES, Bench
-from calib.probes.outcome import Curve, Floats, Notebook, Unclear
+from calib.probes.outcome import Floats, Notebook, Unclear
 from memsim.hierarchy import Stream
 from memsim.machine import Replacement
 from memsim.report import percent
@@ -170,21 +170,18 @@ def replacement(
     candidates = [p for p in POLICIES if p != "plru" or ways & (ways - 1) == 0]
     expected = {p: np.array([possible(v, ways, p) for v in orders.values()]) for p in candidates}
     residual = {p: _residual(extra, e) for p, e in expected.items()}
-    book.curves.append(
-        Curve(
-            title=f"Replacement in {name}",
-            x_label="order of visits",
-            y_label="ns per dependent load",
-            x=np.arange(len(orders), dtype=np.float64),
-            y=measured,
-            log_x=False,
-            log_y=False,
-            joined=False,
-            reading="The lines of one set are visited in several orders. The number of misses in each depends on"
-            " the policy; the times are compared with these numbers. "
-            + "; ".join(f"{k}: {key}" for k, key in enumerate(orders))
-            + ".",
-        )
+    book.draw(
+        title=f"Replacement in {name}",
+        x_label="order of visits",
+        x=np.arange(len(orders), dtype=np.float64),
+        y=measured,
+        log_x=False,
+        log_y=False,
+        joined=False,
+        reading="The lines of one set are visited in several orders. The number of misses in each depends on"
+        " the policy; the times are compared with these numbers. "
+        + "; ".join(f"{k}: {key}" for k, key in enumerate(orders))
+        + ".",
     )
     best, second, *_ = sorted(residual, key=lambda p: residual[p])
     residuals = "residuals of the misses: " + ", ".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,14 +11,7 @@ import numpy.typing as npt
 from calib.probes.bench import WORD_BYTES, Bench
 from calib.probes.device import Local
 from calib.probes.dram_groups import DramGroups
-from calib.probes.outcome import (
-    Curve,
-    Finding,
-    Floats,
-    Notebook,
-    Unclear,
-    lower_end,
-)
+from calib.probes.outcome import Finding, Floats, Notebook, Unclear, lower_end, rate
 
 REPEATS = 25
 _RUN_BYTES = 1 << 23
@@ -68,15 +62,12 @@ def bandwidth(
     )
     spent = np.maximum(spent - bench.overhead_s, 0.1 * spent)
     moved = each * groups * rounds
-    low_s, least_s = lower_end(spent)
-    return Finding(
-        value=moved / least_s,
-        low=moved / (least_s + device.tick_s) * missing,
-        high=moved / max(low_s - device.tick_s, 0.1 * least_s),
-        unit="bytes/s",
-        how=f"{groups} group{'s' if groups > 1 else ''} of {items} work-items read {each:,} bytes each,"
-        f" {'once' if rounds == 1 else f'{rounds} times'} ({name})",
+    how = (
+        f"{groups} group{'s' if groups > 1 else ''} of {items} work-items read {each:,} bytes each,"
+        f" {'once' if rounds == 1 else f'{rounds} times'} ({name})"
     )
+    speed = rate(moved, spent, device.tick_s, "bytes/s", how)
+    return replace(speed, low=speed.low * missing)
 
 
 def missing_part(times_capacity: float) -> float:
@@ -124,10 +115,10 @@ def batches_ns(
     return np.maximum(times_ns, hit_ns)
 
 
-def bare_times_s(bench: Bench, offset: npt.NDArray[np.integer], repeats: int = 12) -> Floats:
-    """(repeats,) seconds of batches that load a single address, which hits the first level."""
+def bare_times_s(bench: Bench, offset: npt.NDArray[np.integer]) -> Floats:
+    """(12,) seconds of batches that load a single address, which hits the first level."""
     nowhere = np.zeros(int(offset[-1]), np.uint32)
-    return np.array([_batches_s(bench, nowhere, offset) for _ in range(repeats)])
+    return np.array([_batches_s(bench, nowhere, offset) for _ in range(12)])
 
 
 def _batches_s(
@@ -169,16 +160,14 @@ def memory_batches(
                 bench, address, offset, hit_ns=hit_ns, repeats=1, bare_s=bare[k][1]
             )[0]
     least = table.min(axis=1)
-    book.curves.append(
-        Curve(
-            title="DRAM: requests in parallel",
-            x_label="addresses in a batch",
-            y_label="ns per batch",
-            x=np.array(WIDTHS, np.float64),
-            y=least,
-            reading="Batches of random addresses; each waits for the previous one. Where a wider batch takes no longer, memory"
-            " serves its requests in parallel.",
-        )
+    book.draw(
+        title="DRAM: requests in parallel",
+        x_label="addresses in a batch",
+        y_label="ns per batch",
+        x=np.array(WIDTHS, np.float64),
+        y=least,
+        reading="Batches of random addresses; each waits for the previous one. Where a wider batch takes no longer, memory"
+        " serves its requests in parallel.",
     )
     low, value = lower_end(table[0])
     # A tick of the clock for the times, and one for the time that is subtracted.

@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calib.probes.bench import PAGE_BYTES, WORD_BYTES, Bench, Ring
-from calib.probes.outcome import (
-    Curve,
-    Finding,
-    Floats,
-    Notebook,
-    Unclear,
-    interval_of,
-    resampled_least,
-)
+from calib.probes.outcome import Finding, Floats, Notebook, Unclear, resampled_interval
 from memsim.report import percent
 
 LEAST_RISE, SLIGHT_RISE = 0.25, 0.04
@@ -39,16 +31,13 @@ def translation(bench: Bench, book: Notebook, l1_lines: float, line: int) -> Fin
     table = bench.curve(counts.astype(np.float64), ring, rounds=6, seconds=8.0)
     least = table.min(axis=1)
     hit = float(np.median(least[:5]))
-    book.curves.append(
-        Curve(
-            title="Address translation",
-            x_label="pages of 4 KiB",
-            y_label="ns per dependent load",
-            x=counts.astype(np.float64),
-            y=least,
-            reading="One line of each page occupies little of the cache. The rise is the cost of address"
-            " translation, where there are more pages than the translation buffer has entries.",
-        )
+    book.draw(
+        title="Address translation",
+        x_label="pages of 4 KiB",
+        x=counts.astype(np.float64),
+        y=least,
+        reading="One line of each page occupies little of the cache. The rise is the cost of address"
+        " translation, where there are more pages than the translation buffer has entries.",
     )
 
     def first_beyond(values: Floats, rise: float) -> int:
@@ -63,10 +52,9 @@ def translation(bench: Bench, book: Notebook, l1_lines: float, line: int) -> Fin
         raise Unclear(
             f"up to {counts[at - 1]} pages take the same time; beyond, the first level may be full"
         )
-    again = resampled_least(table)
     # Where entries are replaced at random, a few too many pages cost less than the clock resolves.
-    low, _ = interval_of(np.array([first_beyond(v, SLIGHT_RISE) for v in again], np.float64))
-    _, high = interval_of(np.array([first_beyond(v, LEAST_RISE) for v in again], np.float64))
+    low, _ = resampled_interval(table, lambda values: first_beyond(values, SLIGHT_RISE))
+    _, high = resampled_interval(table, lambda values: first_beyond(values, LEAST_RISE))
     return Finding(
         value=int(counts[at - 1]),
         low=int(counts[max(int(low) - 2, 0)]),

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calib.tuning.conditions import number
 from calib.tuning.outcome import Outcome
 from calib.tuning.search import Found
-from calib.tuning.space import Space
+from calib.tuning.space import Space, number
 
 MS = 1e3
 FAILED = "CompilationFailedConfig"

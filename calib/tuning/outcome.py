@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from calib.prediction.prediction import limiter, resident_share
-from calib.tuning.conditions import number
-from calib.tuning.space import Configuration
+from calib.tuning.space import Configuration, number
 from memsim.montecarlo import resident_groups
 from memsim.trace import lane_instructions
 

@@ -15,7 +15,7 @@ from calib.tuning.space import name_of
 from calib.tuning.tune import Tuned
 from memsim.report import UNKNOWN, byte_size, percent, text_cell
 
-SHOWN = 20
+SHOWN, MOST_REASONS = 20, 5
 LIMITED_BY = "limited by"
 """The name of the column that holds words."""
 Table = tuple[list[str], list[list[str]]]
@@ -100,14 +100,18 @@ def failures(found: Found) -> list[tuple[str, list[Outcome]]]:
     return sorted(by_reason.items(), key=lambda item: -len(item[1]))
 
 
-def failure_lines(found: Found, most: int = 5) -> list[str]:
+def failure_lines(found: Found) -> list[str]:
     """One line for each reason, with the first configuration that failed for it."""
     lines = []
     for reason, outcomes in failures(found):
         first, more = name_of(outcomes[0].configuration), len(outcomes) - 1
         lines.append(f"failed: {first}{f' and {more} more' if more else ''}: {reason}")
-    rest = len(lines) - most
-    return lines if rest <= 0 else [*lines[:most], f"failed: {rest} other reasons (--json has all)"]
+    rest = len(lines) - MOST_REASONS
+    return (
+        lines
+        if rest <= 0
+        else [*lines[:MOST_REASONS], f"failed: {rest} other reasons (--json has all)"]
+    )
 
 
 def as_json(tuned: Tuned) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from calib.tuning.outcome import EFFORTS, Outcome
 from calib.tuning.space import Configuration, name_of
+from memsim.statistics import student_t
 
 Floats = npt.NDArray[np.float64]
 Evaluate = Callable[[Sequence[Configuration], int], Iterator[Outcome]]
@@ -31,14 +31,12 @@ SAMPLE = 8
 """Configurations whose times say how good a glance is; half of them are the fastest."""
 BATCH = 6
 """Promising configurations that are looked at before it is said anew which ones are."""
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """The time of a configuration: the mean, and the ends of its 95 % interval."""
+    """The ends of the 95 % interval of a configuration's time."""
 
-    mean_s: float
     low_s: float
     high_s: float
 
@@ -95,7 +93,7 @@ def widened(outcome: Outcome, spread: float) -> float:
 def interval(outcome: Outcome, spread: float) -> Interval:
     """From the time with warm caches to that with cold ones, widened by orderings and exp(spread)."""
     wide, times_s = widened(outcome, spread), outcome.times_s
-    return Interval(mean_s=outcome.time_s, low_s=min(times_s) / wide, high_s=max(times_s) * wide)
+    return Interval(low_s=min(times_s) / wide, high_s=max(times_s) * wide)
 
 
 def may_be_as_fast(one: Outcome, best: Outcome, wide: float, wide_best: float) -> bool:
@@ -185,8 +183,7 @@ class Search:
         n = len(changes)
         if n < 2:
             return 0.0
-        factor = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * math.sqrt(1 + 1 / n)
-        return factor * float(np.std(changes, ddof=1))
+        return student_t(n) * math.sqrt(1 + 1 / n) * float(np.std(changes, ddof=1))
 
     def _promising(self, effort: int) -> list[Configuration]:
         """The configurations that were not looked at with an effort, but may be as fast as the fastest of those that

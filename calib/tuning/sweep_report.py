@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 from markupsafe import Markup
 
-from calib.tuning.conditions import number
+from calib.tuning.outcome import Outcome
 from calib.tuning.results import Table, cells, dram_bytes, finite, levels_of
 from calib.tuning.search import interval
+from calib.tuning.space import number
 from calib.tuning.sweep import Swept, bound_changes, growth, knees
 from memsim.report import (
     UNKNOWN,
@@ -114,33 +117,22 @@ def _curves(swept: Swept) -> Markup:
         for machine, outcomes in swept.outcomes.items()
     }
     x = {m: [number(one.configuration[name]) for one in rows] for m, rows in known.items()}
+
+    def chart(
+        value: Callable[[Outcome], float], unit: str, *, log_y: bool = False
+    ) -> Markup | None:
+        curves = [Curve(m, x[m], [value(one) for one in rows]) for m, rows in known.items()]
+        return line_chart(curves, name, unit, log_x=True, log_y=log_y)
+
     charts = {
-        "time": line_chart(
-            [Curve(m, x[m], [1e6 * one.time_s for one in rows]) for m, rows in known.items()],
-            name,
-            "us",
-            log_x=True,
-            log_y=True,
-        ),
-        "DRAM bytes": line_chart(
-            [
-                Curve(m, x[m], [dram_bytes(one) / 2**20 for one in rows])
-                for m, rows in known.items()
-            ],
-            name,
-            "MiB",
-            log_x=True,
-            log_y=True,
-        ),
+        "time": chart(lambda one: 1e6 * one.time_s, "us", log_y=True),
+        "DRAM bytes": chart(lambda one: dram_bytes(one) / 2**20, "MiB", log_y=True),
     }
     for level in levels_of([one for rows in known.values() for one in rows]):
-        charts[f"{level} hits of loads"] = line_chart(
-            [
-                Curve(m, x[m], [100 * one.hit_ratios.get(level, math.nan) for one in rows])
-                for m, rows in known.items()
-            ],
-            name,
-            "%",
-            log_x=True,
-        )
+        hits = functools.partial(_hit_percent, level=level)
+        charts[f"{level} hits of loads"] = chart(hits, "%")
     return figures(figure(title, image) for title, image in charts.items() if image is not None)
+
+
+def _hit_percent(one: Outcome, *, level: str) -> float:
+    return 100 * one.hit_ratios.get(level, math.nan)

@@ -8,9 +8,10 @@ import pytest
 
 from calib.commands.blocks_settings import parsed_range, settings_of_sizes
 from calib.prediction.what_if import parse
-from calib.words import MOST, shown, whole
+from calib.words import MOST, whole
 from memsim.errors import MemsimError
 from memsim.machine import load_machine
+from memsim.visible import shown
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,13 @@ from calib.advice import AdviseOptions, Tried, advise
 from calib.advice import search as searching
 from calib.advice.facts import Facts
 from calib.advice.launch import is_free_of_shape, shapes
-from calib.advice.proposals import Proposal
 from calib.advice.report import as_json, code_text, headline, notes, page, ranking
 from calib.advice.results import Advice
 from calib.advice.search import Search
 from calib.advice.trial import Measured, difference, outputs_of
-from calib.advice.variants import Variant, step
+from calib.advice.variants import Proposal, Variant, step
 from calib.commands.advise import advise as advise_command
+from experiments.kernels import stream
 from memsim import load_machine
 from memsim.errors import KernelError
 from tests.calib.advice import textbook
@@ -277,6 +277,25 @@ def test_opencl_texts_with_local_ids_depend_on_the_shape(place: str, free: bool)
     assert is_free_of_shape(OpenCLWorkload(source=source, global_size=64, local_size=64)) is free
 
 
+def test_groups_of_other_shapes_are_so_many_that_the_work_is_the_same() -> None:
+    """The grid has an axis along which groups have one work-item."""
+    source = "__global__ void k(float *y) { y[blockIdx.x * blockDim.x + threadIdx.x] = 1; }"
+    found = list(shapes(CudaWorkload(source=source, grid=(8, 4), block=64), {}, None))
+    assert (found[0][1].grid, found[0][1].block) == ((16, 4), (32, 1))
+    for _, other in found:
+        assert np.prod(other.grid) * np.prod(other.block) == 8 * 4 * 64
+
+
+def test_combinations_that_are_not_tried_are_named_as_combinations() -> None:
+    search = Search(
+        stream.copy(n=1 << 12), V100, AdviseOptions(budget=1e-9), lambda work, _: work()
+    )
+    search.start = search.final_s = 0.0
+    search._try_all(Variant(workload=search.workload), {}, {"group shape"}, ("pad",), "rows padded")
+    assert search.untried
+    assert all(one.startswith("rows padded; groups of") for one in search.untried)
+
+
 COPY = """\
 __kernel void copy(__global const float *in, __global float *out, int n)
 {
@@ -355,7 +374,7 @@ def test_more_groups_are_tried_where_a_kernel_asks_how_many_there_are() -> None:
     source = f"__kernel void k(__global float *x, int n) {{ {strided} }}"
     few = OpenCLWorkload(source=source, global_size=1024, local_size=512)
     ((what, more),) = shapes(few, {}, None, 108)
-    assert (more.global_size, more.local_size) == ((108 * 512,), 512)
+    assert (more.global_size, more.local_size) == ((108 * 512,), (512,))
     assert what.startswith("108 groups instead of 2")
     many = dataclasses.replace(few, global_size=512 * 108)
     assert not list(shapes(many, {}, None, 108))

@@ -136,6 +136,7 @@ def test_cost_at_a_size_that_never_ran() -> None:
         ((SPMV, "--train", "n=5"), "--train must be NAME=LOW:HIGH"),
         ((GEMM, "--set", "depth=3"), "depth"),
         ((GEMM, "--hits", "nk=16:128"), "--hits needs a machine"),
+        ((GEMM, "--plot", "graph"), "--plot must end in .png, .svg, .pdf, got graph"),
         ((SPMV, "--set", "n=4096", "--train", "n=9:9"), "input n is 9 in all 40 samples"),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calib.block_counts.followed_time import SmallSize, followed_time
+from calib.block_counts.hit_ratio_trend import SmallSize, followed_time
 from memsim.errors import MemsimError
 from tests.support.command_line import RunMemsim
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calib.block_counts.learned import learn
-from calib.block_counts.regressions import fit_polynomial, fit_power_law
+from calib.block_counts.learned import fit_polynomial, fit_power_law, learn
 from calib.block_counts.sampling import SampleError, normalised_error, samples, split
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import loopy as lp
 import numpy as np
 import pytest
 
 import calib
 from calib.counting.language import FeatureError
-from calib.features.gather import feature_arrays
+from calib.features.gather import evaluate, feature_arrays
 from calib.timing.trials import feature_name
 from memsim.errors import MemsimError
+from tracegen import Workload
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 
@@ -52,6 +54,14 @@ def test_many_sizes_are_the_sizes_one_by_one() -> None:
         one = feature_arrays(names, kernel.kernel, {"n": int(size)})
         for name in names:
             assert together[name][row] == one[name]
+
+
+def test_types_that_only_arguments_determine_are_those_of_the_arguments() -> None:
+    kernel = lp.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2 * x[i]", lang_version=(2018, 2))
+    workload = Workload(kernel, {"x": np.ones(64, np.float32), "n": 64})
+    name = "f_mem_access_global_float32_load"
+    assert feature_arrays([name], workload, {"n": 64})[name] == 64
+    assert evaluate(name, workload, {"n": 64}) == 64
 
 
 def test_empty_requests_are_refused() -> None:

@@ -60,9 +60,9 @@ def test_a_gpus_tags_replace_those_of_the_same_arguments(tmp_path: Path) -> None
     ("old", "new", "words"),
     [
         ("expression", "expresion", "no key 'expresion'"),
-        ('gpu = ["n_groups:', 'cpu = ["n_groups:', "tags, match and gpu"),
+        ('gpu = ["n_groups:', 'cpu = ["n_groups:', "no key 'cpu'; there are tags, match, gpu"),
         ('gpu = ["n_groups:4096,8192,16384"]', 'gpu = ["empty"]', "ARGUMENT:VALUE tags only"),
-        ('"empty_kernel"', "3", "tags must be texts"),
+        ('"empty_kernel"', "3", "Expected `str`, got `int` - at `$.measure[1].tags[0]`"),
         ("[[measure]]", "[measure]", "not a TOML file"),
     ],
 )

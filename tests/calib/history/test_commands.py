@@ -152,7 +152,7 @@ def test_ask_names_the_model_then_the_history(run_memsim, tmp_path):
     assert (predicted["kind"], predicted["n_samples"]) == ("uncalibrated model of v100", 0)
     assert not (tmp_path / "h.db").exists()
 
-    from calib.history.dry_run import launch_of
+    from calib.history.workloads import launch_of
     from calib.timing.trials import find_context
     from tracegen import load_kernel
 

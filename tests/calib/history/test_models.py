@@ -11,9 +11,8 @@ from calib.history.answers import Prior, answer, blend, fresh_time
 from calib.history.errors import HistoryError
 from calib.history.key import Key
 from calib.history.model_kinds import relative_speed_ups, verdicts
-from calib.history.power_laws import power_law
 from calib.history.records import Sample
-from calib.history.regression import Question, linear, power_law_with_offset
+from calib.history.regression import Question, linear, power_law, power_law_with_offset
 from tests.support.histories import record_of
 
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from calib.history import HistoryError, hooks, record
-from calib.history.dry_run import launch_of
-from calib.history.workloads import ask_workload, wall_time
+from calib.history.workloads import ask_workload, launch_of, wall_time
 from calib.timing.trials import device_title, time_kernel
 from memsim.errors import KernelError
 from memsim.machine.file import load_machine

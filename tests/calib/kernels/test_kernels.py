@@ -159,8 +159,8 @@ def test_the_papers_example_gives_four_kernels_and_eight_without_prefetch() -> N
 @pytest.mark.parametrize(
     ("tags", "words"),
     [
-        (["matmull_sq"], "near: matmul_sq"),
-        (["matmul_sq", "prefech:True"], "near: prefetch"),
+        (["matmull_sq"], "did you mean matmul_sq"),
+        (["matmul_sq", "prefech:True"], "did you mean prefetch"),
         (["matmul_sq", "prefetch:maybe"], "must be one of True, False, got 'maybe'"),
         (["matmul_sq", "n:many"], "must be an integer of at least 1, got 'many'"),
         (["matmul_sq", "n:0"], "at least 1"),

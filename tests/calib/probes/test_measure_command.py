@@ -42,7 +42,8 @@ def simulated(
             asked["progress"](name)
         if asked["groups"] is not None:
             surveyor = survey_module._Surveyor(Bench(device, 0, device.clock), asked["progress"])
-            surveyor.memory(made.hierarchy, asked["groups"])
+            assert made.hierarchy is not None
+            surveyor.memory(made.hierarchy.levels, asked["groups"])
             surveyor.book.findings = {**made.book.findings, **surveyor.book.findings}
             made = dataclasses.replace(made, book=surveyor.book)
         return dataclasses.replace(made, busy=asked["busy"])

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calib.tuning.conditions import Condition, ConditionError, number
-from calib.tuning.space import MOST_VALUES, SpaceError, parse_parameter, parse_space
+from calib.tuning.space import (
+    MOST_VALUES,
+    Condition,
+    ConditionError,
+    SpaceError,
+    number,
+    parse_parameter,
+    parse_space,
+)
 from memsim.errors import MemsimError
 
 
