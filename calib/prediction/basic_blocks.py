@@ -70,11 +70,14 @@ class Program:
     paths : the steps of each sub-group of a group, where they differ; `steps` are then those with most accesses.
         All have equally many barriers, and no loops. How often blocks run and follow each other are means over
         them
+    share : the blocks of a mean group over those of the one that has these paths, where groups have different work and all begin at once:
+        the launch takes as long as the longest group, and what all share does the mean's work
     """
 
     blocks: tuple[Block, ...]
     steps: tuple[Step, ...]
     paths: tuple[tuple[int, ...], ...] = ()
+    share: float = 1.0
 
     @property
     def n_blocks(self) -> float:
@@ -119,6 +122,7 @@ class Program:
             blocks=(block, *self.blocks),
             steps=(0, *renamed(self.steps, range(1, len(self.blocks) + 1))),
             paths=tuple((0, *(step + 1 for step in path)) for path in self.paths),
+            share=self.share,
         )
 
     def unrolled(self, most: int) -> tuple[list[int], list[tuple[list[int], float]]]:
@@ -134,7 +138,10 @@ class Program:
 
 
 def make_program(
-    blocks: list[Block], steps: list[Any], paths: Sequence[Sequence[int]] = ()
+    blocks: list[Block],
+    steps: list[Any],
+    paths: Sequence[Sequence[int]] = (),
+    share: float = 1.0,
 ) -> Program:
     """A program in which equal blocks share a number and consecutive equal steps are one Repeat."""
     numbers: dict[Any, int] = {}
@@ -149,6 +156,7 @@ def make_program(
         blocks=tuple(distinct),
         steps=_folded(renamed(steps, renumbered)),
         paths=tuple(tuple(renumbered[step] for step in path) for path in paths),
+        share=share,
     )
 
 

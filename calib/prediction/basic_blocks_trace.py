@@ -39,7 +39,7 @@ SUBGROUPS = 256
 """Sub-groups whose programs are examined, evenly spread over the trace."""
 GROUPS = 8
 """Groups whose sub-groups are compared, evenly spread over the trace."""
-LONGEST_PATH, LONGEST_PIPELINE = 128, 2048
+LONGEST_PATH, LONGEST_PIPELINE = 128, 1 << 14
 """Most blocks of a sub-group that is simulated along its own path; in software pipelines, where some sub-groups copy and others
 compute, one path cannot stand for all."""
 LONGEST_PERIOD = 64
@@ -52,6 +52,7 @@ def blocks_from_trace(
     per_load: PerLoad = lambda _: (),
     ends_with_barrier: bool = True,
     one_counter: bool = False,
+    at_once: bool = False,
     subgroups: int = SUBGROUPS,
 ) -> Program:
     """The program with most of the accesses among a trace's sub-groups; also the paths of a group's sub-groups,
@@ -63,6 +64,7 @@ def blocks_from_trace(
 
     per_load : the operations of a trace in the source's order
     ends_with_barrier : whether a group's resources are freed only when all its sub-groups have ended
+    at_once : whether all groups of the launch begin at once
     one_counter : whether one counter counts loads and stores under way, so that a wait for a load is one for the stores of its
         block before it. Stores that a block leaves under way are taken to be done before the next wait is over
 
@@ -76,9 +78,10 @@ def blocks_from_trace(
     alike: dict[Any, list[Sequence[Step]]] = {}
     accesses = np.diff(trace.subgroup_offset)
     chosen = np.unique(np.linspace(0, trace.n_subgroup - 1, subgroups).astype(np.int64))
-    known: dict[bytes, list[Step]] = {}
+    known: dict[bytes, tuple[list[Step], list[int]]] = {}
 
-    def steps_of(subgroup: int) -> list[Step]:
+    def steps_of(subgroup: int) -> tuple[list[Step], list[int]]:
+        """Folded, and one by one."""
         content = _content(trace, subgroup)
         if content not in known:
             order = []
@@ -87,10 +90,10 @@ def blocks_from_trace(
                     kinds[block.key] = len(blocks)
                     blocks.append(block)
                 order.append(kinds[block.key])
-            known[content] = fold(order)
+            known[content] = fold(order), order
         return known[content]
 
-    folded = [steps_of(int(subgroup)) for subgroup in chosen]
+    folded = [steps_of(int(subgroup))[0] for subgroup in chosen]
     repeated = {step.steps[0] for steps in folded for step in _repeats(steps) if _is_single(step)}
     for subgroup, steps in zip(chosen, folded, strict=True):
         shaped = _with_single_turns(steps, repeated)
@@ -100,7 +103,12 @@ def blocks_from_trace(
     shape, _ = programs.most_common(1)[0]
     same = alike[shape]
     longest = LONGEST_PIPELINE if _is_pipelined(trace) else LONGEST_PATH
-    shared = _shared_steps(trace, steps_of) if trace.warming is None else ()
+    shared: list[list[int]] = []
+    share = 1.0
+    if trace.warming is None:
+        shared, share = _shared_orders(trace, steps_of, at_once)
+    if _is_pipelined(trace):
+        shared = _with_last_barriers(shared, blocks)
     paths = _paths(shared, blocks, longest)
 
     def mean_block(numbers: Sequence[int], weights: Sequence[float]) -> int:
@@ -113,7 +121,8 @@ def blocks_from_trace(
         blocks.append(replace(blocks[numbers[0]], operations=dict(total)))
         return len(blocks) - 1
 
-    return make_program(blocks, list(_mean(same, [1.0] * len(same), mean_block)), paths)
+    steps = list(_mean(same, [1.0] * len(same), mean_block))
+    return make_program(blocks, steps, paths, share if paths else 1.0)
 
 
 def blocks_from_windows(
@@ -174,37 +183,62 @@ def _going_on(steps: Sequence[Step], part: float) -> list[Step]:
     return [*steps[:longest], Repeat(found.steps, turns), *steps[longest + 1 :]]
 
 
-def _shared_steps(
-    trace: Trace, steps_of: Callable[[int], Sequence[Step]]
-) -> tuple[tuple[Step, ...], ...]:
-    """The steps of a group's sub-groups, if those of most groups are the same; else none."""
+def _shared_orders(
+    trace: Trace, steps_of: Callable[[int], tuple[list[Step], list[int]]], at_once: bool
+) -> tuple[list[list[int]], float]:
+    """The blocks of a group's sub-groups, if the steps of most groups are the same, else none; and the share of a mean group.
+
+    In a software pipeline those of the most frequent kind, or of the longest where all begin at once, as where each group stays and
+    computes one tile after another. Of a cluster the first group counts: it does what is done once for all.
+    """
     n = -(-trace.launch.group_items // trace.subgroup_size)
     groups = np.unique(trace.workgroup)
-    some = groups[np.unique(np.linspace(0, len(groups) - 1, GROUPS).astype(np.int64))]
+    first = groups[groups % trace.launch.cluster_groups == 0]
+    some = first[np.unique(np.linspace(0, len(first) - 1, GROUPS).astype(np.int64))]
     found: Counter[tuple[tuple[Step, ...], ...]] = Counter()
+    orders: dict[tuple[tuple[Step, ...], ...], list[list[int]]] = {}
     for group in some:
         members = np.flatnonzero(trace.workgroup == group)
         if len(members) == n:
-            found[tuple(tuple(steps_of(int(subgroup))) for subgroup in members)] += 1
-    shared, times = found.most_common(1)[0] if found else ((), 0)
-    return shared if 2 * times > len(some) else ()
+            both = [steps_of(int(subgroup)) for subgroup in members]
+            steps = tuple(tuple(folded) for folded, _ in both)
+            found[steps] += 1
+            orders.setdefault(steps, [order for _, order in both])
+    if not found:
+        return [], 1.0
+    length = {steps: sum(map(len, order)) for steps, order in orders.items()}
+    if not _is_pipelined(trace):
+        shared, times = found.most_common(1)[0]
+        return (orders[shared] if 2 * times > len(some) else []), 1.0
+    if not at_once:
+        return orders[max(found, key=lambda steps: (found[steps], -length[steps]))], 1.0
+    longest = max(length.values())
+    mean = sum(length[steps] * times for steps, times in found.items()) / found.total()
+    return next(orders[steps] for steps in orders if length[steps] == longest), mean / longest
 
 
 def _is_pipelined(trace: Trace) -> bool:
     return any(PIPELINED.fullmatch(kind) for kind in trace.work_kinds)
 
 
-def _paths(
-    steps: Sequence[tuple[Step, ...]], blocks: Sequence[Block], longest: int
-) -> list[list[int]]:
+def _with_last_barriers(orders: list[list[int]], blocks: list[Block]) -> list[list[int]]:
+    """As many barriers in each: sub-groups that end early do not keep the others waiting at the last ones of the group."""
+    counts = [sum(blocks[step].barrier for step in order) for order in orders]
+    if len(set(counts)) < 2:
+        return orders
+    blocks.append(Block(barrier=True))
+    most, number = max(counts), len(blocks) - 1
+    return [
+        [*order, *[number] * (most - count)] for order, count in zip(orders, counts, strict=True)
+    ]
+
+
+def _paths(orders: list[list[int]], blocks: Sequence[Block], longest: int) -> list[list[int]]:
     """The blocks that a group's sub-groups run, if they differ, and are few, with equally many barriers; else none."""
-    if len(set(steps)) < 2:
+    if len(set(map(tuple, orders))) < 2 or max(map(len, orders)) > longest:
         return []
-    listed = [Program(blocks=tuple(blocks), steps=path).unrolled(longest) for path in steps]
-    paths = [order for order, _ in listed]
-    barriers = {sum(blocks[step].barrier for step in path) for path in paths}
-    short = not any(cut for _, cut in listed) and max(map(len, paths)) <= longest
-    return paths if short and len(barriers) == 1 else []
+    barriers = {sum(blocks[step].barrier for step in order) for order in orders}
+    return orders if len(barriers) == 1 else []
 
 
 def fold(order: Sequence[int]) -> list[Step]:

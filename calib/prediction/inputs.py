@@ -275,9 +275,9 @@ def mean_of_trials(inputs: Inputs, places: Places = ONE_PLACE) -> Inputs:
 
 
 def occurrences(inputs: Inputs) -> Floats:
-    """(n_block,) how often a sub-group runs each block."""
-    count = inputs.program.occurrences()
-    return np.array([count.get(k, 0.0) for k in range(len(inputs.program.blocks))])
+    """(n_block,) how often a sub-group of a mean group runs each block."""
+    count, blocks = inputs.program.occurrences(), inputs.program.blocks
+    return inputs.program.share * np.array([count.get(k, 0.0) for k in range(len(blocks))])
 
 
 def _channel_cycles(costs: AccessCosts, machine: Machine) -> tuple[Floats, tuple[str, ...]]:

@@ -198,7 +198,13 @@ def program_of(
     if typical.warming is not None:
         program = blocks_from_windows(traces, ends_with_barrier=ends, one_counter=one_counter)
     else:
-        program = blocks_from_trace(typical, ends_with_barrier=ends, one_counter=one_counter)
+        held = resident_groups(machine, typical.launch).groups_per_core * machine.n_cores
+        program = blocks_from_trace(
+            typical,
+            ends_with_barrier=ends,
+            one_counter=one_counter,
+            at_once=typical.launch.n_groups <= held,
+        )
     if typical.work is None:
         return program, ["the trace has no machine code: arithmetic is not counted"]
     compiler = typical.provenance.get("compiler", {})

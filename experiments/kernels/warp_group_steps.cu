@@ -188,3 +188,97 @@ __global__ void __launch_bounds__(CONSUMERS *GROUP + PRODUCERS)
     }
   }
 }
+
+__device__ __forceinline__ unsigned rank_in_pair()
+{
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+__device__ __forceinline__ void meet_pair()
+{
+  asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// As `apart` where blocks stay, but two blocks run as a pair: they compute tiles that have the same columns, which the first one copies for
+// both, and each tile is stored as a whole by the copying unit, with its rows of c along the first axis.
+template <int ROWS, int COLUMNS, int STAGES, int CONSUMERS, int TALL, int WIDE>
+__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(CONSUMERS *GROUP + GROUP)
+    paired(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, const __grid_constant__ CUtensorMap c, int n, int depth)
+{
+  constexpr int A = ROWS * DEPTH * 2, B = COLUMNS * DEPTH * 2, PARTS = ROWS / 64 / CONSUMERS;
+  extern __shared__ __align__(1024) char tiles[];
+  __shared__ unsigned long long barriers[2 * STAGES];
+  const int slabs = depth / DEPTH, across = n / COLUMNS, pairs = n / ROWS / 2 * across, group = threadIdx.x / GROUP, rank = rank_in_pair();
+  const unsigned came = local(barriers), done = came + 8 * STAGES, out = local(tiles) + STAGES * (A + B);
+  if (threadIdx.x == 0) {
+    for (int k = 0; k < STAGES; k++) {
+      prepare(came + 8 * k, 1);
+      prepare(done + 8 * k, 2 * CONSUMERS);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;");
+  }
+  meet_pair();
+  auto row_of = [&](int pair) { return ((pair / (TALL * WIDE) / (across / WIDE) * TALL + pair % (TALL * WIDE) / WIDE) * 2 + rank) * ROWS; };
+  auto column_of = [&](int pair) { return (pair / (TALL * WIDE) % (across / WIDE) * WIDE + pair % WIDE) * COLUMNS; };
+  int stage = 0, phase = 0;
+  auto next = [&]() {
+    if (++stage == STAGES) {
+      stage = 0;
+      phase ^= 1;
+    }
+  };
+  if (group == CONSUMERS) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == CONSUMERS * GROUP)
+      for (int pair = blockIdx.x / 2; pair < pairs; pair += gridDim.x / 2)
+        for (int slab = 0; slab < slabs; slab++, next()) {
+          const unsigned to = local(tiles) + stage * (A + B), barrier = came + stage * 8;
+          wait(done + stage * 8, phase ^ 1);
+          asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(A + B) : "memory");
+          copy(to, &a, slab * DEPTH, row_of(pair), barrier);
+          if (rank == 0)
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::
+                           "r"(to + A), "l"(&b), "r"(slab * DEPTH), "r"(column_of(pair)), "r"(barrier), "h"((unsigned short)3) : "memory");
+        }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    for (int pair = blockIdx.x / 2; pair < pairs; pair += gridDim.x / 2) {
+      float sums[PARTS][COLUMNS / 2] = {};
+      for (int slab = 0; slab < slabs; slab++, next()) {
+        const unsigned from = local(tiles) + stage * (A + B);
+        wait(came + stage * 8, phase);
+        multiply<PARTS, COLUMNS>(sums, from + group * PARTS * 64 * DEPTH * 2, from + A);
+        finish<0>();
+        if (threadIdx.x % GROUP < 2) {
+          unsigned there;
+          asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(done + stage * 8), "r"(threadIdx.x % GROUP));
+          asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
+        }
+      }
+      asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+      asm volatile("bar.sync 1, %0;" ::"n"(CONSUMERS * GROUP) : "memory");
+      const int thread = threadIdx.x % GROUP, row = group * PARTS * 64 + thread / 32 * 16 + thread % 32 / 4, column = thread % 4 * 2;
+#pragma unroll
+      for (int part = 0; part < PARTS; part++)
+#pragma unroll
+        for (int k = 0; k < COLUMNS / 8; k++)
+#pragma unroll
+          for (int half = 0; half < 2; half++) {
+            const unsigned at = out + (column + k * 8) * ROWS * 2 + (row + part * 64 + half * 8) * 2;
+            asm volatile("st.shared.u16 [%0], %1;" ::"r"(at), "h"(__bfloat16_as_ushort(__float2bfloat16(sums[part][k * 4 + half * 2]))) : "memory");
+            asm volatile("st.shared.u16 [%0], %1;" ::"r"(at + ROWS * 2), "h"(__bfloat16_as_ushort(__float2bfloat16(sums[part][k * 4 + half * 2 + 1]))) : "memory");
+          }
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      asm volatile("bar.sync 1, %0;" ::"n"(CONSUMERS * GROUP) : "memory");
+      if (threadIdx.x == 0) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&c), "r"(row_of(pair)), "r"(column_of(pair)), "r"(out) : "memory");
+        asm volatile("cp.async.bulk.commit_group;");
+      }
+    }
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+  meet_pair();
+}

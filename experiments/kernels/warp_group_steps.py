@@ -20,6 +20,7 @@ STEPS = {
     "two groups": ("apart<128, 256, {}, 2, 128, false, 0, true, 1, 1>", 384, None, (3,)),
     "stays": ("apart<128, 256, {}, 2, 128, true, 0, true, 16, 8>", 384, 128, (3,)),
     "one arrives": ("apart<128, 256, {}, 2, 128, true, 0, false, 16, 8>", 384, 128, (3,)),
+    "pairs": ("paired<128, 256, {}, 2, 8, 8>", 384, 128, (3,)),
 }
 """Step -> kernel; threads of a block; how many blocks there are where each computes one tile after another; slabs that are in local memory or on
 their way, several where the fastest number was chosen by measurement."""
@@ -40,15 +41,16 @@ def product(
     slabs = several[0] if slabs is None else slabs
     kernel = kernel.format(slabs)
     rows, columns = map(int, kernel[kernel.index("<") + 1 :].split(",")[:2])
-    tiles = n // rows * (n // columns)
+    tiles, staged = n // rows * (n // columns), kernel.startswith("paired")
     return copied_product(
         n,
         depth,
         lambda array, edge: tensor_map(array, (edge, DEPTH), dtype="bfloat16", swizzle="128B"),
         (rows, columns),
+        (lambda c: tensor_map(c, (columns, rows), dtype="bfloat16")) if staged else None,
         path=SOURCE,
         kernel=kernel,
         grid=(staying or tiles,),
         block=(block,),
-        shared_bytes=slabs * (rows + columns) * DEPTH * 2,
+        shared_bytes=slabs * (rows + columns) * DEPTH * 2 + staged * rows * columns * 2,
     )

@@ -94,6 +94,8 @@ class Launch:
 
     registers_per_item : None if no compiler reported it; occupancy is then not determined
     tensor_columns : of tensor memory, that a group asks for
+    cluster_groups : groups that run together and reach each other's local memory, whose ids follow each other; where that are
+        several, ids are in the order in which hardware begins groups, else along the axes of the grid
     """
 
     kernel: str
@@ -104,6 +106,7 @@ class Launch:
     local_memory_bytes: int = 0
     registers_per_item: int | None = None
     tensor_columns: int = 0
+    cluster_groups: int = 1
 
     def __post_init__(self) -> None:
         _make_visible(self, "kernel")
@@ -383,6 +386,7 @@ def _check_launch(launch: Launch) -> None:
         "local_memory_bytes": (0, _MOST_BYTES),
         "registers_per_item": (0, MAX_GROUP_ITEMS),
         "tensor_columns": (0, MAX_GROUP_ITEMS),
+        "cluster_groups": (1, MAX_GROUP_ITEMS),
     }
     for name, (least, most) in bounds.items():
         value = getattr(launch, name)

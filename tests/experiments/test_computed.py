@@ -215,7 +215,13 @@ def test_only_stores_of_the_fused_march_are_nontemporal() -> None:
     ("step", "n"),
     [
         pytest.param(*case, marks=pytest.mark.weekly(2))
-        for case in [("slabs", 512), ("goes on", 1024), ("two groups", 512), ("one arrives", 2048)]
+        for case in [
+            ("slabs", 512),
+            ("goes on", 1024),
+            ("two groups", 512),
+            ("one arrives", 2048),
+            ("pairs", 4096),
+        ]
     ],
 )
 def test_products_of_warp_groups(step: str, n: int) -> None:

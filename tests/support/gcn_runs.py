@@ -13,6 +13,7 @@ from tracegen.compiled.model import MachineCode
 from tracegen.execution.run import Execution, Launch, Region
 from tracegen.machine_code.binding_amd import AmdCode
 from tracegen.machine_code.binding_memory import Memory
+from tracegen.machine_code.binding_values import Shape
 from tracegen.machine_code.gcn_lowering import lower
 from tracegen.tools.process import run
 from tracegen.tools.toolchain import amd_tools
@@ -60,7 +61,7 @@ def executed(
     bound = AmdCode(code)
     memory = Memory(dict(arrays), bound.variables)
     names = {name: name for name in bound.variables}
-    machine = bound.machine(memory, names, values, ((grid,), (block,)), 0, {})
+    machine = bound.machine(memory, names, values, Shape((grid,), (block,)), 0, {})
     lowered = lower(code)
     assert not lowered.unknown, lowered.unknown
     regions = [Region(extent=one, content=data, hidden=True) for one, data in machine.hidden]

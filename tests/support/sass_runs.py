@@ -18,6 +18,7 @@ from tracegen.compiled.nvidia.sass import read_sass
 from tracegen.execution.run import Execution, Launch, Region
 from tracegen.machine_code.binding_memory import Memory
 from tracegen.machine_code.binding_nvidia import NvidiaCode
+from tracegen.machine_code.binding_values import Shape
 from tracegen.machine_code.sass_lower import lower
 from tracegen.tools.process import run
 from tracegen.tools.run_nvidia import __file__ as run_nvidia
@@ -72,34 +73,41 @@ def executed(
     *,
     grid: int = 1,
     block: int = 32,
+    cluster: int = 1,
     shared_bytes: int = 0,
     by_twin: bool = True,
     limit: int = 100_000,
 ) -> dict[str, Any]:
     """The arrays that a launch leaves. values : the arguments, arrays by their names
 
-    limit : most micro-operations of a group;  by_twin : by the interpreter's twin, which need not be compiled
+    cluster : groups that run together;  limit : most micro-operations of a group;  by_twin : by the interpreter's twin, which need not be compiled
     """
     bound = NvidiaCode(code)
     memory = Memory(dict(arrays), bound.variables)
     names = {name: name for name in bound.variables}
-    machine = bound.machine(memory, names, values, ((grid,), (block,)), shared_bytes, {})
+    shape = Shape((grid,), (block,), (cluster,) if cluster > 1 else ())
+    machine = bound.machine(memory, names, values, shape, shared_bytes, {})
     lowered = lower(code)
     assert not lowered.unknown, lowered.unknown
     sizes: dict[str, Any] = {
         "local_bytes": machine.local_bytes,
         "private_bytes": machine.private_bytes,
+        "local_start": machine.local_start,
     }
     if by_twin:
         views = [(one.name, one.base_bytes, memory.views[one.name]) for one in memory.extents]
         held = execution.Memory(arrays=views, banks=dict(machine.banks), **sizes)
-        for group in range(grid):
-            launch = execution.Launch((block, 1, 1))
-            execution.run_group(lowered, launch, (group, 0, 0), held, limit)
+        for first in range(0, grid, cluster):
+            places = [(first + k, 0, 0) for k in range(cluster)]
+            execution.run_cluster(lowered, execution.Launch((block, 1, 1)), places, held, limit)
     else:
         regions = [Region(extent=one, content=memory.views[one.name]) for one in memory.extents]
-        shape: dict[str, Any] = {"grid": (grid,), "group_shape": (block,), "regions": regions}
-        launched = Launch(banks=machine.banks, **shape, **sizes)
+        extents: dict[str, Any] = {
+            "grid": (grid,),
+            "group_shape": (block,),
+            "cluster": machine.cluster,
+        }
+        launched = Launch(banks=machine.banks, regions=regions, **extents, **sizes)
         Execution(lowered, launched).run(np.arange(grid), record=False)
     return {name: memory.array(name) for name in arrays}
 

@@ -70,9 +70,13 @@ def copy(s: Step, kind: str) -> None:
     if not s.who.any():
         return
     lane, group = int(first(s)), s.warp.group
+    if s.y & o.FROM_LOCAL:
+        return within_cluster(s, lane)
     size, number, swizzle, elements = tile(s, lane, s.x >> o.BYTES & 63 if kind == "atomic" else 1)
-    local, n_bytes = int(s.u("c")[lane]) & 0xFFFFFF, size * len(elements)
+    local, n_bytes = int(s.u("c")[lane]), size * len(elements)
     moves = not s.y & o.PREFETCH
+    groups = targets(s, lane, local) if kind == "load" and moves else [group]
+    local %= twin.WINDOW_BYTES
     if moves and (local % (128 if s.y & 7 else 16) or local + n_bytes > len(group.local)):
         raise KernelError(f"{n_bytes} bytes at {local:#x} of local memory")
     if not s.y & 7 and int(s.u64("a")[lane]) % 16:
@@ -85,7 +89,8 @@ def copy(s: Step, kind: str) -> None:
             at ^= (at >> 7 & (1 << swizzle) - 1) << 4
             inside = group.local[at : at + size]
             if kind == "load":
-                inside[:] = outside if address is not None else 0
+                for one in groups:
+                    one.local[at : at + size] = outside if address is not None else 0
             elif address is not None:
                 new = inside if kind == "store" else added(s, number, outside, inside)
                 outside[:] = new
@@ -98,12 +103,33 @@ def copy(s: Step, kind: str) -> None:
             )
             warp.in_step = warp.settled
     s.warp.brings = s.warp.brings or (kind == "load" and moves)
-    share(s, kind, size, elements)
+    warps = [warp for one in groups for warp in one.warps if warp.live.any()]
+    share(s, kind, size, elements, warps)
     if kind == "load":
         s.put(n_bytes, who=np.arange(s.lanes) == lane)
-        for warp in living(s):
+        place = int(s.u("e")[lane]) % twin.WINDOW_BYTES
+        for warp in warps:
             warp.copies.append(warp.last[twin.COPIES])
-            warp.marks.append(int(s.u("e")[lane]))
+            warp.marks.append(place + warp.group.rank * twin.WINDOW_BYTES)
+
+
+def targets(s: Step, lane: int, local: int) -> list[Any]:
+    """The groups to whose local memory a copy brings bytes. local : where in one of them"""
+    cluster, groups = s.warp.group.cluster, int(s.warp.rows[s.fields.e + 1, lane])
+    return [
+        one
+        for one in cluster
+        if (groups >> one.rank & 1 if groups else local // twin.WINDOW_BYTES == one.rank)
+    ]
+
+
+def within_cluster(s: Step, lane: int) -> None:
+    """A copy from one local memory to another, which is no access."""
+    start, to, n_bytes = (int(s.u(name)[lane]) for name in "acb")
+    source = s.warp.group.local[start % twin.WINDOW_BYTES :][:n_bytes]
+    (group,) = targets(s, lane, to)
+    group.local[to % twin.WINDOW_BYTES :][:n_bytes] = source
+    s.put(n_bytes, who=np.arange(s.lanes) == lane)
 
 
 def added(s: Step, number: int, outside: Any, inside: Any) -> Any:
@@ -120,13 +146,8 @@ def added(s: Step, number: int, outside: Any, inside: Any) -> Any:
     return np.frombuffer(new.to_bytes(size, "little"), np.uint8)
 
 
-def living(s: Step) -> list[Any]:
-    return [warp for warp in s.warp.group.warps if warp.live.any()]
-
-
-def share(s: Step, kind: str, size: int, elements: list[Element]) -> None:
-    """Each living sub-group records its part of the granules, which ascend."""
-    warps = living(s)
+def share(s: Step, kind: str, size: int, elements: list[Element], warps: list[Any]) -> None:
+    """Each of these sub-groups records its part of the granules, which ascend."""
     for piece in pieces(size, elements):
         edges = [len(piece) * k // len(warps) for k in range(len(warps) + 1)]
         for warp, (low, high) in zip(warps, itertools.pairwise(edges), strict=True):

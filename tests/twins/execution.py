@@ -36,13 +36,14 @@ class Memory:
     """What a launch works on.
 
     arrays : (name, address of the first byte, bytes); banks : number -> bytes
-    local_bytes : of a group;  private_bytes : of a work-item
+    local_bytes : of a group;  private_bytes : of a work-item;  local_start : as the interpreter's launch has it
     """
 
     arrays: list[tuple[str, int, Bytes]] = field(default_factory=list)
     banks: dict[int, Bytes] = field(default_factory=dict)
     local_bytes: int = 0
     private_bytes: int = 0
+    local_start: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass
@@ -94,6 +95,7 @@ class Warp:
         self.copies: list[int] = []
         self.marks: list[int] = []
         self.scalar_load = self.settled = self.in_step = -1
+        self.arrivals = 0
         self.brings = False
 
     def mask(self, source: int) -> Any:
@@ -133,7 +135,7 @@ def special(name: str, warp: Warp) -> Any:
         "lane": lane, "item_x": x, "item_y": y, "item_z": z, "packed_items": x | y << 10 | z << 20,
         "subgroup": lane * 0 + warp.number, "first_item": lane * 0 + first,
         "lanes_below": below, "lanes_up_to": below | 1 << lane, "lanes_above": ~(below | 1 << lane),
-        "lanes_from": ~below, "this_lane": 1 << lane,
+        "lanes_from": ~below, "this_lane": 1 << lane, "rank": lane * 0 + warp.group.rank,
         **{f"group_{axis}": lane * 0 + place for axis, place in zip("xyz", warp.group.place, strict=True)},
     }  # fmt: skip
     for part, address in (("arguments", launch.arguments), ("dispatch", launch.dispatch)):
@@ -145,17 +147,28 @@ class Group:
     """A group while it runs. Raises KernelError where the program breaks a rule."""
 
     def __init__(
-        self, code: Code, launch: Launch, place: tuple[int, int, int], memory: Memory
+        self,
+        code: Code,
+        launch: Launch,
+        place: tuple[int, int, int],
+        memory: Memory,
+        rank: int = 0,
+        cluster: list[Group] | None = None,
     ) -> None:
+        """rank, cluster : its number in the cluster, and the groups of it so far"""
         self.code, self.launch, self.place, self.memory = code, launch, place, memory
         items = int(np.prod(launch.group_size))
         self.local = np.zeros(memory.local_bytes, np.uint8)
+        for at, *words in memory.local_start:
+            self.local[at : at + 8].view(np.uint64)[0] = words[rank % 2]
         self.tensor = np.zeros((128, 512), np.uint32)
         n_warp = -(-items // code.width)
         self.private = np.zeros((n_warp * code.lanes, memory.private_bytes), np.uint8)
         self.executed = 0
         self.segments = np.zeros(len(code.segments), int)
         self.arrived: dict[int, list[Warp]] = {}
+        self.rank, self.cluster = rank, cluster if cluster is not None else []
+        self.cluster.append(self)
         self.warps = [Warp(self, number) for number in range(n_warp)]
 
     def constant(self, bank: int, offset: int, size: int) -> Bytes:
@@ -164,15 +177,17 @@ class Group:
         return np.concatenate([held, np.zeros(size - len(held), np.uint8)])
 
     def run(self, limit: int) -> None:
-        """Sub-groups in turn, each as far as it gets; then those go on whose barrier is complete."""
-        while any(warp.live.any() for warp in self.warps):
-            for warp in self.warps:
-                self.run_warp(warp, limit)
-            if self.open_barriers():
+        """Sub-groups of the cluster in turn, each as far as it gets; then those go on whose barrier is complete."""
+        warps = [warp for group in self.cluster for warp in group.warps]
+        while any(warp.live.any() for warp in warps):
+            for warp in warps:
+                warp.group.run_warp(warp, limit)
+            opened = [group.open_barriers() for group in self.cluster]
+            if any([*opened, open_cluster(warps)]):
                 continue
-            rested = [warp.waiting.pop(("rest", 0), None) is not None for warp in self.warps]
-            if not any(rested) and any(warp.live.any() for warp in self.warps):
-                left = [warp for warp in self.warps if warp.live.any()]
+            rested = [warp.waiting.pop(("rest", 0), None) is not None for warp in warps]
+            if not any(rested) and any(warp.live.any() for warp in warps):
+                left = [warp for warp in warps if warp.live.any()]
                 stuck = ", ".join(
                     f"{one.number} at instructions {one.instructions()}" for one in left
                 )
@@ -200,7 +215,10 @@ class Group:
             raise KernelError(
                 f"lanes of sub-group {warp.number} wait for each other at instructions {warp.instructions()}"
             )
-        if not warp.barrier_recorded:
+        step = warp.at_barrier[0][0]
+        needed = int(step.u("a")[operations.first(step)]) if step.y else 0
+        of_some = 0 < needed < np.prod(self.launch.group_size)
+        if not warp.barrier_recorded and not of_some:
             warp.barrier_recorded = True
             record(warp.at_barrier[0][0], "barrier", o.LOCAL, {}, 0)
 
@@ -208,7 +226,7 @@ class Group:
         """Lets those go on whose barrier is complete; whether there are any."""
         opened = False
         alive = [warp for warp in self.warps if warp.live.any()]
-        for number in sorted({warp.barrier for warp in alive} - {-1}):
+        for number in sorted({warp.barrier for warp in alive} - {-1, OF_CLUSTER}):
             warps = [warp for warp in alive if warp.barrier == number]
             step = warps[0].at_barrier[0][0]
             arrived = self.arrived.get(number, [])
@@ -224,8 +242,23 @@ class Group:
         return opened
 
 
+OF_CLUSTER = 1 << 20
+
+
+def open_cluster(warps: list[Warp]) -> bool:
+    """Lets those go on that wait at the cluster's barrier, where all that live have arrived as often; whether there are any."""
+    alive = [warp for warp in warps if warp.live.any()]
+    least = min((warp.arrivals for warp in alive), default=0)
+    waiting = [warp for warp in alive if warp.barrier == OF_CLUSTER and warp.arrivals <= least]
+    for warp in waiting:
+        go_on([warp])
+    return bool(waiting)
+
+
 def barrier_number(step: Step) -> int:
     """0 is the group's own; of others, in row b."""
+    if step.x & 16:
+        return OF_CLUSTER
     return int(step.u("b")[operations.first(step)]) if step.y else 0
 
 
@@ -257,9 +290,22 @@ def run_group(
     code: Code, launch: Launch, place: tuple[int, int, int], memory: Memory, limit: int = 1_000_000
 ) -> Group:
     """Runs one group; `memory` is changed. The events of its sub-groups are in `group.warps`."""
-    group = Group(code, launch, place, memory)
-    group.run(limit)
-    return group
+    return run_cluster(code, launch, [place], memory, limit)[0]
+
+
+def run_cluster(
+    code: Code,
+    launch: Launch,
+    places: list[tuple[int, int, int]],
+    memory: Memory,
+    limit: int = 1_000_000,
+) -> list[Group]:
+    """Runs the groups of one cluster, which are at these places."""
+    cluster: list[Group] = []
+    for rank, place in enumerate(places):
+        Group(code, launch, place, memory, rank, cluster)
+    cluster[0].run(limit)
+    return cluster
 
 
 # --- control flow -----------------------------------------------------------------------------------
@@ -310,6 +356,8 @@ def barrier(s: Step) -> None:
     if s.x & 8:
         if s.who.any() and s.u("a")[operations.first(s)] == np.prod(s.warp.group.launch.group_size):
             record(s, "barrier", o.LOCAL, {}, 0)
+    elif s.who.any() and s.x & 17 == 17:
+        s.warp.arrivals += 1
     elif s.who.any() and s.x & 1:
         s.warp.group.arrived.setdefault(number, []).append(s.warp)
         record(s, "arrive", o.LOCAL, {}, 0)
@@ -402,7 +450,10 @@ def addresses_of(s: Step) -> Lanes:
     """The address of each lane, modulo 2^64, or 2^32 in memories of that size."""
     space, factor = s.x & 7, (1, 4, 8, 16)[s.x >> o.SCALE & 3]
     if space not in (o.GLOBAL, o.GENERIC):
-        return (s.u("a") * factor + s.u("b") + s.y) & 0xFFFFFFFF
+        found = (s.u("a") * factor + s.u("b") + s.y) & 0xFFFFFFFF
+        if space == o.LOCAL and not s.x & o.ANY_GROUP and len(s.warp.group.cluster) > 1:
+            found = found % WINDOW_BYTES + s.warp.group.rank * WINDOW_BYTES
+        return found
     if s.x & o.ADDRESS_32:
         offset = (s.i("a") if s.x & o.SIGNED_32 else s.u("a")) * factor
     else:
@@ -410,12 +461,14 @@ def addresses_of(s: Step) -> Lanes:
     return (offset + s.u64("b") + s.y) & (1 << 64) - 1
 
 
-def resolved(space: int, address: int) -> tuple[int, int]:
+def resolved(s: Step, address: int) -> tuple[int, int]:
     """A generic address as a space, and the address in it."""
+    space, groups = s.x & 7, len(s.warp.group.cluster)
     if space == o.GENERIC:
-        for window, inside in ((o.LOCAL_WINDOW, o.LOCAL), (o.PRIVATE_WINDOW, o.PRIVATE)):
-            if window <= address < window + WINDOW_BYTES:
-                return inside, address - window
+        if o.LOCAL_WINDOW <= address < o.LOCAL_WINDOW + groups * WINDOW_BYTES:
+            return o.LOCAL, address - o.LOCAL_WINDOW
+        if o.PRIVATE_WINDOW <= address < o.PRIVATE_WINDOW + WINDOW_BYTES:
+            return o.PRIVATE, address - o.PRIVATE_WINDOW
         return o.GLOBAL, address
     return space, address
 
@@ -432,7 +485,7 @@ def held(s: Step, space: int, lane: int, address: int, size: int) -> Bytes:
         )
     memories = [("", base, data) for _, base, data in group.memory.arrays]
     if space == o.LOCAL:
-        memories = [("", 0, group.local)]
+        memories = [("", WINDOW_BYTES * one.rank, one.local) for one in group.cluster]
     elif space == o.PRIVATE:
         memories = [("", 0, group.private[s.warp.number * s.lanes + lane])]
     for _, base, data in memories:
@@ -443,10 +496,10 @@ def held(s: Step, space: int, lane: int, address: int, size: int) -> Bytes:
 
 def accessed(s: Step, kind: str) -> Iterator[tuple[int, Bytes]]:
     """(lane, bytes) of the lanes that take part, in order; recorded first. Global lanes come before private ones."""
-    space, size = s.x & 7, s.x >> o.BYTES & 63
+    size = s.x >> o.BYTES & 63
     lanes = [0] if s.x & o.ONE_LANE else np.flatnonzero(s.who)
     addresses = addresses_of(s)
-    found = {int(lane): resolved(space, int(addresses[lane])) for lane in lanes}
+    found = {int(lane): resolved(s, int(addresses[lane])) for lane in lanes}
     data = {lane: held(s, *[place[0], lane, place[1]], size) for lane, place in found.items()}
     for recorded in (o.GLOBAL, o.PRIVATE):
         here = {lane: address for lane, (inside, address) in found.items() if inside == recorded}
@@ -508,6 +561,11 @@ def atomic(s: Step) -> None:
     for lane, data in accessed(s, "atomic"):
         size = len(data)
         rows = max(1, size // 4)
+        groups = int(s.warp.rows[s.fields.e, lane])
+        arrives = kind in (o.ATOMIC_ARRIVE_HOPPER, o.ATOMIC_DROP_HOPPER) and size == 8
+        if arrives and s.x & 7 == o.LOCAL and groups:
+            come_to_groups(s, lane, groups, kind)
+            continue
         old = int.from_bytes(data.tobytes(), "little")
         given, compared = (
             int.from_bytes(s.warp.rows[row : row + rows, lane].tobytes()[:size], "little")
@@ -524,6 +582,16 @@ def atomic(s: Step) -> None:
     for lane, (old, rows) in olds.items():
         if not s.x & o.NO_RESULT:
             s.put(old, rows, who=np.arange(s.lanes) == lane)
+
+
+def come_to_groups(s: Step, lane: int, groups: int, kind: int) -> None:
+    """Some come to the barriers at this place in the memory of each of these groups, a bit each."""
+    place = int(addresses_of(s)[lane]) % WINDOW_BYTES
+    given = int.from_bytes(s.warp.rows[s.fields.c : s.fields.c + 2, lane].tobytes(), "little")
+    for group in s.warp.group.cluster:
+        if groups >> group.rank & 1:
+            word = group.local[place : place + 8].view(np.uint64)
+            word[0] = changed(kind, int(word[0]), given, 64)
 
 
 def changed(kind: int, old: int, given: int, bits: int) -> int:

@@ -38,6 +38,8 @@ def places(s: Step, lane: int) -> list[tuple[int, int]]:
         3: lambda k: (lane // 4 + 8 * (k // 2 % 2), 8 * (k // 4) + 2 * (lane % 4) + k % 2),
         4: lambda k: (lane % 16, k),
     }[s.x & 7]
+    if s.warp.group.rank % 2 and address >> 16 & 128:
+        address -= 128 << 16  # the second group of a pair may count lanes from 128 on
     step = 2 if s.x & o.TENSOR_PACKED else 1
     found = [((address >> 16) + i, (address & 0xFFFF) + step * j) for i, j in map(every, range(n))]
     if any(i >= 128 or j + step > 512 for i, j in found):
@@ -73,21 +75,53 @@ def multiply(s: Step) -> None:
         product(s, first(s))
 
 
+def pair_of(s: Step) -> list[Any]:
+    """The groups that an operation is of."""
+    group = s.warp.group
+    return (
+        [one for one in group.cluster if one.rank // 2 == group.rank // 2]
+        if s.x & o.PAIRED
+        else [group]
+    )
+
+
 def product(s: Step, lane: int) -> None:
-    what, tensor = int(s.u("e")[lane]), s.warp.group.tensor
-    n, m = 8 * (what >> 17 & 63), 16 * (what >> 24 & 31)
+    what, groups = int(s.u("e")[lane]), pair_of(s)
+    n, m = 8 * (what >> 17 & 63), 16 * (what >> 24 & 31) // len(groups)
+    parts = [
+        tile(
+            one.local,
+            int(s.u64("b")[lane]),
+            range(n // len(groups)),
+            second_of(s, what),
+            what >> 16 & 1,
+        )
+        for one in groups
+    ]
+    for group in groups:
+        half_product(s, lane, group, m, np.concatenate(parts))
+
+
+def second_of(s: Step, what: int) -> Any:
+    kinds = FORMATS[s.x & 7]
+    if max(what >> 7 & 7, what >> 10 & 7) >= len(kinds):
+        raise KernelError("a product that is not known")
+    return kinds[what >> 10 & 7]
+
+
+def half_product(s: Step, lane: int, group: Any, m: int, b: Any) -> None:
+    what, tensor, n = int(s.u("e")[lane]), group.tensor, len(b)
     kinds = FORMATS[s.x & 7]
     if max(what >> 7 & 7, what >> 10 & 7) >= len(kinds) or what & 12 or m not in (64, 128):
         raise KernelError("a product that is not known")
-    of_first, of_second = kinds[what >> 7 & 7], kinds[what >> 10 & 7]
+    of_first = kinds[what >> 7 & 7]
     lines = np.arange(m) if m == 128 else np.arange(m) // 16 * 32 + np.arange(m) % 16
     if s.x & o.IN_TENSOR_MEMORY:
         held = int(s.u("a")[lane])
         rows = tensor[(lines + (held >> 16))[:, None], (held & 0xFFFF) + np.arange(8)]
         a = numbers(np.ascontiguousarray(rows).view(np.uint8), of_first)
     else:
-        a = tile(s, int(s.u64("a")[lane]), range(m), of_first, what >> 15 & 1)
-    b = tile(s, int(s.u64("b")[lane]), range(n), of_second, what >> 16 & 1)
+        a = tile(group.local, int(s.u64("a")[lane]), range(m), of_first, what >> 15 & 1)
     a, b = (-one if what >> bit & 1 else one for bit, one in ((13, a), (14, b)))
     blocks = s.x >> o.SCALES & 7
     if blocks:
@@ -115,18 +149,18 @@ def multiply_fragments(s: Step) -> None:
     if not s.who.any():
         return
     n, m, depth = s.y & 511, s.y >> 9 & 31, s.y >> 14
-    lane, own = first(s), 16 * (s.warp.number % 4)
+    lane, own, local = first(s), 16 * (s.warp.number % 4), s.warp.group.local
     of_first, of_second = NAMES[s.x & 15], NAMES[s.x >> 4 & 15]
     if s.x & o.FIRST_IN_ROWS:
         a = fragment(s, "a", m, depth, of_first)
     else:
-        a = tile(
-            s, older(int(s.u64("a")[lane])), range(own, own + m), of_first, s.x & o.FIRST_ACROSS
-        )
+        described = older(int(s.u64("a")[lane]))
+        a = tile(local, described, range(own, own + m), of_first, s.x & o.FIRST_ACROSS)
     if s.x & o.SECOND_IN_ROWS:
         b = fragment(s, "b", n, depth, of_second)
     else:
-        b = tile(s, older(int(s.u64("b")[lane])), range(n), of_second, s.x & o.SECOND_ACROSS)
+        described = older(int(s.u64("b")[lane]))
+        b = tile(local, described, range(n), of_second, s.x & o.SECOND_ACROSS)
     if blocks := s.x >> o.SCALES & 7:
         row = np.arange(max(m, n))
         of_rows = 4 * (row % 8) + row // 8
@@ -235,14 +269,16 @@ def fused(a: Any, b: Any, c: Any) -> Any:
 def copy(s: Step) -> None:
     if not s.who.any():
         return
-    lane, tensor = first(s), s.warp.group.tensor
+    lane = first(s)
     place, described = int(s.u("a")[lane]), int(s.u64("b")[lane])
     start, stride = (16 * (described >> at & 0x3FFF) for at in (0, 32))
     if place >> 16 or place + 4 > 512:
         raise KernelError("beyond tensor memory")
-    for i in range(32):
-        at = start + i // 8 * stride + i % 8 * 16
-        tensor[i::32, place : place + 4] = s.warp.group.local[at : at + 16].view(np.uint32)
+    for group in pair_of(s):
+        for i in range(32):
+            at = start + i // 8 * stride + i % 8 * 16
+            row = group.local[at : at + 16].view(np.uint32)
+            group.tensor[i::32, place : place + 4] = row
 
 
 def words(tensor: Any, place: int, n: int) -> Any:
@@ -287,9 +323,8 @@ def older(words: int) -> int:
     return words & (1 << 61) - 1 | {0: 0, 1: 2, 2: 4, 3: 6}[words >> 62] << 61
 
 
-def tile(s: Step, words: int, lines: range, form: str, across: int) -> Any:
+def tile(local: Any, words: int, lines: range, form: str, across: int) -> Any:
     """(lines, depth) numbers that a matrix descriptor of tcgen05 describes: PTX ISA, "Canonical layouts"."""
-    local = s.warp.group.local
     start, leading, stride = (16 * (words >> at & 0x3FFF) for at in (0, 16, 32))
     mode, size = words >> 61 & 7, BYTES[form]
     width = {0: 16, 1: 128, 2: 128, 4: 64, 6: 32}[mode]

@@ -41,7 +41,7 @@ class TritonCode:
 
     kernel : its symbol;  text : PTX, or AMD's assembly;  file : of the kernel
     given : name -> value of the parameters that the code has, then of those that Triton adds, for which zeros are enough
-    grid, threads : of the launch;  shared_bytes : dynamic shared memory of a group
+    grid, threads, cluster : of the launch;  shared_bytes : dynamic shared memory of a group
     settings : name -> value of the integers
     """
 
@@ -51,6 +51,7 @@ class TritonCode:
     given: dict[str, Any]
     grid: tuple[int, ...]
     threads: int
+    cluster: tuple[int, ...]
     shared_bytes: int
     settings: dict[str, int]
 
@@ -135,10 +136,6 @@ def _compiled(workload: TritonWorkload, target: str) -> TritonCode:
                 f"{what}: Triton cannot compile it for {target}: {reason}{why}"
             ) from error
         cache.save(key, made)
-    if made["num_ctas"] > 1:
-        raise KernelError(
-            f"{what}: clusters of groups (num_ctas={made['num_ctas']}) cannot be traced"
-        )
     named = {
         k: _value(what, k, values[k], kind) for k, kind in signature.items() if kind != "constexpr"
     }
@@ -154,7 +151,8 @@ def _compiled(workload: TritonWorkload, target: str) -> TritonCode:
         text=made["text"],
         file=function.file_name,
         given=named,
-        grid=grid,
+        grid=(grid[0] * made["num_ctas"], *grid[1:]),
+        cluster=(made["num_ctas"],),
         threads=made["num_warps"] * gpu.warp_size,
         shared_bytes=made["shared"],
         settings=integers,

@@ -253,7 +253,7 @@ def launch_shape(
     workload: CudaWorkload | BinaryWorkload, name: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Blocks along each axis, and threads along each axis of a block; as many axes each."""
-    grid, block = _axes(workload.grid), _axes(workload.block)
+    grid, block = axes(workload.grid), axes(workload.block)
     n_axes = max(len(grid), len(block))
     for what, extents in (("grid", grid), ("block", block)):
         if not 1 <= len(extents) <= 3 or min(extents) < 1:
@@ -267,7 +267,8 @@ def launch_shape(
     return (*grid, *[1] * (n_axes - len(grid))), (*block, *[1] * (n_axes - len(block)))
 
 
-def _axes(size: Any) -> tuple[int, ...]:
+def axes(size: Any) -> tuple[int, ...]:
+    """Extents along each axis, of which a number is the first."""
     listed = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
     return tuple(int(extent) for extent in listed)
 

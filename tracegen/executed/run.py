@@ -56,7 +56,7 @@ class ExecutedRun(LaunchTraces):
         self.bound, self.code, self.stated_registers = bound, code, registers_per_item
         self.n_subgroup = -(-math.prod(bound.group_shape) // code.width)
         self.executions = [self._execution(sliced(code))]
-        self.values = {"global_values": False, "products": False}
+        self.values = {"local_values": False, "global_values": False, "products": False}
         self.sites = Sites(bound, self.execution.code, self.execution.places)
         check_size(bound)
         super().__init__(bound, options, machine)
@@ -78,6 +78,19 @@ class ExecutedRun(LaunchTraces):
     @property
     def tensor_columns(self) -> int:
         return self.bound.code.tensor_columns
+
+    @property
+    def cluster_groups(self) -> int:
+        return math.prod(self.bound.cluster)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Cluster by cluster, each as a row of groups."""
+        cluster = self.bound.cluster
+        first, *others = (
+            extent // part for extent, part in zip((*self.bound.grid, 1, 1), cluster, strict=False)
+        )
+        return (first * math.prod(cluster), *others)[: len(self.bound.grid)]
 
     @property
     def execution(self) -> Execution:
@@ -149,9 +162,9 @@ class ExecutedRun(LaunchTraces):
         """Records groups, as if no others had run before. windows : see Execution.run"""
         slots = self.places(len(groups))
         while True:
-            has_all = all(self.values.values())
             if self.execution.writes:
                 self.bound.restore()
+            failure: Fault | None = None
             try:
                 recorded = self.execution.run(
                     groups,
@@ -161,16 +174,24 @@ class ExecutedRun(LaunchTraces):
                     **windows,
                 )
             except Fault as fault:
-                if has_all or not self.execution.needs_values:
-                    raise sentence(self.bound, self.code, fault) from None
-            else:
-                if has_all or not recorded.needs_values:
-                    return recorded
-            # What is missed in global memory though its stores are done derives from products.
-            misses = self.execution
-            self.values["products"] |= misses.misses_local or self.values["global_values"]
-            self.values["global_values"] |= misses.misses_global
+                failure = fault
+            if not self.execution.needs_values or not self._computes_more():
+                if failure is not None:
+                    raise sentence(self.bound, self.code, failure) from None
+                return recorded
             self.executions.append(self._execution(sliced(self.code, **self.values)))
+
+    def _computes_more(self) -> bool:
+        """Computes the values that the last run missed, from now on; whether that are more than before."""
+        before, misses = dict(self.values), self.execution
+        # What is missed in a memory though its stores are done derives from products.
+        for missed, of in (
+            (misses.misses_local, "local_values"),
+            (misses.misses_global, "global_values"),
+        ):
+            self.values["products"] |= missed and self.values[of]
+            self.values[of] |= missed
+        return self.values != before
 
     def _execution(self, code: Code) -> Execution:
         bound = self.bound
@@ -253,6 +274,7 @@ class ExecutedRun(LaunchTraces):
         }
 
     def touched_by(self, groups: snapshot.Groups) -> list[Moved]:
+        groups = self.execution.with_clusters(groups)
         recorded = self._run(groups, only_notes=True)
         return touched(self.execution, groups, recorded, self.places(len(groups)))
 

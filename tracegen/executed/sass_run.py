@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from memsim.errors import KernelError
 from memsim.trace import ArrayExtent
 from tracegen.executed.faults import sentence
 from tracegen.execution.code import Code
@@ -49,6 +50,10 @@ class SassRun:
         extent = ArrayExtent(name="log", base_bytes=LOG_BASE, size_bytes=len(self.memory))
         launch = bound.launch
         regions = [*launch.regions, Region(extent=extent, content=self.memory, hidden=True)]
+        if math.prod(bound.cluster) > 1:
+            raise KernelError(
+                f"kernel {bound.name} runs in clusters of blocks, which an Accel-Sim trace cannot have here"
+            )
         self.noting = Execution(
             lower(bound.code, note=self.log.note), dataclasses.replace(launch, regions=regions)
         )

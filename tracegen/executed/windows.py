@@ -207,7 +207,7 @@ def touched_before(
     as much as caches can hold; None where it takes too long to find out."""
     assert run.machine is not None
     enough, found = enough_bytes(run.machine), TouchedGranules()
-    groups, end, last = chosen.groups, chosen.begin, chosen.begin
+    groups, end, last = run.execution.with_clusters(chosen.groups), chosen.begin, chosen.begin
     first, looked_at, long = int(groups[0]), 0, chosen.end - chosen.begin
     each = sampled.granules * (1 if run.execution.movement is not None else len(groups))
     while True:
@@ -226,6 +226,7 @@ def touched_before(
         if found.n_bytes >= enough or groups[0] == 0:
             return Touched(found.ranges, first - int(groups[0]))
         groups = np.arange(max(int(groups[0]) - wave, 0), int(groups[0]), dtype=np.int64)
+        groups = run.execution.with_clusters(groups)
         end, last = max(int(sampled.steps), 1), EVERYTHING
 
 

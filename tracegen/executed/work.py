@@ -141,8 +141,8 @@ def instruction_counts(
             row[_NUMBER["conflict"]] += max(conflicts, 0.0)
             row[_NUMBER["wide"]] += wide_passes
             # Where lanes are paired, half of the passes are saved.
-            if conflicts < 0 and kind.startswith("local_"):
-                bits = kind.removeprefix("local_")
+            bits = kind.removeprefix("local_")
+            if conflicts < 0 and f"paired_{bits}" in _NUMBER:
                 share = -conflicts / (int(bits) / 64)
                 row[_NUMBER[kind]] -= share
                 row[_NUMBER[f"paired_{bits}"]] += share

@@ -26,11 +26,11 @@ _D, _E, _C = 2, 3, 6
 """Columns of the interpreter's table."""
 (
     o_ADD, o_SUBTRACT, o_AND, o_OR, o_XOR, o_EXCHANGE, o_COMPARE, o_INCREMENT, o_DECREMENT, o_MIN_U, o_MAX_U, o_MIN_S, o_MAX_S,
-    o_ARRIVE, o_DROP,
+    o_ARRIVE, o_HOPPER, o_DROP,
 ) = (
     o.ATOMIC_ADD, o.ATOMIC_SUBTRACT, o.ATOMIC_AND, o.ATOMIC_OR, o.ATOMIC_XOR, o.ATOMIC_EXCHANGE, o.ATOMIC_COMPARE,
     o.ATOMIC_INCREMENT, o.ATOMIC_DECREMENT, o.ATOMIC_MIN_U, o.ATOMIC_MAX_U, o.ATOMIC_MIN_S, o.ATOMIC_MAX_S,
-    o.ATOMIC_ARRIVE, o.ATOMIC_DROP_HOPPER,
+    o.ATOMIC_ARRIVE, o.ATOMIC_ARRIVE_HOPPER, o.ATOMIC_DROP_HOPPER,
 )  # fmt: skip
 _FLOATING, _PACKED, _BF16, _NO_RESULT, _OPERATION = (
     o.FLOATING, o.PACKED, o.BF16, o.NO_RESULT, o.ATOMIC_OPERATION,
@@ -50,6 +50,10 @@ def atomic(listed, subgroup, at, active, host, x, size):
         where, here = state.scratch[lane] + host, place + 4 * lane
         operand = peek32(here + table[at, _C])
         wanted = peek32(here + table[at, _E])
+        if size == 8 and what >= o_HOPPER and x & 7 == o.LOCAL and wanted:
+            operand |= peek32(here + table[at, _C] + row_bytes) << 32
+            _come_to_groups(state, where, wanted, operand, what)
+            continue
         if size == 8:
             operand |= peek32(here + table[at, _C] + row_bytes) << 32
             wanted |= peek32(here + table[at, _E] + row_bytes) << 32
@@ -65,6 +69,17 @@ def atomic(listed, subgroup, at, active, host, x, size):
             poke32(here + table[at, _D], old)
             if size == 8:
                 poke32(here + table[at, _D] + row_bytes, old >> 32)
+
+
+@inner
+def _come_to_groups(state, where, groups, operand, what):
+    """Some come to the barriers at one place in the local memory of groups of the cluster. where : on this computer, of one of them"""
+    first = np.int64(state.local.ctypes.data)
+    place = where - first & (1 << o.GROUP_BITS) - 1
+    for group in range(state.sizes[Size.IN_CLUSTER]):
+        if groups >> group & 1:
+            there = first + (group << o.GROUP_BITS) + place
+            poke64(there, _arrived(what, peek64(there), operand))
 
 
 @inner

@@ -1,4 +1,4 @@
-"""Barriers of groups."""
+"""Barriers of groups, and of clusters."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tracegen.execution.state import (
     Size,
     Staged,
     Warp,
+    of_group,
     opened,
     put_mask,
     source_mask,
@@ -23,10 +24,10 @@ D, E, A, B, C, M, N, X, Y = range(2, 11)
 """Columns of the interpreter's table."""
 _ALL = np.int64(-1)
 BARRIER_ACCESS = -1
-RESTS = N_BARRIERS + 1
-"""Warp.BARRIER of lanes that rest."""
+RESTS, OF_CLUSTER = N_BARRIERS + 1, N_BARRIERS + 2
+"""Warp.BARRIER of lanes that rest, and of those that wait at the barrier of the cluster."""
 OPENED, RESTED = 1, 2
-ONLY_RECORDED = 8
+ONLY_RECORDED, CLUSTER = 8, 16
 """Of BARRIER, in x."""
 
 
@@ -36,21 +37,39 @@ def arrive(listed, subgroup, active, at):
     state = opened(listed)
     row = state.table[at]
     warp, place = state.subgroups[subgroup], state.rows[subgroup]
+    if row[X] & CLUSTER:
+        if row[X] & 1:
+            warp[Warp.ARRIVALS] += 1
+        else:
+            warp[Warp.AT_BARRIER] |= active
+            warp[Warp.BARRIER] = OF_CLUSTER
+        return
     number, needed = np.int64(0), np.int64(0)
     if row[Y]:
         lane = lowest(active)
         number = peek32(place + row[B] + 4 * lane) & 15
         needed = peek32(place + row[A] + 4 * lane)
-    state.barrier_arrived[number] += (ones(active) + 31) // 32 * 32 if needed else ones(active)
-    state.barrier_needed[number] = needed
+    own = number + N_BARRIERS * warp[Warp.RANK]
+    state.barrier_arrived[own] += (ones(active) + 31) // 32 * 32 if needed else ones(active)
+    state.barrier_needed[own] = needed
     votes = source_mask(state.masks[subgroup], row[M]) & active
-    state.barrier_votes[0, number] += ones(votes)
-    state.barrier_votes[1, number] += ones(active & ~votes)
+    state.barrier_votes[0, own] += ones(votes)
+    state.barrier_votes[1, own] += ones(active & ~votes)
     if row[X] & 1:
         return
     warp[Warp.AT_BARRIER] |= active
     warp[Warp.BARRIER] = number + 1
     warp[Warp.RESULT] = at
+
+
+@inner
+def is_of_some(state, subgroup):
+    """Whether the barrier that a sub-group waits at needs fewer work-items than the group has: it is none of the group."""
+    warp = state.subgroups[subgroup]
+    if warp[Warp.BARRIER] == OF_CLUSTER:
+        return False
+    needed = state.barrier_needed[warp[Warp.BARRIER] - 1 + N_BARRIERS * warp[Warp.RANK]]
+    return 0 < needed < state.sizes[Size.ITEMS]
 
 
 @inner
@@ -80,29 +99,48 @@ def open_barriers(listed):
     state = opened(listed)
     some, rested = False, False
     n = state.sizes[Size.N_SUBGROUP]
-    for number in range(N_BARRIERS):
-        waiting, living = np.int64(0), np.int64(0)
-        for subgroup in range(n):
-            warp = state.subgroups[subgroup]
-            waiting += warp[Warp.BARRIER] == number + 1
-            living += warp[Warp.ENDED] == 0
-        needed = state.barrier_needed[number]
-        come = state.barrier_arrived[number] >= needed if needed else waiting == living
-        if waiting and come:
-            _open(state, number)
+    for first in range(0, n, state.sizes[Size.IN_GROUP]):
+        for number in range(N_BARRIERS):
+            some |= _open_if_complete(state, first, number)
+    least = np.int64(1) << 62
+    for subgroup in range(n):
+        warp = state.subgroups[subgroup]
+        if warp[Warp.ENDED] == 0:
+            least = min(least, warp[Warp.ARRIVALS])
+    for subgroup in range(n):
+        warp = state.subgroups[subgroup]
+        if warp[Warp.BARRIER] == OF_CLUSTER and warp[Warp.ARRIVALS] <= least:
+            _let_go(warp)
             some = True
     for subgroup in range(n):
         warp = state.subgroups[subgroup]
         if not some and warp[Warp.BARRIER] == RESTS:
-            warp[Warp.AT_BARRIER] = warp[Warp.BARRIER] = warp[Warp.ALL_WAIT] = 0
-            warp[Warp.ACTIVE] = 0
+            _let_go(warp)
             rested = True
     return OPENED if some else RESTED if rested else 0
 
 
 @inner
-def _open(state, number):
-    for subgroup in range(state.sizes[Size.N_SUBGROUP]):
+def _let_go(warp):
+    warp[Warp.AT_BARRIER] = warp[Warp.BARRIER] = warp[Warp.ALL_WAIT] = 0
+    warp[Warp.ACTIVE] = 0  # who goes on is to be chosen
+
+
+@inner
+def _open_if_complete(state, first, number):
+    """Whether all have reached a barrier that it needs; then they go on. first : sub-group of the group"""
+    own = number + N_BARRIERS * state.subgroups[first, Warp.RANK]
+    begin, end = of_group(state, first)
+    waiting, living = np.int64(0), np.int64(0)
+    for subgroup in range(begin, end):
+        warp = state.subgroups[subgroup]
+        waiting += warp[Warp.BARRIER] == number + 1
+        living += warp[Warp.ENDED] == 0
+    needed = state.barrier_needed[own]
+    come = state.barrier_arrived[own] >= needed if needed else waiting == living
+    if waiting == 0 or not come:
+        return False
+    for subgroup in range(begin, end):
         warp = state.subgroups[subgroup]
         if warp[Warp.BARRIER] != number + 1:
             continue
@@ -112,20 +150,18 @@ def _open(state, number):
             left = lanes
             while left != 0:
                 poke32(
-                    state.rows[subgroup] + row[D] + 4 * lowest(left), state.barrier_votes[0, number]
+                    state.rows[subgroup] + row[D] + 4 * lowest(left), state.barrier_votes[0, own]
                 )
                 left &= left - 1
         elif how:
             holds = (
-                state.barrier_votes[1, number] == 0
-                if how == 2
-                else state.barrier_votes[0, number] > 0
+                state.barrier_votes[1, own] == 0 if how == 2 else state.barrier_votes[0, own] > 0
             )
             put_mask(state.masks[subgroup], row[E], lanes, _ALL if holds else np.int64(0))
-        warp[Warp.AT_BARRIER] = warp[Warp.BARRIER] = warp[Warp.ALL_WAIT] = 0
-        warp[Warp.ACTIVE] = 0  # who goes on is to be chosen
-    state.barrier_arrived[number] = 0
-    state.barrier_votes[0, number] = state.barrier_votes[1, number] = 0
+        _let_go(warp)
+    state.barrier_arrived[own] = 0
+    state.barrier_votes[0, own] = state.barrier_votes[1, own] = 0
+    return True
 
 
 @hot

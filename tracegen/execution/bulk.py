@@ -1,7 +1,7 @@
 """Copies of tiles between global and local memory, which one lane starts and NVIDIA's unit for them (TMA) does; see operations.BULK.
 
 What is read or written is recorded as granules in the order of the tile's rows, in as many accesses as sub-groups of the group live,
-each with its equal part; where the granules of a tile do not ascend, each ascending piece by itself.
+each with its equal part, and of all groups of a cluster to which a tile comes; where the granules of a tile do not ascend, each ascending piece by itself.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from tracegen.execution.state import (
     Size,
     Staged,
     Warp,
+    of_group,
     opened,
 )
+from tracegen.execution.transfers import in_cluster
 from tracegen.execution.waits import end_copies
 from tracegen.execution.windows import advance
 from tracegen.execution.words import lowest, peek8, peek32, peek64, poke8, poke32, poke64
@@ -36,15 +38,17 @@ from tracegen.execution.words import lowest, peek8, peek32, peek64, poke8, poke3
 _D, _E, _A, _B, _C, _PLACE, _X, _Y = 2, 3, 4, 5, 6, 7, 9, 10
 """Columns of the interpreter's table; m of an access is the number of its place among the accesses of the code."""
 _LOAD, _STORE, _ATOMIC = range(3)
-_PREFETCH, _SKIPPED, _BYTES = o.PREFETCH, o.SKIPPED, o.BYTES
+_PREFETCH, _FROM_LOCAL, _SKIPPED, _BYTES = o.PREFETCH, o.FROM_LOCAL, o.SKIPPED, o.BYTES
 _FLOATING, _PACKED, _BF16, _OPERATION = o.FLOATING, o.PACKED, o.BF16, o.ATOMIC_OPERATION
 _MIN_S, _MAX_S, _MIN_U, _MAX_U = o.ATOMIC_MIN_S, o.ATOMIC_MAX_S, o.ATOMIC_MIN_U, o.ATOMIC_MAX_U
-_WORD, _WINDOW, _UNIT, _LINE = 0xFFFFFFFF, 0xFFFFFF, t.UNIT_BYTES, 128
+_WORD, _WINDOW, _UNIT, _LINE = 0xFFFFFFFF, (1 << o.GROUP_BITS) - 1, t.UNIT_BYTES, 128
+_GROUP = o.GROUP_BITS
 MOST_GRANULES = (1 << 15) + 64
 """Of a copy: 16 bits count its units of 16 bytes. Prefetched tiles could be larger, but are not."""
 _BASE, _ELEMENT, _SWIZZLE, _RANK, _X_TYPE = range(5)
-_SIZE, _DISTANCE, _BOX, _STEP, _START, _INDEX = range(8, 56, 8)
-"""Places in the description of a tile: base address, bytes of an element, bits that swizzle, axes, modifiers of an atomic operation; and
+_SIZE, _DISTANCE, _BOX, _STEP, _START, _INDEX, _GROUPS = range(8, 64, 8)
+"""Places in the description of a tile: base address, bytes of an element, bits that swizzle, axes, modifiers of an atomic operation; the
+groups of the cluster whose local memory it concerns, a bit each; and
 along each axis the tensor's elements, bytes from one to the next, elements copied, the step between these, the first one, and the
 present one's number. Elements and steps of axis 0 are those of a row."""
 
@@ -59,7 +63,18 @@ def bulk(listed, subgroup, at, kind, active):
     lane, row_bytes = lowest(active), np.int64(state.sizes[Size.ROW_BYTES])
     here, y, x = state.rows[subgroup] + 4 * lane, np.int64(row[_Y]), np.int64(row[_X])
     address = peek32(here + row[_A]) | peek32(here + row[_A] + row_bytes) << 32
-    local, place = peek32(here + row[_C]) & _WINDOW, np.int64(row[_PLACE])
+    local, place = peek32(here + row[_C]), np.int64(row[_PLACE])
+    brings = kind == _LOAD and not y & _PREFETCH
+    if not brings:
+        local = in_cluster(state, subgroup, x, local)
+    in_all = state.sizes[Size.IN_CLUSTER]
+    groups = peek32(here + row[_E] + row_bytes) if brings else np.int64(0)
+    if local >> _GROUP >= in_all or groups >> in_all:
+        return fail(state, OUT_OF_LOCAL, lane, local)
+    tile[_GROUPS] = groups if groups else np.int64(1) << (local >> _GROUP)
+    local &= _WINDOW
+    if y & _FROM_LOCAL:
+        return _within_cluster(listed, subgroup, at, lane, address & _WORD, local)
     for k in range(_SIZE, _INDEX + 8):
         tile[k] = 1
     tile[_SWIZZLE], tile[_START], tile[_X_TYPE] = 0, 0, x
@@ -84,9 +99,9 @@ def bulk(listed, subgroup, at, kind, active):
         grain = _LINE if y & 7 else _UNIT
         if local & grain - 1 or n_bytes & _UNIT - 1:
             return fail(state, MISALIGNED, lane, local)
-        if local + n_row * n_bytes > len(state.local):
+        if local + n_row * n_bytes > state.sizes[Size.LOCAL_BYTES]:
             return fail(state, OUT_OF_LOCAL, lane, local + n_row * n_bytes - 1)
-    if kind == _LOAD and not y & _PREFETCH:
+    if brings:
         _in_step(listed, subgroup)
         state.subgroups[subgroup, Warp.BRINGS] = 1
     fault = _rows(listed, subgroup, at, kind, lane, local, n_row)
@@ -94,10 +109,37 @@ def bulk(listed, subgroup, at, kind, active):
         return fault
     if kind == _LOAD:
         poke32(here + row[_D], n_row * n_bytes)
-        mark = peek32(here + row[_E]) + 1
-        for one in range(state.sizes[Size.N_SUBGROUP] if state.sizes[Size.RECORD] else 0):
-            if _lives(state, one):
-                end_copies(state, one, mark)
+        if state.sizes[Size.RECORD]:
+            mark = (peek32(here + row[_E]) & _WINDOW) + 1
+            for one in range(state.sizes[Size.N_SUBGROUP]):
+                if _takes(state, one):
+                    rank = state.subgroups[one, Warp.RANK]
+                    end_copies(state, one, mark + (rank << _GROUP))
+    return np.int64(0)
+
+
+@inner
+def _within_cluster(listed, subgroup, at, lane, source, local):
+    """A copy from the group's local memory to that of another group of the cluster, which is no access; 0, or the kind of a fault."""
+    state = opened(listed)
+    row, tile = state.table[at], state.requested
+    here, x = state.rows[subgroup] + 4 * lane, np.int64(row[_X])
+    n_bytes = peek32(here + row[_B])
+    source = in_cluster(state, subgroup, x, source)
+    if (source | local | n_bytes) & _UNIT - 1:
+        return fail(state, MISALIGNED, lane, source | local)
+    size = state.sizes[Size.LOCAL_BYTES]
+    if (source & _WINDOW) + n_bytes > size or local + n_bytes > size:
+        return fail(state, OUT_OF_LOCAL, lane, max(source & _WINDOW, local) + n_bytes - 1)
+    base, to = np.int64(state.local.ctypes.data), (lowest(tile[_GROUPS]) << _GROUP) + local
+    if not x & _SKIPPED:
+        for k in range(n_bytes >> 3):
+            poke64(base + to + 8 * k, peek64(base + source + 8 * k))
+    if len(state.left_out):
+        for k in range(n_bytes // LOCAL_PART):
+            left = state.left_out[source // LOCAL_PART + k] | np.uint8(x & _SKIPPED != 0)
+            state.left_out[to // LOCAL_PART + k] = left
+    poke32(here + row[_D], n_bytes)
     return np.int64(0)
 
 
@@ -108,7 +150,8 @@ def _in_step(listed, subgroup):
     state = opened(listed)
     warp = state.subgroups[subgroup]
     if warp[Warp.SETTLED] > warp[Warp.IN_STEP]:
-        for one in range(state.sizes[Size.N_SUBGROUP]):
+        first, end = of_group(state, subgroup)
+        for one in range(first, end):
             if state.subgroups[one, Warp.RECORDS]:
                 record_barrier(listed, one)
 
@@ -116,6 +159,15 @@ def _in_step(listed, subgroup):
 @inner
 def _lives(state, subgroup):
     return state.subgroups[subgroup, Warp.ENDED] == 0 and state.subgroups[subgroup, Warp.LIVE] != 0
+
+
+@inner
+def _takes(state, subgroup):
+    """Whether a sub-group lives, and is of a group to which bytes come, or from which."""
+    return (
+        _lives(state, subgroup)
+        and state.requested[_GROUPS] >> state.subgroups[subgroup, Warp.RANK] & 1 != 0
+    )
 
 
 @hot
@@ -160,7 +212,7 @@ def _read_map(listed, place, lane, address, rank):
 
 @hot
 def _rows(listed, subgroup, at, kind, lane, local, n_row):
-    """Records and performs a copy row by row; 0, or the kind of a fault."""
+    """Records and performs a copy row by row; 0, or the kind of a fault. local : in the memory of one group"""
     state = opened(listed)
     row, tile, out = state.table[np.uint64(at)], state.requested, state.stage
     x, y, place = tile[_X_TYPE], np.int64(row[_Y]), np.int64(row[_PLACE])
@@ -208,10 +260,13 @@ def _rows(listed, subgroup, at, kind, lane, local, n_row):
                         n += 1
                     first = end
         if not x & _SKIPPED and not y & _PREFETCH:
-            own = local + number * box * element
-            _move(state, kind, own, start + host, low, high)
-            if kind != _LOAD and is_known and _leaves_out(state, own, box * element):
-                state.region_use[of_all] |= np.uint8(2)
+            left, own = tile[_GROUPS], local + number * box * element
+            while left != 0:
+                there = own + (lowest(left) << _GROUP)
+                left &= left - 1
+                _move(state, kind, there, start + host, low, high)
+                if kind != _LOAD and is_known and _leaves_out(state, there, box * element):
+                    state.region_use[of_all] |= np.uint8(2)
         for k in range(1, tile[_RANK]):
             tile[_INDEX + k] += 1
             if tile[_INDEX + k] < tile[_BOX + k]:
@@ -279,15 +334,15 @@ def _put(at, n_bytes, number):
 
 @hot
 def _share(listed, row, kind, region, begin, end):
-    """Records granules, in equal parts for the sub-groups that live."""
+    """Records granules, in equal parts for the sub-groups that take them."""
     state = opened(listed)
     counters, place, living = state.counters, np.int64(row[_PLACE]), np.int64(0)
     number = place * (state.sizes[Size.N_REGION] + 1) + region
     for one in range(state.sizes[Size.N_SUBGROUP]):
-        living += _lives(state, one)
+        living += _takes(state, one)
     passed, first = np.int64(0), begin
     for one in range(state.sizes[Size.N_SUBGROUP]):
-        if not _lives(state, one):
+        if not _takes(state, one):
             continue
         passed += 1
         last = begin + (end - begin) * passed // living

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from memsim.compile import hot, inner
-from tracegen.execution.barriers import RESTS, record_barrier
+from tracegen.execution.barriers import RESTS, is_of_some, record_barrier
 from tracegen.execution.paths import close_path
 from tracegen.execution.state import STUCK_LANES, Chunk, Counter, Size, Warp, opened
 from tracegen.execution.windows import advance
@@ -130,7 +130,7 @@ def _stop(listed, subgroup, how):
         state.out.tail[counters[Counter.N_SUBGROUP] + subgroup] = close_path(listed, subgroup)
         return
     warp[Warp.ALL_WAIT] = 1
-    if warp[Warp.BARRIER] == RESTS:
+    if warp[Warp.BARRIER] == RESTS or is_of_some(state, subgroup):
         return
     if warp[Warp.RECORDS]:
         record_barrier(listed, subgroup)

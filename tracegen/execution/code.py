@@ -34,11 +34,11 @@ INSTRUCTION_BITS = 20
 Special = Literal[
     "lane", "item_x", "item_y", "item_z", "packed_items", "group_x", "group_y", "group_z", "subgroup",
     "lanes_below", "lanes_up_to", "lanes_above", "lanes_from", "this_lane",
-    "arguments_low", "arguments_high", "dispatch_low", "dispatch_high", "first_item",
+    "arguments_low", "arguments_high", "dispatch_low", "dispatch_high", "first_item", "rank",
 ]  # fmt: skip
 """Rows that the driver fills: of every sub-group the lane, the work-item's place in its group (AMD's packed form: x | y << 10 |
 z << 20), masks of lanes below and so on as bits (lanes 0 to 31), the number of the sub-group in its group and of its first
-work-item; of every group its place in the grid; of the launch the addresses of AMD's arguments and dispatch packet."""
+work-item; of every group its place in the grid, and its number in its cluster (rank); of the launch the addresses of AMD's arguments and dispatch packet."""
 
 _ACCESSES = frozenset(OPERATIONS[name].number for name in ("LOAD", "STORE", "ATOMIC"))
 _NO_CARRY = dict.fromkeys(("ADD_CARRY", "BORROW", "MULTIPLY_WIDE_U", "MULTIPLY_WIDE_S"), NEVER)

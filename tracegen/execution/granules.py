@@ -127,7 +127,9 @@ def _append_scattered(state, n, active, size):
 def record_private(state, subgroup, at, kind, active, size):
     """The words of the lanes; each is an element of its own in memory, where neighbouring lanes have neighbouring words."""
     lanes, out = state.sizes[_LANES], state.stage
-    slot = state.group_slots[state.counters[0]] + subgroup
+    rank, groups = state.subgroups[subgroup, Warp.RANK], state.sizes[Size.IN_CLUSTER]
+    own = subgroup - rank * state.sizes[Size.IN_GROUP]
+    slot = state.group_slots[state.counters[0] * groups + rank] + own
     count, lists, left = 0, state.lane_lists, active
     while left != 0:
         lists[0, count] = lowest(left)

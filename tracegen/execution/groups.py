@@ -9,12 +9,14 @@ from tracegen.execution.address_lanes import copy_granules
 from tracegen.execution.barriers import OPENED, open_barriers
 from tracegen.execution.granules import staged
 from tracegen.execution.moved import begin_reference, end_reference, move_group
+from tracegen.execution.operations import GROUP_BITS
 from tracegen.execution.paths import close_path
 from tracegen.execution.state import (
     DONE,
     FAULT,
     FULL,
     GO_ON,
+    LOCAL_PART,
     MOST_STAGED,
     PAUSED,
     STUCK_BARRIER,
@@ -51,42 +53,71 @@ def begin_group(listed):
     """Gives every sub-group of the next group its first state."""
     state = opened(listed)
     sizes, counters = state.sizes, state.counters
-    group = state.groups[counters[Counter.POSITION]]
-    n, width = sizes[Size.N_SUBGROUP], sizes[Size.WIDTH]
-    x, y = group % state.grid[0], group // state.grid[0]
-    at = (x, y % state.grid[1], y // state.grid[1])
+    grid, dims = state.grid, state.cluster
+    cluster = state.groups[counters[Counter.POSITION]] // sizes[Size.IN_CLUSTER]
+    y = cluster // grid[0]
+    first = (cluster % grid[0] * dims[0], y % grid[1] * dims[1], y // grid[1] * dims[2])
     state.masks[:] = 0
-    state.local[:] = 0
     state.tensor[:] = 0
-    state.left_out[:] = 0
     state.slots[:] = -1
     state.barrier_arrived[:] = 0
     state.barrier_votes[:] = 0
-    whole = _ALL if width == 64 else (np.int64(1) << width) - 1
-    for subgroup in range(n):
-        warp = state.subgroups[subgroup]
-        warp[:] = 0
-        last = subgroup == n - 1 and sizes[Size.LAST_LANES] < width
-        own = (np.int64(1) << sizes[Size.LAST_LANES]) - 1 if last else whole
-        live = whole if sizes[Size.UNIFORM] else own
-        warp[Warp.ACTIVE] = warp[Warp.LIVE] = live
-        warp[Warp.SETTLED] = warp[Warp.IN_STEP] = -1
-        warp[Warp.LIMIT] = _NEVER
-        begin, end = state.out.windows[counters[Counter.POSITION]]
-        warp[Warp.RECORDS] = sizes[Size.RECORD] if begin <= 0 else 0
-        warp[Warp.EDGE] = end if begin <= 0 else begin
-        state.masks[subgroup, 0] = -1
-        for k in range(len(state.initial)):
-            state.masks[subgroup, state.initial[k]] = own
-        for axis in range(3):
-            if state.group_rows[axis] >= 0:
-                row = state.rows[subgroup] + state.group_rows[axis]
-                both = at[axis] | at[axis] << 32
-                for pair in range(sizes[Size.LANES] >> 1):
-                    poke64(row + 8 * pair, both)
+    subgroup = np.int64(0)
+    for rank in range(sizes[Size.IN_CLUSTER]):
+        _clear_local(state, rank)
+        along = rank // dims[0]
+        at = (
+            first[0] + rank % dims[0],
+            first[1] + along % dims[1],
+            first[2] + along // dims[1],
+        )
+        for own in range(sizes[Size.IN_GROUP]):
+            _begin_subgroup(state, subgroup, rank, own + 1 == sizes[Size.IN_GROUP], at)
+            subgroup += 1
     counters[Counter.SUBGROUP] = counters[Counter.STAGED] = counters[Counter.GROUP_GRANULES] = 0
     counters[Counter.RUNNING], counters[Counter.GO_ON] = 1, 0
     begin_reference(state)
+
+
+@inner
+def _clear_local(state, rank):
+    """What a group of a cluster finds in its local memory."""
+    begin, n_bytes = rank << GROUP_BITS, state.sizes[Size.LOCAL_BYTES]
+    state.local[begin : begin + n_bytes] = 0
+    for k in range(len(state.local_start)):
+        at, word = state.local_start[k, 0], state.local_start[k, 1 + (rank & 1)]
+        poke64(np.int64(state.local.ctypes.data) + begin + at, word)
+    if len(state.left_out):
+        begin //= LOCAL_PART
+        state.left_out[begin : begin + n_bytes // LOCAL_PART + 1] = 0
+
+
+@inner
+def _begin_subgroup(state, subgroup, rank, is_last, at):
+    """at : where its group is in the grid"""
+    sizes, warp = state.sizes, state.subgroups[subgroup]
+    width = sizes[Size.WIDTH]
+    whole = _ALL if width == 64 else (np.int64(1) << width) - 1
+    warp[:] = 0
+    is_part = is_last and sizes[Size.LAST_LANES] < width
+    own = (np.int64(1) << sizes[Size.LAST_LANES]) - 1 if is_part else whole
+    live = whole if sizes[Size.UNIFORM] else own
+    warp[Warp.ACTIVE] = warp[Warp.LIVE] = live
+    warp[Warp.RANK] = rank
+    warp[Warp.SETTLED] = warp[Warp.IN_STEP] = -1
+    warp[Warp.LIMIT] = _NEVER
+    begin, end = state.out.windows[state.counters[Counter.POSITION]]
+    warp[Warp.RECORDS] = sizes[Size.RECORD] if begin <= 0 else 0
+    warp[Warp.EDGE] = end if begin <= 0 else begin
+    state.masks[subgroup, 0] = -1
+    for k in range(len(state.initial)):
+        state.masks[subgroup, state.initial[k]] = own
+    for axis in range(3):
+        if state.group_rows[axis] >= 0:
+            row = state.rows[subgroup] + state.group_rows[axis]
+            both = at[axis] | at[axis] << 32
+            for pair in range(sizes[Size.LANES] >> 1):
+                poke64(row + 8 * pair, both)
 
 
 @inner

@@ -48,6 +48,7 @@ from tracegen.execution.state import (
     Size,
     Staged,
     Warp,
+    of_group,
     opened,
     put_mask,
     source_mask,
@@ -242,7 +243,7 @@ def _wait(state, subgroup, row, op):
         else:
             first, last = subgroup, subgroup + 1
             if row[X] & 2:
-                first, last = np.int64(0), state.sizes[Size.N_SUBGROUP]
+                first, last = of_group(state, subgroup)
             for one in range(first, last):
                 wait_copies(state, one, np.int64(row[Y]), mark)
 

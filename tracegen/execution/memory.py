@@ -28,7 +28,7 @@ from tracegen.execution.state import (
     Warp,
     opened,
 )
-from tracegen.execution.transfers import find_addresses, perform, transfer
+from tracegen.execution.transfers import find_addresses, local_bounds, perform, transfer
 from tracegen.execution.words import leading, lowest, ones
 
 _PLACE, _X, _Z = 7, 9, 11
@@ -64,8 +64,9 @@ def access(listed, subgroup, at, kind, active):
     local = active if space == _LOCAL else np.int64(0)
     private = active if space == _PRIVATE else np.int64(0)
     if space == _GENERIC:
-        local = _within(state, active, _LOCAL_WINDOW)
-        private = _within(state, active, _PRIVATE_WINDOW)
+        groups = state.sizes[Size.IN_CLUSTER]
+        local = _within(state, active, _LOCAL_WINDOW, groups * _WINDOW_BYTES)
+        private = _within(state, active, _PRIVATE_WINDOW, _WINDOW_BYTES)
         state.counters[Counter.IS_LOCAL] = np.int64(local == active)
     if local:
         fault = _local(listed, at, kind, local)
@@ -86,13 +87,13 @@ def access(listed, subgroup, at, kind, active):
 
 
 @inner
-def _within(state, active, window):
+def _within(state, active, window, n_bytes):
     """The lanes whose address lies in a window; their addresses become those inside it."""
     inside, left = np.int64(0), active
     while left != 0:
         lane = lowest(left)
         left &= left - 1
-        if window <= state.scratch[lane] < window + _WINDOW_BYTES:
+        if window <= state.scratch[lane] < window + n_bytes:
             inside |= np.int64(1) << lane
             state.scratch[lane] -= window
     return inside
@@ -248,21 +249,25 @@ def region_of(state, place, address):
 def _local(listed, at, kind, active):
     """Checks an access to the group's local memory, and counts what its bank conflicts add."""
     state = opened(listed)
-    scratch, n_bytes, row = state.scratch, len(state.local), state.table[np.uint64(at)]
+    scratch, row = state.scratch, state.table[np.uint64(at)]
     lane, size = lowest(active), np.int64(row[_X]) >> o.BYTES & 63
     grain, first = min(_grain(state, size), 4), scratch[lane]
     least, most, bits = _bounds(state, active, first)
-    if first + least < 0 or first + most + size > n_bytes or bits & grain - 1:
-        left = active
+    low, high = local_bounds(state, first)
+    if first + least < low or first + most + size > high or bits & grain - 1:
+        left = active  # they access the memory of several groups, if that is no fault
         while left != 0:
             one = lowest(left)
             left &= left - 1
             where = scratch[one]
-            if where < 0 or where + size > n_bytes:
+            low, high = local_bounds(state, where)
+            if where + size > high:
                 return fail(state, OUT_OF_LOCAL, one, where)
             if where & grain - 1:
                 return fail(state, MISALIGNED, one, where)
-    use_local(state, kind, np.int64(row[_X]), first + least, first + most + size)
+            use_local(state, kind, np.int64(row[_X]), where, where + size)
+    else:
+        use_local(state, kind, np.int64(row[_X]), first + least, first + most + size)
     is_run = _is_run(state, active, first - lane * size, np.int64(size))
     form = np.int64(1 if is_run else 2 if least == most == 0 else 0)
     passes, wide = _passes(state, active, size, form, np.int64(row[_X]) & o.IN_TURN != 0)

@@ -231,8 +231,10 @@ def _copied(state, one):
         return np.int64(FULL)
     counters[Counter.STAGED] = counters[Counter.GROUP_GRANULES] = 0
     n_place, moved = state.sizes[Size.N_REGION] + 1, to - granule
+    groups = state.sizes[Size.IN_CLUSTER]
     slots = (
-        state.group_slots[counters[Counter.POSITION]] - state.group_slots[one[Reference.POSITION]]
+        state.group_slots[counters[Counter.POSITION] * groups]
+        - state.group_slots[one[Reference.POSITION] * groups]
     )
     private = slots * (state.sizes[Size.PRIVATE_WORDS] * state.sizes[Size.LANES] >> 3)
     for k in range(count):

@@ -128,10 +128,12 @@ BULK: the first participating lane starts a copy between global and local memory
 local memory, STORE and ATOMIC to global memory. Rank y & 7 is 0 for bytes that follow each other: row a (64 bits) is where they
 lie in global memory, row b how many there are. Else a is the address of a tensor map (see tracegen.execution.tensor_maps) and b
 the first of y & 7 rows with coordinates. Row c is an address in local memory; with PREFETCH in y nothing is copied. A LOAD
-writes to row d how many bytes it has brought; row e is the address of the barrier in memory that code waits at for it. What is
-accessed is recorded in equal parts for the living sub-groups of the group, as the unit that copies is the core's, no sub-group's.
+writes to row d how many bytes it has brought; row e is the address of the barrier in memory that code waits at for it, and the row behind
+it, if not 0, has a bit for each group of the cluster to which the bytes come, at the same place in its local memory. With FROM_LOCAL in
+y, a is an address in local memory instead, and the copy is no access. What is
+accessed is recorded in equal parts for the living sub-groups of the group, or groups, as the unit that copies is the core's, no sub-group's.
 TENSOR: of no access, but what the TENSOR_ operations work on."""
-PREFETCH = 8
+PREFETCH, FROM_LOCAL = 8, 16
 BYTES = 3
 """Bit position of the bytes that a lane accesses: 1, 2, 4, 8, 12, 16, 32 (six bits)."""
 SIGN_EXTEND = 1 << 9
@@ -163,6 +165,8 @@ NO_RESULT = 1 << 22
 """Of atomics: nobody gets the old value."""
 COUNTED = 1 << 23
 """Of stores and atomics without a result: WAIT_COUNT counts them among the loads (AMD's vmcnt before gfx10)."""
+ANY_GROUP = 1 << 30
+"""In LOCAL memory: the address says to which group of the cluster it belongs, else it is that of the lane's own; see GROUP_BITS."""
 IN_TURN = 1 << 28
 """Of atomics in LOCAL memory: the lanes that operate on one word are served one after another."""
 ATOMIC_OPERATION = 24
@@ -177,10 +181,15 @@ INCREMENT: old >= operand ? 0 : old + 1. DECREMENT: old == 0 or old > operand ? 
 ARRIVE: of NVIDIA's barriers in memory, of 64 bits, of n threads, of which m have not come. On an A100 2^30 - n are the low 32 bits, and
 2^31 - m those above; bit 63 is the phase, which changes where m becomes 0, and then m is n. From an H100 on 2^20 - n are
 bits 1 to 20, the bytes that are awaited bits 21 to 42, 2^20 - m bits 43 to 62; the phase changes where both are 0. Its operand
-has how many come in the low half, and how many more bytes are awaited in the high half; of DROP they come to no later phase."""
+has how many come in the low half, and how many more bytes are awaited in the high half; of DROP they come to no later phase. Row e of both, in LOCAL memory, if
+it is not 0, has a bit for each group of the cluster: then they come to the barrier at this place in the memory of each."""
 
 LOCAL_WINDOW, PRIVATE_WINDOW = 1 << 52, 1 << 53
-"""Where GENERIC addresses of local and private memory begin; their low 32 bits are 0. Each window has 2^24 bytes."""
+"""Where GENERIC addresses of local and private memory begin; their low 32 bits are 0. Each window has 2^24 bytes, and that of local
+memory so many for each group of a cluster."""
+GROUP_BITS = 24
+"""From this bit on, an address in LOCAL memory has the number of the group in its cluster whose memory it is (PTX ISA 8.8, mapa)."""
+MOST_IN_CLUSTER = 16
 
 TENSOR_PACKED, TENSOR_COUNT, IN_TENSOR_MEMORY = 8, 8, 8
 """Of operations on tensor memory, in x: a flag, the position of eight bits with a count of registers, and a flag; see TENSOR_LOAD."""
@@ -193,6 +202,9 @@ HIGH_HALVES = 1 << 18
 SCALES, SCALE_IS_FLOAT = 14, 1 << 17
 """Of both kinds of products, in x: the position of three bits, into how many blocks the depth is divided whose elements have a scale each;
 and whether a scale is a float of 8 bits without a sign, else the exponent of a power of two, plus 127."""
+PAIRED = 1 << 19
+"""Of TENSOR_MULTIPLY and TENSOR_COPY, in x: of a pair of groups, whose numbers in their cluster differ in the lowest bit. Each has half of the
+rows of the first factor and of the sums, 128, and half of the columns of the second factor, all at the same places."""
 FACTORS = ["f16", "bf16", "tf32", "e4m3", "e5m2", "u8", "s8", "f64", "e2m1", "f32", "e4m3fnuz", "e5m2fnuz"]  # fmt: skip
 """The formats of factors of MATRIX_MULTIPLY and BLOCK_MULTIPLY, by their number, and their bits."""
 FACTOR_BITS = dict(zip(FACTORS, (16, 16, 32, 8, 8, 8, 8, 64, 4, 32, 8, 8), strict=True))
@@ -321,7 +333,8 @@ JOIN_LEAVE      d <- d              | BREAK: participating lanes leave row d of 
 SYNC_LANES      <- a                | WARPSYNC: lanes wait until all living lanes of the bits in a wait here
 BARRIER         D:e d <- a b m      | y: 0 all of the group; else a named barrier: b its number, a the sub-groups times lanes that it needs (0: all);
                                     |   x: bit 0 arrives only; reduction of m: bits 1-2: 1 count (d), 2 and (e), 3 or (e);
-                                    |   bit 3: only recorded, where row a is the number of work-items
+                                    |   bit 3: only recorded, where row a is the number of work-items; bit 4: of the cluster, at which a
+                                    |   sub-group first arrives, and then waits until all that live have arrived as often
 WAIT_SLOTS      <-                  | waits for the accesses in scoreboards y (bits 0 to 5); accesses name theirs at SLOT of z; 7: none
 WAIT_COUNT      <-                  | waits until at most y loads (x 0) or scalar loads (x 1) or stores (x 2) are outstanding
 TRAP            <-                  | ends the run with an error: y 0 a trap, 1 an assertion, 2 an instruction that is not known

@@ -23,7 +23,13 @@ from tracegen.execution.state import (
     opened,
     source_mask,
 )
-from tracegen.execution.transfers import find_addresses, has_pair, perform
+from tracegen.execution.transfers import (
+    find_addresses,
+    has_pair,
+    in_cluster,
+    local_bounds,
+    perform,
+)
 from tracegen.execution.words import lowest, ones, peek32, poke64
 
 _GUARD, _A, _PLACE, _X, _Y, _Z = 1, 4, 7, 9, 10, 11
@@ -46,7 +52,7 @@ def repeated(listed, at, kind, k, n):
         return k
     scratch, sizes, is_local = state.scratch, state.sizes, space == o.LOCAL
     region, seen = facts[Fact.REGION], not is_local
-    low, high, host = np.int64(0), np.int64(len(state.local)), np.int64(state.local.ctypes.data)
+    low, high, host = np.int64(0), np.int64(0), np.int64(state.local.ctypes.data)
     if not is_local:
         low, high = state.region_base[region], state.region_end[region]
         host, seen = state.region_host[region], not state.hidden[region]
@@ -79,6 +85,8 @@ def repeated(listed, at, kind, k, n):
                 other |= different << 32 * half
             if is_local:
                 first &= 0xFFFFFFFF
+                if len(state.local) > sizes[Size.LOCAL_BYTES]:
+                    first = in_cluster(state, subgroup, x, first)
         else:
             find_addresses(state, subgroup, row, x)
             first = scratch[np.uint64(lane)]
@@ -86,6 +94,8 @@ def repeated(listed, at, kind, k, n):
                 other |= (
                     deviating(addresses + 256 * chunk, first, pattern + 128 * chunk) << 32 * chunk
                 )
+        if is_local:
+            low, high = local_bounds(state, first)
         if (
             other & known != 0
             or first & phase != facts[Fact.PHASE]

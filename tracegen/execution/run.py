@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from tracegen.execution.operations import (
     BULK,
     FLOATING,
     GENERIC,
+    GROUP_BITS,
     LOCAL,
     NO_RESULT,
     OPERATIONS,
@@ -74,6 +76,8 @@ EVERYTHING = 1 << 62
 MOST_STEPS = 1 << 32
 """Blocks of one group, after which it is taken to be endless."""
 _BYTE_FIELDS = ("d", "e", "a", "b", "c")
+OF_SUBGROUPS = ("subgroup_accesses", "tail", "progress")
+_COUNTS = ("segment_count", "local_counts", "runs")
 _ACCESSES = tuple(OPERATIONS[name].number for name in ("LOAD", "STORE", "ATOMIC"))
 
 
@@ -95,15 +99,22 @@ class Launch:
     """One launch of a kernel, with its memory.
 
     grid, group_shape : groups, and work-items of a group, along three axes
+    cluster : groups along each axis that run together and reach each other's local memory; they divide the grid
     regions : in ascending order of their addresses
     banks : constant banks by number;  specials : values of AMD's arguments_low and the like, by name
     pointers : (constant bank, or ARGUMENTS for AMD's arguments, offset in bytes) -> the address that lies there
     local_bytes : of a group;  private_bytes : of a work-item
+    local_start : offsets in local memory, and the words of 64 bits that are there at the start, in groups with even and with odd numbers in
+        their clusters
+
+    Groups are numbered in the order in which hardware begins them: cluster by cluster along the grid, and along the axes of each.
     """
 
     grid: Sequence[int]
     group_shape: Sequence[int]
     regions: Sequence[Region]
+    cluster: Sequence[int] = (1, 1, 1)
+    local_start: Sequence[tuple[int, int, int]] = ()
     banks: Mapping[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
     specials: Mapping[str, int] = field(default_factory=dict)
     pointers: Mapping[tuple[int, int], int] = field(default_factory=dict)
@@ -194,8 +205,10 @@ class Execution:
         self.places = [int(z) & 0xFFFFF for z in code.table[is_access, fields.index("z")]]
         self.n_items = int(np.prod(np.array(launch.group_shape, np.int64)))
         self.n_subgroup = -(-self.n_items // code.width)
+        self.in_cluster = math.prod(launch.cluster)
+        self.at_once = self.in_cluster * self.n_subgroup
         self.writes, self.leaves_values = writes_arrays(code), writes_arrays(code, skipped=True)
-        self.together = 1 if _is_ordered(code) else min(BATCH, self.n_subgroup)
+        self.together = 1 if _is_ordered(code) else min(BATCH, self.at_once)
         self.kept: list[Any] = []
         self.state = self._state(is_access)
 
@@ -213,7 +226,8 @@ class Execution:
         by_barriers: bool = False,
         only_notes: bool = False,
     ) -> Recorded:
-        """Runs groups in the given order.
+        """Runs groups in the given order, which are ascending where there are clusters: those of a cluster run together. Of clusters of
+        which groups are not given, these run, too, and their part of what is counted is left out.
 
         slots : (n_group,) for each the number of the place of its first sub-group among the machine's, for the addresses of
             private memory, which begins at private_base
@@ -228,23 +242,28 @@ class Execution:
         """
         if self.writes and not all(one.content.flags.writeable for one in self.launch.regions):
             raise ValueError("code that writes arrays needs arrays that may be written")
-        n_subgroup = len(groups) * self.n_subgroup
+        clusters, first, given = self._clusters(groups)
+        n_cluster = len(clusters)
         if slots is None:
             slots = np.zeros(len(groups), np.int64)
-        everything = np.tile(np.array([0, EVERYTHING], np.int64), (len(groups), 1))
-        out = recording(n_subgroup, record, memory_bytes)._replace(
+        everything = np.tile(np.array([0, EVERYTHING], np.int64), (n_cluster, 1))
+        out = recording(n_cluster * self.at_once, record, memory_bytes)._replace(
             runs=np.zeros(max(len(self.places), 1), np.int64),
-            windows=everything if windows is None else np.ascontiguousarray(windows, np.int64),
-            like=np.arange(len(groups), dtype=np.int64),
+            windows=everything
+            if windows is None
+            else np.ascontiguousarray(windows[first], np.int64),
+            like=np.arange(n_cluster, dtype=np.int64),
         )
+        group_slots = np.zeros(n_cluster * self.in_cluster, np.int64)
+        group_slots[given] = slots
         sizes = self.state.sizes.copy()
         sizes[Size.RECORD], sizes[Size.PRIVATE_BASE] = record, private_base
         sizes[Size.WINDOWED] = windows is not None
         sizes[Size.BY_BARRIERS] = windows is not None and by_barriers
         sizes[Size.ONLY_NOTES] = only_notes
         state = self.state._replace(
-            groups=np.ascontiguousarray(groups, np.int64),
-            group_slots=np.ascontiguousarray(slots, np.int64),
+            groups=clusters,
+            group_slots=group_slots,
             sizes=sizes,
             out=out,
             row_keys=np.zeros(2 * len(out.row_end), np.int64),
@@ -295,8 +314,54 @@ class Execution:
                 state.counters[Counter.FAULT] = ENDLESS
                 raise self._fault(state)
             if progress is not None:
-                progress(position)
-        return _recorded(state, time.perf_counter() - begin)
+                progress(position * self.in_cluster)
+        recorded = _recorded(state, time.perf_counter() - begin)
+        return recorded if self.in_cluster == 1 else self._of_groups(recorded, given)
+
+    def _clusters(
+        self, groups: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The id of the first group of each cluster, the place of its first given group in the list, and of each group its
+        place among all of these clusters."""
+        groups = np.ascontiguousarray(groups, np.int64)
+        if self.in_cluster == 1:
+            places = np.arange(len(groups))
+            return groups, places, places
+        clusters, first, which = np.unique(
+            groups // self.in_cluster, return_index=True, return_inverse=True
+        )
+        given = which * self.in_cluster + groups % self.in_cluster
+        return clusters * self.in_cluster, first, given
+
+    def _of_groups(self, recorded: Recorded, given: npt.NDArray[np.int64]) -> Recorded:
+        """What the given groups did, of all that clusters did. given : see _clusters"""
+        all_groups = len(recorded.like) * self.in_cluster
+        like = (recorded.like[:, None] * self.in_cluster + np.arange(self.in_cluster)).reshape(-1)
+        if len(given) == all_groups:
+            return recorded._replace(like=like)
+        kept = np.repeat(np.isin(np.arange(all_groups), given), self.n_subgroup)
+        of_access = np.repeat(kept, recorded.subgroup_accesses)
+        counts = np.diff(recorded.granule_end, prepend=0)
+        of_granule = np.repeat(of_access, counts)
+        part = len(given) / all_groups
+        columns = {name: getattr(recorded, name)[of_access] for name in OF_ACCESSES}
+        columns |= {name: getattr(recorded, name)[of_granule] for name in OF_GRANULES}
+        columns["granule_end"] = np.cumsum(counts[of_access])
+        columns |= {name: getattr(recorded, name)[kept] for name in OF_SUBGROUPS}
+        columns |= {
+            name: np.rint(part * getattr(recorded, name)).astype(np.int64) for name in _COUNTS
+        }
+        return recorded._replace(
+            **columns,
+            like=np.arange(len(given)),
+            micro_operations=round(part * recorded.micro_operations),
+            lane_accesses=round(part * recorded.lane_accesses),
+        )
+
+    def with_clusters(self, groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Groups, and the others of their clusters."""
+        first, _, _ = self._clusters(groups)
+        return (first[:, None] + np.arange(self.in_cluster)).reshape(-1)
 
     @property
     def private_granules(self) -> int:
@@ -312,8 +377,7 @@ class Execution:
 
     def _places(self, groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """(n_group, 3) where groups are in the grid."""
-        grid = (*self.launch.grid, 1, 1)[:3]
-        return np.stack(np.unravel_index(groups, grid, order="F"), axis=1)
+        return places_of(groups, self.launch.grid, self.launch.cluster)
 
     def along(self, groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """(n_group, n_axis) the numbers on which it depends how far groups are moved."""
@@ -321,16 +385,21 @@ class Execution:
         return self.movement.along(self._places(groups))
 
     def _with_references(self, state: State, groups: npt.NDArray[np.int64]) -> State:
-        """The state in which groups that do what others did are copied, if it is known how they move."""
+        """The state in which groups that do what others did are copied, if it is known how they move, and all of a cluster by the same."""
         moves = self.movement
-        if moves is None:
+        if moves is None or (self.in_cluster > 1 and self.launch.private_bytes):
             return state
+        along = self.along(groups)
+        if self.in_cluster > 1:
+            each = self.along(self.with_clusters(groups)).reshape(len(groups), self.in_cluster, -1)
+            if np.any(np.ptp(each - along[:, None], axis=0)):
+                return state
         sizes = state.sizes.copy()
         sizes[Size.MOVES] = 1
         n = len(Reference) + 2 * (len(moves.check_steps) + len(moves.steps))
         counts = len(state.segment_count) + state.local_counts.size + len(state.out.runs)
         return state._replace(
-            along=self.along(groups),
+            along=along,
             away=np.zeros(moves.steps.shape[1], np.int64),
             steps=moves.steps,
             check_steps=moves.check_steps,
@@ -369,23 +438,31 @@ class Execution:
         counters = state.counters
         subgroup = int(counters[Counter.FAULT_SUBGROUP])
         waiting = []
-        for k in range(self.n_subgroup):
+        for k in range(self.at_once):
             at = int(state.subgroups[k, 0])
             z = int(self.code.table[min(max(at - 1, 0), len(self.code.table) - 1), 11])
             if not state.subgroups[k, 12]:
                 waiting.append((k, z & 0xFFFFF))
+        rank, own = divmod(subgroup, self.n_subgroup)
         return Fault(
             int(counters[Counter.FAULT]),
             int(counters[Counter.FAULT_INSTRUCTION]),
-            int(state.groups[counters[Counter.POSITION]]),
-            subgroup * self.code.width + int(counters[Counter.FAULT_LANE]),
+            self._linear(int(state.groups[counters[Counter.POSITION]]) + rank),
+            own * self.code.width + int(counters[Counter.FAULT_LANE]),
             int(counters[Counter.FAULT_ADDRESS]),
             int(counters[Counter.FAULT_ARRAY]) - 1,
             waiting,
         )
 
+    def _linear(self, group: int) -> int:
+        """The number of a group along the axes of the grid."""
+        extents = (*self.launch.grid, 1, 1)[:3]
+        place = self._places(np.array([group]))[0]
+        return int(np.ravel_multi_index(tuple(place), extents, order="F"))
+
     def _state(self, is_access: npt.NDArray[np.bool_]) -> State:
-        code, launch, n = self.code, self.launch, self.n_subgroup
+        code, launch, n = self.code, self.launch, self.at_once
+        local_bytes = (self.in_cluster - 1 << GROUP_BITS) + launch.local_bytes
         arrays = [one.extent.base_bytes for one in launch.regions]
         own = bases(code, arrays, launch.pointers, launch.specials)
         lanes, row_bytes = code.lanes, 4 * code.lanes * self.together
@@ -420,7 +497,10 @@ class Execution:
             Size.ITEMS: self.n_items,
             Size.WIDTH: code.width,
             Size.BATCH: self.together,
-            Size.LAST_LANES: self.n_items - (n - 1) * code.width,
+            Size.LAST_LANES: self.n_items - (self.n_subgroup - 1) * code.width,
+            Size.IN_GROUP: self.n_subgroup,
+            Size.LOCAL_BYTES: launch.local_bytes,
+            Size.IN_CLUSTER: self.in_cluster,
             Size.UNIFORM: bool(code.masks),
             Size.ENDS: ends,
             Size.ROOM: (self.together + 2) * each,
@@ -436,7 +516,8 @@ class Execution:
                 group_rows["xyz".index(special[-1])] = row * row_bytes
         n_segment, n_place = max(len(code.segments), 1), max(len(self.places), 1)
         n_instruction = int((code.table[:, 11] & 0xFFFFF).max(initial=0)) + 1
-        grid = np.array((*launch.grid, 1, 1)[:3], np.int64)
+        cluster = np.array((*launch.cluster, 1, 1)[:3], np.int64)
+        grid = np.array((*launch.grid, 1, 1)[:3], np.int64) // cluster
         return State(
             counters=np.zeros(N_COUNTERS, np.int64),
             table=self._table(is_access, row_bytes),
@@ -461,27 +542,31 @@ class Execution:
             hidden=np.array([one.hidden for one in regions] or [False], np.bool_),
             region_use=np.zeros(max(len(regions), 1), np.uint8),
             left_out=np.zeros(
-                launch.local_bytes // LOCAL_PART + 1 if _leaves_local(code) else 0, np.uint8
+                local_bytes // LOCAL_PART + 1 if _leaves_local(code) else 0, np.uint8
             ),
             hints=np.maximum(np.array(own or [0], np.int32), 0),
             stays=np.array(own or [0], np.int32) >= 0,
             banks=np.array([bank.ctypes.data for bank in padded] or [0], np.int64),
             bank_bytes=np.array([len(bank) for bank in banks] or [0], np.int64),
-            local=np.zeros(launch.local_bytes, np.uint8),
-            tensor=np.zeros(tile_products.N_BYTES if _has_tile_products(code) else 0, np.uint8),
+            local=np.zeros(local_bytes, np.uint8),
+            local_start=np.array(launch.local_start, np.int64).reshape(-1, 3),
+            tensor=np.zeros(
+                self.in_cluster * tile_products.N_BYTES if _has_tile_products(code) else 0, np.uint8
+            ),
             private_at=np.array(
                 [private.ctypes.data + k * private_words * lanes * 4 for k in range(n)], np.int64
             ),
             groups=np.zeros(0, np.int64),
             group_slots=np.zeros(0, np.int64),
             grid=grid,
+            cluster=cluster,
             group_rows=group_rows,
             initial=np.array(
                 [mask for mask, name in code.masks.items() if name == "exec"], np.int64
             ),
-            barrier_arrived=np.zeros(N_BARRIERS, np.int64),
-            barrier_needed=np.zeros(N_BARRIERS, np.int64),
-            barrier_votes=np.zeros((2, N_BARRIERS), np.int64),
+            barrier_arrived=np.zeros(self.in_cluster * N_BARRIERS, np.int64),
+            barrier_needed=np.zeros(self.in_cluster * N_BARRIERS, np.int64),
+            barrier_votes=np.zeros((2, self.in_cluster * N_BARRIERS), np.int64),
             segment_count=np.zeros(n_segment, np.int64),
             local_counts=np.zeros((n_instruction, 4), np.int64),
             path=np.zeros((n, MOST_PATH), np.int32),
@@ -551,6 +636,7 @@ class Execution:
             rows[:, :, row] = np.array(lanes, np.uint32)
         lane = np.arange(code.lanes, dtype=np.uint32)
         subgroup = np.arange(rows.shape[0] * rows.shape[1], dtype=np.uint32)[:, None]
+        rank, subgroup = np.divmod(subgroup, np.uint32(self.n_subgroup))
         item = subgroup * np.uint32(code.width) + lane
         x, y = (int(n) for n in (*launch.group_shape, 1, 1)[:2])
         at = {"x": item % x, "y": item // x % y, "z": item // (x * y)}
@@ -561,6 +647,7 @@ class Execution:
             "packed_items": at["x"] | at["y"] << np.uint32(10) | at["z"] << np.uint32(20),
             "subgroup": subgroup,
             "first_item": item[:, :1],
+            "rank": rank,
             "this_lane": bit,
             "lanes_below": bit - np.uint64(1),
             "lanes_up_to": (bit << np.uint64(1)) - np.uint64(1),
@@ -597,6 +684,21 @@ class Execution:
                 row[column["e"]] = TRASH_MASK
         table[is_access, column["m"]] = np.arange(int(is_access.sum()))
         return np.ascontiguousarray(table, np.int32)
+
+
+def places_of(
+    groups: npt.NDArray[np.int64], grid: Sequence[int], cluster: Sequence[int]
+) -> npt.NDArray[np.int64]:
+    """(n_group, 3) where groups are in the grid, by their ids; see Launch."""
+    three, dims = (np.array((*one, 1, 1)[:3], np.int64) for one in (grid, cluster))
+    if np.all(dims == 1):
+        return np.stack(np.unravel_index(groups, three, order="F"), axis=1)
+    of_cluster, rank = np.divmod(groups, np.prod(dims))
+    first, inside = (
+        np.stack(np.unravel_index(one, extents, order="F"), axis=-1)
+        for one, extents in ((of_cluster, three // dims), (rank, dims))
+    )
+    return np.asarray(first * dims + inside, np.int64)
 
 
 MOST_COMPUTED = 1 << 12

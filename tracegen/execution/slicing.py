@@ -4,9 +4,9 @@ A micro-operation is needed if it decides where lanes go or what they access, or
 writes: liveness of the variables that are really used (strong liveness: Nielson, Nielson and Hankin, Principles of Program
 Analysis, section 2.1.4, there `faint variables`), lane by lane. Loads and stores stay, to be recorded; where nobody needs the value
 they are marked SKIPPED. Values stored to local and private memory are needed if any load there is. Of global
-memory this is not assumed, nor of products of matrices, which are stored to local memory beside barriers and addresses that
-are needed: the interpreter notes which arrays, and which parts of local memory, needed loads read and skipped stores
-write, and where one is both, the launch is run again with `global_values`, and then with `products`.
+memory this is not assumed, nor of what is copied from there to local memory, or of products of matrices, which are stored there
+beside barriers and addresses that are needed: the interpreter notes which arrays, and which parts of local memory, needed loads read
+and skipped stores write, and where one is both, the launch is run again with `local_values` or `global_values`, and then with `products`.
 
 Where a mask says which lanes work, as AMD's exec, a variable may be needed by lanes that work at this place, by others, or by
 both: what is written under the mask is new for the former alone, and the mask's changes turn some into others.
@@ -87,10 +87,16 @@ class _Use:
 
 
 def sliced(
-    code: Code, *, global_values: bool = False, products: bool = False, accesses: bool = True
+    code: Code,
+    *,
+    local_values: bool = False,
+    global_values: bool = False,
+    products: bool = False,
+    accesses: bool = True,
 ) -> Code:
     """The code without what addresses, predicates and branches do not depend on.
 
+    local_values : whether values stored to local memory are needed that derive from global memory alone, as a list of tiles
     global_values : whether values stored to global memory are needed, since loads may read them again
     products : whether also those that may derive from products of matrices are
     accesses : False leaves out accesses, too, and waits for them: what is left decides where lanes go. Stores and atomic
@@ -99,7 +105,7 @@ def sliced(
     uses = uses_of(code)
     spaces = {o.GLOBAL} if global_values else set()
     roots, stay = (ROOTS, _STAY) if accesses else (ROOTS - _WAITS, frozenset())
-    if accesses and not products and (left_out := _stored_data(uses)):
+    if accesses and not products and (left_out := _stored_data(uses, local_values)):
         needed, kept = _all_needed(uses, spaces, roots, stay, left_out)
         if not any(one and use.name in PRODUCTS for one, use in zip(needed, uses, strict=True)):
             return _without(code, uses, needed, kept)
@@ -126,16 +132,17 @@ def _all_needed(
         stay = noted
 
 
-def _stored_data(uses: list[_Use]) -> frozenset[int]:
-    """Stores to local memory whose values may derive from global memory, and to both of what may derive from products of matrices."""
+def _stored_data(uses: list[_Use], products_alone: bool) -> frozenset[int]:
+    """Stores to local memory whose values may derive from global memory, and to both of what may derive from products of matrices;
+    or the latter alone."""
     found = set()
+    spaces = {0: (), 1: () if products_alone else (o.LOCAL,), 2: (o.LOCAL, o.GLOBAL)}
 
     def step(k: int, here: dict[int, int]) -> dict[int, int]:
         use = uses[k]
-        if use.name == "STORE":
-            spaces = {0: (), 1: (o.LOCAL,), 2: (o.LOCAL, o.GLOBAL)}
-            if use.space in spaces[max((here.get(one, 0) for one in _bits(use.values)), default=0)]:
-                found.add(k)
+        stored = max((here.get(one, 0) for one in _bits(use.values)), default=0)
+        if use.name == "STORE" and use.space in spaces[stored]:
+            found.add(k)
         derives = max((here.get(one, 0) for one in _bits(use.reads)), default=0)
         if use.name in PRODUCTS:
             derives = 2
@@ -297,7 +304,7 @@ def widths(name: str, row: MicroOperation) -> tuple[dict[str, int], dict[str, in
     if row.x & 7 == o.BULK:
         return (
             ({"d": 1} if name == "LOAD" else {}),
-            {"a": 2, "b": row.y & 7 or 1, "c": 1, "e": 1},
+            {"a": 2, "b": row.y & 7 or 1, "c": 1, "e": 2 if name == "LOAD" else 1},
             {},
         )
     if row.x & 7 in (o.LOCAL, o.PRIVATE):
@@ -309,8 +316,12 @@ def widths(name: str, row: MicroOperation) -> tuple[dict[str, int], dict[str, in
     if name == "STORE":
         return {}, read, {"c": _words(row)}
     written = {} if row.x & o.NO_RESULT else {"d": _words(row)}
-    compares = row.x >> o.ATOMIC_OPERATION & 15 == o.ATOMIC_COMPARE
-    return written, read, {"c": _words(row), **({"e": _words(row)} if compares else {})}
+    operation_number, values = row.x >> o.ATOMIC_OPERATION & 15, {"c": _words(row)}
+    if operation_number == o.ATOMIC_COMPARE:
+        values["e"] = _words(row)
+    elif operation_number in (o.ATOMIC_ARRIVE_HOPPER, o.ATOMIC_DROP_HOPPER):
+        values["e"] = 1
+    return written, read, values
 
 
 def fragment_rows(x: int, y: int) -> tuple[int, dict[str, int]]:

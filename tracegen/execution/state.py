@@ -117,9 +117,13 @@ class Warp(IntEnum):
     """What had been waited for, as SETTLED, at the latest barrier."""
     BRINGS = 22
     """Whether it has started a copy of a tile to local memory."""
+    RANK = 23
+    """The number of its group in the cluster."""
+    ARRIVALS = 24
+    """At the cluster's barrier."""
 
 
-N_WARP = 24
+N_WARP = 32
 MOST_CHUNKS = 16
 """Of 32 lanes, that run together."""
 
@@ -266,9 +270,10 @@ class State(NamedTuple):
     region_use : 1 where a load took a value from it, plus 2 where a store left out its value
     left_out : of parts of local memory, whether the group has left out what it stores there; empty where no load asks
     hints : by access of the code, the region it met last;  stays : whether it must not meet another
-    local : bytes of the group;  private_at : address of each sub-group's private memory, [word][lane]
-    groups : ids;  group_slots : of each group the place of its first sub-group's private memory
-    tensor : see tile_products
+    local : bytes of the groups of a cluster, see operations.GROUP_BITS;  local_start : (n, 3) see run.Launch;  private_at : address of each sub-group's private memory, [word][lane]
+    groups : id of the first group of each cluster;  group_slots : of each group the place of its first sub-group's private memory
+    grid, cluster : clusters, and groups of a cluster, along each axis
+    tensor : see tile_products, of each group of a cluster
     segment_count : executions of each segment;  local_counts : (n_instruction, 4), see Recorded
     path, touched, pending : (n_subgroup, ...) the latest segments since a sub-group's last access, and the counts of those before
     who : sub-groups that run together;  chunks : (see Chunk, MOST_CHUNKS)
@@ -301,11 +306,13 @@ class State(NamedTuple):
     banks: I64
     bank_bytes: I64
     local: U8
+    local_start: I64Rows
     tensor: U8
     private_at: I64
     groups: I64
     group_slots: I64
     grid: I64
+    cluster: I64
     group_rows: I64
     initial: I64
     barrier_arrived: I64
@@ -351,6 +358,7 @@ class Size(IntEnum):
     LANES = 0
     ROW_BYTES = 1
     N_SUBGROUP = 2
+    """Of all groups of a cluster, which run together."""
     PRIVATE_WORDS = 3
     PRIVATE_BASE = 4
     N_REGION = 5
@@ -375,6 +383,12 @@ class Size(IntEnum):
     it has granules at most: where its rows go back to lower addresses, an access ends."""
     ROOM = 17
     ACCESSES = 18
+    IN_GROUP = 19
+    """Sub-groups of a group."""
+    LOCAL_BYTES = 20
+    """Of a group."""
+    IN_CLUSTER = 21
+    """Groups of a cluster."""
     ONLY_NOTES = 8
     """Whether it is noted of those groups which others they are like, instead of what they access."""
 
@@ -417,6 +431,13 @@ def listed(state: State) -> I64:
     """The table of a state's arrays: address, length and columns of each, in the order of the fields."""
     arrays = [*state[:-2], *state.stage, *state.out]
     return np.array([(one.ctypes.data, *one.shape, 1)[:3] for one in arrays], np.int64).reshape(-1)
+
+
+@inner
+def of_group(state, subgroup):  # type: ignore[no-untyped-def]
+    """The first sub-group of a sub-group's group, and the one behind its last."""
+    first = state.subgroups[subgroup, Warp.RANK] * state.sizes[Size.IN_GROUP]
+    return first, first + state.sizes[Size.IN_GROUP]
 
 
 @inner

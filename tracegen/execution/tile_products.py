@@ -34,6 +34,7 @@ from tracegen.execution.state import (
     UNKNOWN,
     Counter,
     Size,
+    Warp,
     opened,
     source_mask,
 )
@@ -60,7 +61,7 @@ _FIRST = N_LANE * _ROW_BYTES
 _SECOND = _FIRST + 8 * _MOST_ROWS * _MOST_DEPTH
 _SUMS = _SECOND + 8 * _MOST_COLUMNS * _MOST_DEPTH
 N_BYTES = _SUMS + 8 * _MOST_COLUMNS
-"""Of State.tensor: the memory, then both factors and a row of sums as doubles."""
+"""Of State.tensor, for each group of a cluster: the memory, then both factors and a row of sums as doubles."""
 _D, _E, _A, _B, _C, _M, _X, _Y, _Z = 2, 3, 4, 5, 6, 7, 9, 10, 11
 """Columns of the interpreter's table."""
 _LOAD, _MULTIPLY, _FRAGMENTS, _COPY, _BLOCKS = 0, 2, 3, 4, 5
@@ -75,7 +76,7 @@ _WIDE, _HALVES, _QUARTERS, _EIGHTHS, _SIXTEEN = range(5)
 _SINGLES, _WHOLE = 1, 2
 """Formats of sums: floats and integers; 0 is halves."""
 _DEPTH_BYTES, _PASS_BYTES = 32, 128
-_SCALES, _SCALE_IS_FLOAT = o.SCALES, o.SCALE_IS_FLOAT
+_SCALES, _SCALE_IS_FLOAT, _PAIRED, _GROUP_BITS = o.SCALES, o.SCALE_IS_FLOAT, o.PAIRED, o.GROUP_BITS
 
 
 @hot
@@ -96,6 +97,18 @@ def tile_operation(listed, subgroup, at, which, active):
     return fault == 0
 
 
+@inner
+def _memories(state, rank):
+    """Where on this computer the local and the tensor memory of a group of the cluster begin."""
+    local = np.int64(state.local.ctypes.data) + (rank << _GROUP_BITS)
+    return local, np.int64(state.tensor.ctypes.data) + rank * N_BYTES
+
+
+@inner
+def _tensor(state, subgroup):
+    return _memories(state, state.subgroups[subgroup, Warp.RANK])[1]
+
+
 @hot
 def _move(listed, subgroup, at, loads, active):
     """Copies registers of lanes; 0, or the kind of a fault."""
@@ -103,12 +116,14 @@ def _move(listed, subgroup, at, loads, active):
     row, row_bytes = state.table[at], np.int64(state.sizes[Size.ROW_BYTES])
     x, place = np.int64(row[_X]), state.rows[subgroup]
     shape, packed, n = x & _SHAPE, x & _PACKED != 0, x >> _COUNT & 0xFF
-    memory = np.int64(state.tensor.ctypes.data)
+    memory = _tensor(state, subgroup)
     left = active
     while left != 0:
         lane = lowest(left)
         left &= left - 1
         address = (peek32(place + row[_A] + 4 * lane) + row[_Y]) & _WORD
+        if state.subgroups[subgroup, Warp.RANK] & 1 and address >> 16 & N_LANE:
+            address -= N_LANE << 16  # of a pair, whose second group may count lanes from 128 on
         registers = place + row[_D if loads else _C] + 4 * lane
         for k in range(n):
             line, column = lane & 15 if shape == _SIXTEEN else lane, k
@@ -145,20 +160,24 @@ def _copy(listed, subgroup, at, lane):
     """32 rows of 16 bytes from local memory to tensor memory, four times; 0, or the kind of a fault."""
     state = opened(listed)
     row, row_bytes = state.table[at], np.int64(state.sizes[Size.ROW_BYTES])
-    here = state.rows[subgroup] + 4 * lane
+    here, first = state.rows[subgroup] + 4 * lane, state.subgroups[subgroup, Warp.RANK]
     place, low = peek32(here + row[_A]), peek32(here + row[_B])
     start, stride = (low & 0x3FFF) << 4, (peek32(here + row[_B] + row_bytes) & 0x3FFF) << 4
     if place >> 16 or place + 4 > N_COLUMN:
         return fail(state, OUT_OF_TENSOR, lane, place + 3)
-    for i in range(32):
-        from_ = start + (i >> 3) * stride + (i & 7) * 16
-        if from_ + 16 > len(state.local):
-            return fail(state, OUT_OF_LOCAL, lane, from_)
-        for word in range(4):
-            value = peek32(np.int64(state.local.ctypes.data) + from_ + 4 * word)
-            for part in range(4):
-                to = np.int64(state.tensor.ctypes.data) + _at(place + word, 32 * part + i)
-                poke32(to, value)
+    count = np.int64(1)
+    if row[_X] & _PAIRED:
+        first, count = first & ~np.int64(1), np.int64(2)
+    for rank in range(first, first + count):
+        local, memory = _memories(state, rank)
+        for i in range(32):
+            from_ = start + (i >> 3) * stride + (i & 7) * 16
+            if from_ + 16 > state.sizes[Size.LOCAL_BYTES]:
+                return fail(state, OUT_OF_LOCAL, lane, from_)
+            for word in range(4):
+                for part in range(4):
+                    to = memory + _at(place + word, 32 * part + i)
+                    poke32(to, peek32(local + from_ + 4 * word))
     return np.int64(0)
 
 
@@ -166,39 +185,62 @@ def _copy(listed, subgroup, at, lane):
 def _multiply(listed, subgroup, at, lane):
     """A product of tiles, which this lane starts; 0, or the kind of a fault."""
     state = opened(listed)
-    row, row_bytes = state.table[at], np.int64(state.sizes[Size.ROW_BYTES])
+    row = state.table[at]
     x, here = np.int64(row[_X]), state.rows[subgroup] + 4 * lane
-    what, kind, scales = peek32(here + row[_E]), x & 7, x >> _SCALES & 7
+    what, kind = peek32(here + row[_E]), x & 7
     n, m = (what >> 17 & 63) << 3, (what >> 24 & 31) << 4
     first, second = _format(kind, what >> 7 & 7), _format(kind, what >> 10 & 7)
-    bits, total = _bits_of(first), _SINGLES if scales else what >> 4 & 3
-    sparse, saturated = what >> 2 & 1, what >> 3 & 1
+    sparse, saturated, pair = what >> 2 & 1, what >> 3 & 1, 2 if x & _PAIRED else 1
+    m //= pair
+    groups = state.sizes[Size.IN_CLUSTER]
     if (
         first < 0
         or second < 0
         or sparse
         or saturated
-        or (m != 64 and m != 128)
+        or m not in (64, 128)
         or not 8 <= n <= 256
+        or (pair == 2 and (m == 64 or groups % 2 != 0))
     ):
         return fail(state, UNKNOWN, lane, what)
+    bits = _bits_of(first)
     depth, in_tensor_memory = 8 * _DEPTH_BYTES // bits, x & _IN_TENSOR_MEMORY != 0
     counts = state.local_counts[np.int64(row[_Z]) & 0xFFFFF]
     counts[0] += 1
     counts[1] += (bits == 32) + 2 * (m == 64)
     counts[2] += m * n * depth
-    counts[3] += ((0 if in_tensor_memory else m) + n) * _DEPTH_BYTES // _PASS_BYTES
+    counts[3] += ((0 if in_tensor_memory else m) + n // pair) * _DEPTH_BYTES // _PASS_BYTES
     if x & _SKIPPED:
         return np.int64(0)
-    memory, last = np.int64(state.tensor.ctypes.data), _line(m - 1, m)
-    place = peek32(here + row[_C])
+    for half in range(pair):
+        fault = _multiply_half(listed, subgroup, at, lane, half, m, n, depth)
+        if fault:
+            return fault
+    return np.int64(0)
+
+
+@inner
+def _multiply_half(listed, subgroup, at, lane, half, m, n, depth):
+    """The rows of a product that one group has: all, or its half of those of a pair of groups, each of which has half of the second factor's
+    columns; 0, or the kind of a fault."""
+    state = opened(listed)
+    row, row_bytes = state.table[at], np.int64(state.sizes[Size.ROW_BYTES])
+    x, here = np.int64(row[_X]), state.rows[subgroup] + 4 * lane
+    what, kind, scales = peek32(here + row[_E]), x & 7, x >> _SCALES & 7
+    first, second = _format(kind, what >> 7 & 7), _format(kind, what >> 10 & 7)
+    total, pair = _SINGLES if scales else what >> 4 & 3, 2 if x & _PAIRED else 1
+    own = state.subgroups[subgroup, Warp.RANK]
+    if pair == 2:
+        own += half - (own & 1)
+    local, memory = _memories(state, own)
+    place, last = peek32(here + row[_C]), _line(m - 1, m)
     if (place >> 16) + last >= N_LANE or (place & 0xFFFF) + n > N_COLUMN:
         return fail(state, OUT_OF_TENSOR, lane, place + (last << 16) + n - 1)
-    if in_tensor_memory:
+    sign = -1.0 if what >> 13 & 1 else 1.0
+    if x & _IN_TENSOR_MEMORY:
         held, width = peek32(here + row[_A]), _DEPTH_BYTES // 4
         if (held >> 16) + last >= N_LANE or (held & 0xFFFF) + width > N_COLUMN:
             return fail(state, OUT_OF_TENSOR, lane, held + (last << 16) + width - 1)
-        sign = -1.0 if what >> 13 & 1 else 1.0
         for i in range(m):
             where = memory + _at(held, _line(i, m))
             for k in range(depth):
@@ -206,15 +248,30 @@ def _multiply(listed, subgroup, at, lane):
                 poke64(memory + _first(i, k), bits_of_double(value))
     else:
         low, high = peek32(here + row[_A]), peek32(here + row[_A] + row_bytes)
-        sign = -1.0 if what >> 13 & 1 else 1.0
-        far = _read_tile(state, low, high, 0, m, first, sign, what >> 15 & 1, False)
+        across = what >> 15 & 1
+        far = _read_tile(state, local, memory, low, high, 0, m, 0, first, sign, across, False)
         if far:
             return fail(state, OUT_OF_LOCAL, lane, far)
     low, high = peek32(here + row[_B]), peek32(here + row[_B] + row_bytes)
-    sign = -1.0 if what >> 14 & 1 else 1.0
-    far = _read_tile(state, low, high, 0, n, second, sign, what >> 16 & 1, True)
-    if far:
-        return fail(state, OUT_OF_LOCAL, lane, far)
+    sign, across, columns = -1.0 if what >> 14 & 1 else 1.0, what >> 16 & 1, n // pair
+    for part in range(pair):
+        of_part, _ = _memories(state, own if pair == 1 else own - (own & 1) + part)
+        far = _read_tile(
+            state,
+            of_part,
+            memory,
+            low,
+            high,
+            0,
+            columns,
+            part * columns,
+            second,
+            sign,
+            across,
+            True,
+        )
+        if far:
+            return fail(state, OUT_OF_LOCAL, lane, far)
     if scales:
         factors, is_float = here + row[_D] + row_bytes, what >> 23 & 1 == 0
         one, other = peek32(factors), peek32(factors + row_bytes)
@@ -244,16 +301,15 @@ def _multiply(listed, subgroup, at, lane):
 
 
 @inner
-def _read_tile(state, low, high, begin, n, form, sign, across, is_second):
-    """Reads a factor's n rows or columns from `begin` on to doubles; 0, or an address beyond local memory.
+def _read_tile(state, local, memory, low, high, begin, n, to, form, sign, across, is_second):
+    """Reads a factor's n rows or columns from `begin` on to doubles, from the number `to` on; 0, or an address beyond local memory.
 
-    low, high : halves of a descriptor of tcgen05;  across : whether elements follow each other across the depth;  is_second : then they
+    local, memory : see _memories;  low, high : halves of a descriptor of tcgen05;  across : whether elements follow each other across the depth;  is_second : then they
         are written depth by depth
     """
     start, leading, stride = (low & 0x3FFF) << 4, (low >> 16 & 0x3FFF) << 4, (high & 0x3FFF) << 4
     mode, bits = high >> 29 & 7, _bits_of(form)
     width = 16 if mode == 0 else 32 if mode == 6 else 64 if mode == 4 else 128
-    local, memory = np.int64(state.local.ctypes.data), np.int64(state.tensor.ctypes.data)
     for i in range(n):
         for k in range(8 * _DEPTH_BYTES // bits):
             along, of_row = begin + i, k
@@ -269,10 +325,13 @@ def _read_tile(state, low, high, begin, n, form, sign, across, is_second):
             else:
                 at += along + (of_row >> 3) * stride
             at ^= at >> 2 & 0x60 if mode == 1 else at >> 3 & width - 16
-            if at + max(bits >> 3, 1) > len(state.local):
+            if at + max(bits >> 3, 1) > state.sizes[Size.LOCAL_BYTES]:
                 return at
             value = sign * _value(local + at, k & 1 if bits < 8 else 0, form)
-            poke64(memory + (_second(i, k) if is_second else _first(i, k)), bits_of_double(value))
+            poke64(
+                memory + (_second(to + i, k) if is_second else _first(to + i, k)),
+                bits_of_double(value),
+            )
     return np.int64(0)
 
 
@@ -283,20 +342,23 @@ def _multiply_fragments(listed, subgroup, at, active):
     row, row_bytes = state.table[at], np.int64(state.sizes[Size.ROW_BYTES])
     x, y, place = np.int64(row[_X]), np.int64(row[_Y]), state.rows[subgroup]
     first, second, n, m, depth = x & 15, x >> 4 & 15, y & 511, y >> 9 & 31, y >> 14
-    memory, here = np.int64(state.tensor.ctypes.data), place + 4 * lowest(active)
+    local, memory = _memories(state, state.subgroups[subgroup, Warp.RANK])
+    here = place + 4 * lowest(active)
     if x & _FIRST_IN_ROWS:
         _read_fragment(memory, place + row[_A], row_bytes, m, depth, first, False)
     else:
         low, high = _older(peek32(here + row[_A]), peek32(here + row[_A] + row_bytes))
-        own = 16 * (subgroup & 3)
-        far = _read_tile(state, low, high, own, m, first, 1.0, x & _FIRST_ACROSS, False)
+        own = 16 * (subgroup % state.sizes[Size.IN_GROUP] & 3)
+        across = x & _FIRST_ACROSS
+        far = _read_tile(state, local, memory, low, high, own, m, 0, first, 1.0, across, False)
         if far:
             return fail(state, OUT_OF_LOCAL, lowest(active), far)
     if x & _SECOND_IN_ROWS:
         _read_fragment(memory, place + row[_B], row_bytes, n, depth, second, True)
     else:
         low, high = _older(peek32(here + row[_B]), peek32(here + row[_B] + row_bytes))
-        far = _read_tile(state, low, high, 0, n, second, 1.0, x & _SECOND_ACROSS, True)
+        across = x & _SECOND_ACROSS
+        far = _read_tile(state, local, memory, low, high, 0, n, 0, second, 1.0, across, True)
         if far:
             return fail(state, OUT_OF_LOCAL, lowest(active), far)
     scales = x >> _SCALES & 7
@@ -347,7 +409,7 @@ def _multiply_blocks(listed, subgroup, at):
     x, y, lanes = np.int64(row[_X]), np.int64(row[_Y]), np.int64(state.sizes[Size.LANES])
     rows, blocks, depth, each = y & 63, y >> 6 & 31, y >> 11 & 255, y >> 19
     first, place = x & 15, state.rows[subgroup]
-    memory, adds = np.int64(state.tensor.ctypes.data), row[_M] != 1
+    memory, adds = _tensor(state, subgroup), row[_M] != 1
     one, other = memory + _FIRST, memory + _SECOND
     _read_blocks(one, place + row[_A], row_bytes, rows, blocks, depth, each, first)
     _read_blocks(other, place + row[_B], row_bytes, rows, blocks, depth, each, x >> 4 & 15)

@@ -16,7 +16,7 @@ from tracegen.execution.address_lanes import (
     fill_row,
 )
 from tracegen.execution.atomics import atomic
-from tracegen.execution.state import Size, opened
+from tracegen.execution.state import Size, Warp, opened
 from tracegen.execution.words import lowest, peek8, peek16, peek32, poke8, poke16, poke32
 
 _D, _A, _B, _C, _X, _Y = 2, 4, 5, 6, 9, 10
@@ -55,6 +55,27 @@ def find_addresses(state, subgroup, row, x):
             addresses_of_pair(place, row_bytes, a, b, scale, y, to)
         else:
             addresses_of_pairs(place, row_bytes, a, b, scale, y, to)
+    if space == o.LOCAL and len(state.local) > state.sizes[Size.LOCAL_BYTES]:
+        for lane in range(state.sizes[Size.LANES]):
+            state.scratch[lane] = in_cluster(state, subgroup, x, state.scratch[lane])
+
+
+@inner
+def in_cluster(state, subgroup, x, address):
+    """An address of local memory with the number of the group whose it is, see operations.ANY_GROUP."""
+    if x & o.ANY_GROUP:
+        return address
+    own = state.subgroups[subgroup, Warp.RANK]
+    return address & (1 << o.GROUP_BITS) - 1 | own << o.GROUP_BITS
+
+
+@inner
+def local_bounds(state, address):
+    """Where the local memory begins and ends in which an address lies, or would lie."""
+    begin = address >> o.GROUP_BITS << o.GROUP_BITS
+    if begin < 0 or begin >= len(state.local):
+        return np.int64(0), np.int64(-1) << 62
+    return begin, begin + state.sizes[Size.LOCAL_BYTES]
 
 
 @hot

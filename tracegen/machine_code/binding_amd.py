@@ -6,6 +6,7 @@ System Architecture Specification 1.2, section 2.9.6 (kernel dispatch packet).
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,14 @@ from tracegen.compiled.model import MachineCode
 from tracegen.execution.code import ARGUMENTS
 from tracegen.execution.operations import LOCAL_WINDOW, PRIVATE_WINDOW
 from tracegen.machine_code.binding_memory import Bytes, Memory
-from tracegen.machine_code.binding_values import Machine, Value, local_places, pointers, raw
+from tracegen.machine_code.binding_values import (
+    Machine,
+    Shape,
+    Value,
+    local_places,
+    pointers,
+    raw,
+)
 
 DEFAULT_STACK = 1024
 """Bytes that a work-item has in addition where the compiler does not know its stack: hipLimitStackSize."""
@@ -69,11 +77,13 @@ class AmdCode:
         memory: Memory,
         names: Mapping[str, str],
         values: Sequence[Value],
-        shape: tuple[Sequence[int], Sequence[int]],
+        shape: Shape,
         dynamic_bytes: int,
         constants: Mapping[str, Bytes],
     ) -> Machine:
         """What the driver prepares; see binding_makers."""
+        if math.prod(shape.cluster) > 1:
+            raise KernelError(f"kernel {self.code.kernel}: AMD's GPUs have no clusters of groups")
         for symbol, addresses in self.addresses.items():
             view = memory.views[names[symbol]]
             for at, target, addend in addresses:
@@ -113,7 +123,7 @@ class AmdCode:
         memory: Memory,
         values: Sequence[Value],
         starts: Sequence[int],
-        shape: tuple[Sequence[int], Sequence[int]],
+        shape: Shape,
         dynamic_bytes: int,
     ) -> Bytes:
         parameters, hidden = self.resources.parameters, self.resources.hidden
@@ -133,30 +143,28 @@ class AmdCode:
             data[one.offset : one.offset + len(packed)] = np.frombuffer(packed, np.uint8)
         return data
 
-    def _packet(
-        self, shape: tuple[Sequence[int], Sequence[int]], local_bytes: int, private_bytes: int
-    ) -> Bytes:
+    def _packet(self, shape: Shape, local_bytes: int, private_bytes: int) -> Bytes:
         """The dispatch packet; its header and its signal are of no use to a kernel."""
-        groups, items = ((*extents, 1, 1)[:3] for extents in shape)
+        groups, items = ((*extents, 1, 1)[:3] for extents in shape[:2])
         packed = struct.pack(
             "<HHHHHHIIIIIQQQQ",
-            *(0, len(shape[0]), *items, 0),
+            *(0, len(shape.grid), *items, 0),
             *(n * k for n, k in zip(groups, items, strict=True)),
             *(private_bytes, local_bytes, 0, ARGUMENTS_AT, 0, 0),
         )
         return np.frombuffer(packed, np.uint8).copy()
 
 
-def _hidden(one: Parameter, shape: tuple[Sequence[int], Sequence[int]], dynamic_bytes: int) -> int:
+def _hidden(one: Parameter, shape: Shape, dynamic_bytes: int) -> int:
     """The value of a hidden argument. Groups are whole: remainders are 0, as are buffers of the host's services."""
-    groups, items = ((*extents, 1, 1)[:3] for extents in shape)
+    groups, items = ((*extents, 1, 1)[:3] for extents in shape[:2])
     what, axis = one.kind.removeprefix("hidden_")[:-2], "xyz".find(one.kind[-1])
     if what == "block_count":
         return groups[axis]
     if what == "group_size":
         return items[axis]
     return {
-        "hidden_grid_dims": len(shape[0]),
+        "hidden_grid_dims": len(shape.grid),
         "hidden_private_base": PRIVATE_WINDOW >> 32,
         "hidden_shared_base": LOCAL_WINDOW >> 32,
         "hidden_dynamic_lds_size": dynamic_bytes,

@@ -15,10 +15,11 @@ from memsim.trace import SourceLocation
 from tracegen.compiled.binary import CompiledText, read_file
 from tracegen.compiled.triton_code import compile_triton
 from tracegen.cuda.arguments import Arguments, Parameter
-from tracegen.cuda.program import launch_shape
+from tracegen.cuda.program import axes, launch_shape
 from tracegen.machine_code.binding_makers import code_of
 from tracegen.machine_code.binding_memory import Memory
 from tracegen.machine_code.binding_nvidia import NvidiaCode
+from tracegen.machine_code.binding_values import Shape
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.workloads.checks import is_whole, short
 from tracegen.workloads.workload import BinaryWorkload, TritonWorkload
@@ -34,21 +35,22 @@ def bind_binary(workload: BinaryWorkload, target: str, registers: int | None) ->
     given = workload.arguments
     if not isinstance(given, Mapping):
         given = {f"argument {k}": value for k, value in enumerate(given)}
-    shape = launch_shape(workload, found.code.kernel)
+    grid, block = launch_shape(workload, found.code.kernel)
+    shape = Shape(grid, block, axes(workload.cluster) if workload.cluster else ())
     return bound(found, given, shape, workload.shared_bytes)
 
 
 def bind_triton(workload: TritonWorkload, target: str, registers: int | None) -> BoundKernel:
     made = compile_triton(workload, target)
     found = made.code(target, registers)
-    shape = made.grid, (made.threads, *[1] * (len(made.grid) - 1))
+    shape = Shape(made.grid, (made.threads, *[1] * (len(made.grid) - 1)), made.cluster)
     return bound(found, made.given, shape, made.shared_bytes, made.settings)
 
 
 def bound(
     found: CompiledText,
     given: Mapping[str, Any],
-    shape: tuple[tuple[int, ...], tuple[int, ...]],
+    shape: Shape,
     dynamic_bytes: int,
     settings: Mapping[str, int] | None = None,
 ) -> BoundKernel:
@@ -57,9 +59,9 @@ def bound(
     kernel, sizes = found.code.kernel, parameter_bytes(made)
     if len(given) != len(sizes):
         raise KernelError(f"kernel {kernel} takes {len(sizes)} arguments, got {len(given)}")
-    if made.most_threads is not None and math.prod(shape[1]) > made.most_threads:
+    if made.most_threads is not None and math.prod(shape.group) > made.most_threads:
         raise KernelError(
-            f"block of kernel {kernel} may have {made.most_threads} threads, got {math.prod(shape[1])}"
+            f"block of kernel {kernel} may have {made.most_threads} threads, got {math.prod(shape.group)}"
         )
     arguments = Arguments([], kernel)
     for (name, value), size in zip(given.items(), sizes, strict=True):
@@ -73,8 +75,8 @@ def bound(
     return BoundKernel(
         name=kernel,
         code=made.code,
-        grid=shape[0],
-        group_shape=shape[1],
+        grid=tuple(shape.grid),
+        group_shape=tuple(shape.group),
         memory=memory,
         machine=machine,
         symbols=names,

@@ -17,9 +17,10 @@ from tracegen.compiled.cuda_signature import Described, DeviceVariable, describe
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.request import CompileError
 from tracegen.cuda.arguments import Arguments, bound
-from tracegen.cuda.program import CudaProgram, launch_shape, read_program
+from tracegen.cuda.program import CudaProgram, axes, launch_shape, read_program
 from tracegen.machine_code.binding_makers import code_of
 from tracegen.machine_code.binding_memory import Bytes, Memory, content
+from tracegen.machine_code.binding_values import Shape
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import Compiler
 from tracegen.workloads.checks import check_array, number
@@ -33,7 +34,7 @@ _REFUSED = {
     "arrival": "a barrier at which threads arrive without waiting",
     "roles": "a pipeline whose threads have roles, or are not a block,",
     "grid": "grid-wide synchronisation",
-    "cluster": "a cluster of thread blocks",
+    "cluster": "a cluster of thread blocks before sm_90, or without NVRTC,",
 }
 """What our headers mark in the code that clang compiles: see `headers/memsim/refused.h`."""
 _MARK = re.compile(r"(?://|;) memsim_refused_(\w+)")
@@ -61,7 +62,7 @@ def bind_cuda(
         memory,
         names,
         arguments.values,
-        (grid, block),
+        Shape(grid, block, axes(workload.cluster) if workload.cluster else ()),
         workload.shared_bytes,
         {symbol: data for symbol, data in given.items() if symbol in made.constants},
     )

@@ -17,7 +17,7 @@ from tracegen.instrumented.sites import static_accesses
 from tracegen.machine_code.binding_makers import DeviceCode
 from tracegen.machine_code.binding_memory import Memory
 from tracegen.machine_code.binding_opencl import compiled_opencl
-from tracegen.machine_code.binding_values import Value
+from tracegen.machine_code.binding_values import Shape, Value
 from tracegen.machine_code.bound import BoundKernel, KnownAccess
 from tracegen.options import Compiler
 from tracegen.polyhedral.host import StaticPrepared, static
@@ -114,7 +114,7 @@ def _bound(
         grid=launch.grid,
         group_shape=launch.group_shape,
         memory=memory,
-        machine=made.machine(memory, names, values, (launch.grid, launch.group_shape), 0, {}),
+        machine=made.machine(memory, names, values, Shape(launch.grid, launch.group_shape), 0, {}),
         symbols=names,
         writable=frozenset(launch.proxy.info.written_names) & set(memory.bases) | set(names),
         local_memory_bytes=made.code.local_memory_bytes,

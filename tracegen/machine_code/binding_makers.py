@@ -8,7 +8,7 @@ from typing import Protocol
 from tracegen.compiled.model import MachineCode
 from tracegen.machine_code.binding_memory import Bytes, Memory
 from tracegen.machine_code.binding_nvidia import NvidiaCode
-from tracegen.machine_code.binding_values import Machine, Value
+from tracegen.machine_code.binding_values import Machine, Shape, Value
 
 
 class DeviceCode(Protocol):
@@ -31,14 +31,14 @@ class DeviceCode(Protocol):
         memory: Memory,
         names: Mapping[str, str],
         values: Sequence[Value],
-        shape: tuple[Sequence[int], Sequence[int]],
+        shape: Shape,
         dynamic_bytes: int,
         constants: Mapping[str, Bytes],
     ) -> Machine:
         """What the driver prepares; addresses in the initial values of variables are written, too.
 
         names : symbol of a variable -> its array in memory;  values : of the parameters in order
-        shape : groups, and work-items of a group;  dynamic_bytes : local memory that the launch adds
+        dynamic_bytes : local memory that the launch adds
         constants : symbol -> its value
         """
         ...

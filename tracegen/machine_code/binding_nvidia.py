@@ -7,6 +7,7 @@ and sm_120 were looked at with kernels that ask for it (`blockDim`, `gridDim`, p
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Mapping, Sequence
@@ -19,19 +20,20 @@ from memsim.trace import ArrayExtent
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.nvidia.cubin import INITIAL, Cubin, Relocation, Variable, read_cubin
 from tracegen.compiled.nvidia.nvidia_ptx import number
-from tracegen.execution.operations import LOCAL_WINDOW, PRIVATE_WINDOW
+from tracegen.execution.operations import LOCAL_WINDOW, MOST_IN_CLUSTER, PRIVATE_WINDOW
 from tracegen.machine_code.binding_memory import Bytes, Memory
 from tracegen.machine_code.binding_values import (
     ConstantBytes,
     Machine,
+    Shape,
     Value,
     local_places,
     pointers,
     raw,
 )
 
-BLACKWELL = 100
-"""The compute capability from which constant bank 0 is laid out anew."""
+BLACKWELL, CLUSTERS = 100, 90
+"""The compute capabilities from which constant bank 0 is laid out anew, and blocks may run in clusters."""
 LINEAR_UNTIL, BANK_BYTES = 90, 1 << 16
 STACK_ALIGNMENT, DEFAULT_STACK = 16, 1024
 """A thread has cudaLimitStackSize bytes more where functions have frames of their own: ptxas does not count those of
@@ -39,6 +41,7 @@ recursive ones."""
 _FUNCTION = "\n        .type           $"
 _OWN_FRAME = re.compile(r"\bR1, (?:P\w+, P\w+, )?R1, (?:-0x|0xf{5})")
 _LEAST_BANK = 0x400
+_ALLOCATION = "__nv_reservedSMEM_tmem_allocation_pipeline_mbarrier"
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,13 @@ class _Layout:
     dynamic_shared: int
     parameters: int
     """The generic address of the parameters, from Hopper on."""
+    cluster: tuple[int, int, int]
+    """The extents of a cluster, their reciprocals, and how many blocks it has. Blackwell's code has their places plus 0xa0, less 0xa0
+    times SR_CgaSize, which is 1 here."""
 
 
-_UP_TO_HOPPER = _Layout(0x0, 0xC, 0x18, 0x20, 0x28, 0x2C, 0x198)
-_FROM_BLACKWELL = _Layout(0x360, 0x370, 0x2F0, 0x2F8, 0x37C, 0x20C, 0x348)
+_UP_TO_HOPPER = _Layout(0x0, 0xC, 0x18, 0x20, 0x28, 0x2C, 0x198, (0x144, 0x150, 0x188))
+_FROM_BLACKWELL = _Layout(0x360, 0x370, 0x2F0, 0x2F8, 0x37C, 0x20C, 0x348, (0x200, 0x210, 0x22C))
 PARAMETERS_AT = 1 << 16
 """Where the constant bank with the parameters begins for code that takes an address of one, as of a tensor map."""
 
@@ -92,15 +98,12 @@ class NvidiaCode:
         memory: Memory,
         names: Mapping[str, str],
         values: Sequence[Value],
-        shape: tuple[Sequence[int], Sequence[int]],
+        shape: Shape,
         dynamic_bytes: int,
         constants: Mapping[str, Bytes],
     ) -> Machine:
         """What the driver prepares. names : symbol of a variable -> its array;  constants : symbol -> value"""
-        if self.cubin.cluster != (1, 1, 1):
-            raise KernelError(
-                f"kernel {self.code.kernel} runs in clusters of {' x '.join(map(str, self.cubin.cluster))} blocks, which cannot be traced"
-            )
+        cluster = self._cluster(shape)
         self._relocate_variables(memory, names)
         static = self.cubin.static_local_bytes
         places, local = local_places(values, static, dynamic_bytes, self.cubin.local_alignment)
@@ -114,6 +117,8 @@ class NvidiaCode:
             banks[3][at : at + len(data)] = data
         banks[3] = self._constant_arguments(values, places, banks[3])
         banks[0] = self._arguments(memory, values, places, shape, private, local - static)
+        if number(self.code.target) >= CLUSTERS:
+            _write_cluster(banks[0], self._layout.cluster, cluster)
         first = self.cubin.parameter_base
         told = {
             (0, first + offset + at): address
@@ -146,7 +151,45 @@ class NvidiaCode:
             pointers=told,
             local_bytes=local,
             private_bytes=private,
+            cluster=cluster,
+            local_start=self._local_start(),
         )
+
+    def _local_start(self) -> tuple[tuple[int, int, int], ...]:
+        """What the system leaves in the shared memory that it reserves, where blocks of a pair agree on columns of tensor memory.
+
+        The first block of a pair tells the second one which it has taken, and next waits for the answer. Both wait at a barrier in
+        memory of their own for the phase whose number they count: as the first one need not wait at first, its count is one ahead.
+        """
+        barrier, phase = (self.cubin.variables.get(_ALLOCATION + end) for end in ("", "_parity"))
+        if barrier is None or phase is None:
+            return ()
+        for_one = (1 << 20) - 1
+        word = for_one << 1 | for_one << 43  # see ATOMIC_ARRIVE_HOPPER
+        return (barrier.offset, word, word), (phase.offset, 1, 0)
+
+    def _cluster(self, shape: Shape) -> tuple[int, ...]:
+        """Blocks of a cluster along three axes."""
+        kernel, declared = self.code.kernel, self.cubin.cluster
+        cluster = (*shape.cluster, 1, 1)[:3] if shape.cluster else declared
+        shown = " x ".join(map(str, cluster))
+        if declared not in ((1, 1, 1), cluster):
+            raise KernelError(
+                f"kernel {kernel} is compiled for clusters of {' x '.join(map(str, declared))} blocks, not {shown}"
+            )
+        if math.prod(cluster) > 1 and number(self.code.target) < CLUSTERS:
+            raise KernelError(f"kernel {kernel}: {self.code.target} has no clusters of blocks")
+        if not 1 <= math.prod(cluster) <= MOST_IN_CLUSTER or min(cluster) < 1:
+            raise KernelError(
+                f"kernel {kernel} may run in clusters of up to {MOST_IN_CLUSTER} blocks, got {shown}"
+            )
+        grid = (*shape.grid, 1, 1)[:3]
+        if any(extent % part for extent, part in zip(grid, cluster, strict=True)):
+            raise KernelError(
+                f"kernel {kernel} runs in clusters of {shown} blocks, which do not divide its grid of"
+                f" {' x '.join(map(str, grid))}"
+            )
+        return tuple(cluster)
 
     @property
     def _layout(self) -> _Layout:
@@ -175,7 +218,7 @@ class NvidiaCode:
         memory: Memory,
         values: Sequence[Value],
         places: Sequence[int],
-        shape: tuple[Sequence[int], Sequence[int]],
+        shape: Shape,
         private: int,
         dynamic: int,
     ) -> Bytes:
@@ -186,7 +229,7 @@ class NvidiaCode:
         )
         bank = np.zeros(max(size, _LEAST_BANK), np.uint8)
         layout = self._layout
-        for at, extents in ((layout.grid, shape[0]), (layout.block, shape[1])):
+        for at, extents in ((layout.grid, shape.grid), (layout.block, shape.group)):
             bank[at : at + 12].view(np.uint32)[:] = (*extents, 1, 1)[:3]
         for at, size, word in (
             (layout.shared_window, 8, LOCAL_WINDOW),
@@ -226,6 +269,18 @@ class NvidiaCode:
         if symbol.name in names:
             return memory.bases[names[symbol.name]] + one.addend
         return 0 if symbol.is_object else symbol.offset + one.addend
+
+
+def _write_cluster(bank: Bytes, places: tuple[int, int, int], cluster: tuple[int, ...]) -> None:
+    """What code finds out of its cluster: the block's number along an axis is truncated after a product with the reciprocal, so
+    that is the next float above where it is inexact."""
+    extents, reciprocals, count = places
+    exact = 1 / np.array(cluster, np.float64)
+    rounded = exact.astype(np.float32)
+    rounded = np.where(rounded < exact, np.nextafter(rounded, np.float32(2)), rounded)
+    bank[extents : extents + 12].view(np.uint32)[:] = cluster
+    bank[reciprocals : reciprocals + 12].view(np.float32)[:] = rounded
+    _write(bank, count, 4, math.prod(cluster))
 
 
 def _write(data: Bytes, at: int, size: int, word: int) -> None:

@@ -16,7 +16,7 @@ from tracegen.compiled.opencl_program import read_program
 from tracegen.compiled.request import CompileError
 from tracegen.machine_code.binding_makers import DeviceCode, code_of
 from tracegen.machine_code.binding_memory import Memory
-from tracegen.machine_code.binding_values import ConstantBytes, LocalBytes, Value
+from tracegen.machine_code.binding_values import ConstantBytes, LocalBytes, Shape, Value
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import Compiler
 from tracegen.workloads.workload import OpenCLWorkload
@@ -49,7 +49,7 @@ def bind_opencl(
     values = [_value(one, arrays, owners, made) for one in arguments]
     memory = Memory(arrays, made.variables)
     names = {symbol: symbol for symbol in made.variables}
-    machine = made.machine(memory, names, values, (grid, group_shape), 0, {})
+    machine = made.machine(memory, names, values, Shape(grid, group_shape), 0, {})
     written = {one.name: owners[id(one.value)] for one in arguments if one.writable}
     local = sum(int(one.value) for one in arguments if one.kind == "local")
     return BoundKernel(

@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,7 @@ class Machine:
     specials : by name, see tracegen.execution.code.Special
     pointers : see tracegen.execution.run.Launch
     local_bytes : of a group, from address 0 on;  private_bytes : of a work-item
+    cluster : groups of a cluster along three axes;  local_start : see tracegen.execution.run.Launch
     """
 
     banks: Mapping[int, Bytes] = field(default_factory=dict)
@@ -52,6 +53,18 @@ class Machine:
     pointers: Mapping[tuple[int, int], int] = field(default_factory=dict)
     local_bytes: int
     private_bytes: int
+    cluster: tuple[int, ...] = (1, 1, 1)
+    local_start: tuple[tuple[int, int, int], ...] = ()
+
+
+class Shape(NamedTuple):
+    """grid, group : groups, and work-items of a group, along each axis
+    cluster : groups of a cluster along each axis, as the launch asks for them; () as the kernel does
+    """
+
+    grid: Sequence[int]
+    group: Sequence[int]
+    cluster: Sequence[int] = ()
 
 
 def local_places(

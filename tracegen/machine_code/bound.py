@@ -68,6 +68,11 @@ class BoundKernel:
     _before: dict[str, Bytes] | None = None
 
     @property
+    def cluster(self) -> tuple[int, ...]:
+        """Groups of a cluster along each axis."""
+        return self.machine.cluster
+
+    @property
     def n_groups(self) -> int:
         return math.prod(self.grid)
 
@@ -123,6 +128,8 @@ class BoundKernel:
         return Launch(
             grid=self.grid,
             group_shape=self.group_shape,
+            cluster=self.cluster,
+            local_start=self.machine.local_start,
             regions=sorted(regions, key=lambda one: one.extent.base_bytes),
             banks=self.machine.banks,
             specials={**self.machine.specials, **halves},

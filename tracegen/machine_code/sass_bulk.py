@@ -21,13 +21,18 @@ _OPERATIONS = {
     "XOR": o.ATOMIC_XOR, "INC": o.ATOMIC_INCREMENT, "DEC": o.ATOMIC_DECREMENT,
 }  # fmt: skip
 _BYTES = {"U32": 4, "S32": 4, "F32": 4, "U64": 8, "S64": 8, "64": 8, "F64": 8, "F16": 2, "BF16": 2}
+_EVERY_SECOND = 0x5555
 _HEAD = 16 << o.BYTES | o.BULK
 
 
-@lowers("UTMALDG", f"{_AXES} MULTICAST")
+@lowers("UTMALDG", f"{_AXES} MULTICAST 2CTA")
 def _load_tile(e: Emitter, s: Sass) -> None:
-    place, source, *_ = s.operands
-    _load(e, place, _first(e, source, 2), _axes(s), _first(e, place, 7) + 2)
+    """With `.2CTA` the bytes that come to a group of a pair may be awaited by either: by the one whose barrier is named, or, of several
+    pairs, the one in the same place."""
+    place, source, *more = s.operands
+    groups = _groups(e, more[0]) if s.has("MULTICAST") else None
+    b = _first(e, place, 7) + 2
+    _load(e, place, _first(e, source, 2), _axes(s), b, groups, s.has("2CTA"))
 
 
 @lowers("UBLKCP", "S G MULTICAST")
@@ -35,7 +40,13 @@ def _copy(e: Emitter, s: Sass) -> None:
     to, source, count, *_ = s.operands
     n_bytes = _bytes(e, count)
     if s.parts[:2] == ("S", "G"):
-        return _load(e, to, _first(e, source, 2), 0, n_bytes)
+        groups = _groups(e, count) if s.has("MULTICAST") else None
+        return _load(e, to, _first(e, source, 2), 0, n_bytes, groups)
+    if s.parts[:2] == ("S", "S"):
+        own = e.temporary(2)
+        e.move(own, _first(e, source, 1))
+        e.move(own + 1, ZERO_ROW)
+        return _load(e, to, own, o.FROM_LOCAL, n_bytes, None)
     if s.parts[:2] != ("G", "S"):
         raise UnknownInstruction
     fields = {"a": _first(e, to, 2), "b": n_bytes, "c": _first(e, source, 1)}
@@ -86,15 +97,43 @@ def _prefetch(e: Emitter, s: Sass) -> None:
     e.emit("LOAD", guard=first_lane(e), x=_HEAD | o.BYPASS_L1, y=o.PREFETCH, **fields)
 
 
-def _load(e: Emitter, to: Operand, source: int, axes: int, b: int) -> None:
-    """A copy to local memory, whose bytes come to a barrier there."""
-    place, came, less = _first(e, to, 2), e.temporary(), e.temporary()
+def _load(
+    e: Emitter, to: Operand, source: int, how: int, b: int, groups: int | None = None, paired: bool = False
+) -> None:  # fmt: skip
+    """A copy to local memory, whose bytes come to a barrier there, or to those of several groups.
+
+    how : axes of the tile, or FROM_LOCAL;  groups : the row with those of the cluster, a bit each
+    paired : whether one group of each pair awaits the bytes of both
+    """
+    place, came, less, pair = _first(e, to, 2), e.temporary(), e.temporary(), e.temporary(2)
     e.guard = first_lane(e)
-    fields = {"a": source, "b": b, "c": place, "e": place + 1, "x": _HEAD | o.BYPASS_L1}
-    e.emit("LOAD", d=came, y=axes, slot=COPIES, **fields)
+    e.move(pair, place + 1)
+    e.move(pair + 1, ZERO_ROW if groups is None else groups)
+    fields = {"a": source, "b": b, "c": place, "e": pair, "x": _HEAD | o.BYPASS_L1}
+    e.emit("LOAD", d=came, y=how, slot=COPIES, **fields)
     e.emit("ADD3", d=less, a=came, x=o.NEGATE_A)
-    barrier = {"a": place + 1, "x": o.LOCAL | o.ADDRESS_32 | 8 << o.BYTES}
-    come(e, barrier, o.ATOMIC_ARRIVE_HOPPER, (ZERO_ROW, less), TRASH_ROW)
+    x = o.LOCAL | o.ADDRESS_32 | o.ANY_GROUP | 8 << o.BYTES
+    barrier = {"a": place + 1, "e": pair + 1, "x": x}
+    if not paired or groups is None:
+        return come(e, barrier, o.ATOMIC_ARRIVE_HOPPER, (ZERO_ROW, less), TRASH_ROW)
+    awaits, part, some = e.temporary(), e.temporary(), e.temporary_mask()
+    e.emit("BIT_FIELD_U", d=awaits, a=place + 1, b=e.constant(o.GROUP_BITS), c=e.constant(1))
+    for which in range(2):  # of each pair
+        e.emit("SHIFT_RIGHT_U", d=part, a=groups, b=e.constant(which))
+        e.emit("LOGIC3", d=part, a=part, b=e.constant(_EVERY_SECOND), y=0xC0)
+        e.emit("SHIFT_LEFT", d=part, a=part, b=awaits)
+        e.emit("COMPARE_U", d=some, a=part, b=ZERO_ROW, x=RELATIONS["NE"])
+        guard, e.guard = e.guard, e.both(2 * some)
+        come(e, barrier | {"e": part}, o.ATOMIC_ARRIVE_HOPPER, (ZERO_ROW, less), TRASH_ROW)
+        e.guard = guard
+    return None
+
+
+def _groups(e: Emitter, operand: Operand) -> int:
+    """The groups of a `.MULTICAST`, a bit each, which are the upper half of an operand."""
+    made = e.temporary()
+    e.emit("SHIFT_RIGHT_U", d=made, a=e.plain(operand), b=e.constant(16))
+    return made
 
 
 def first_lane(e: Emitter) -> int:

@@ -288,7 +288,7 @@ def _of_barrier(e: Emitter, s: Sass, address: Operand) -> dict[str, int]:
     """The fields of an access to 8 bytes of local memory, whose address is in one row, too."""
     fields, row = address_fields(e, s, address, o.LOCAL), e.temporary()
     e.emit("ADD3", d=row, a=fields["a"], b=fields["b"], c=e.constant(fields["y"]))
-    return {"a": row, "x": o.LOCAL | o.ADDRESS_32 | 8 << o.BYTES}
+    return {"a": row, "x": o.LOCAL | o.ADDRESS_32 | o.ANY_GROUP | 8 << o.BYTES}
 
 
 def come(e: Emitter, fields: dict[str, int], kind: int, words: tuple[int, int], d: int) -> None:
@@ -354,6 +354,20 @@ def _barrier_in_memory(e: Emitter, s: Sass) -> None:
     e.emit("ADD3", d=word, a=word, b=e.constant(1 << 20), x=o.NEGATE_A)
     _pass(e, fields["a"], word, e.both(2 * done))
     return e.move_mask(e.result_mask(d), 2 * done)
+
+
+@lowers("STAS", "64 128")
+def _store_and_come(e: Emitter, s: Sass) -> None:
+    """`STAS [R4.64], R6`: a store to the local memory of a group of the cluster, whose bytes come to the barrier at R5."""
+    address, value = s.operands
+    if len(address.parts) != 1 or address.offset:
+        raise UnknownInstruction
+    size = _size(e, s)
+    to = e.register(address.parts[0].kind, address.parts[0].number, 2)
+    x = o.LOCAL | o.ADDRESS_32 | o.ANY_GROUP
+    e.emit("STORE", a=to, c=_value(e, value, size), x=x | size << o.BYTES)
+    words = (ZERO_ROW, e.constant(-size))
+    come(e, {"a": to + 1, "x": x | 8 << o.BYTES}, o.ATOMIC_ARRIVE_HOPPER, words, TRASH_ROW)
 
 
 def reads_phase(e: Emitter, s: Sass) -> None:

@@ -59,7 +59,7 @@ def _move(e: Emitter, s: Sass, packing: str) -> int:
     return shape | count << o.TENSOR_COUNT | (o.TENSOR_PACKED if s.has(packing) else 0)
 
 
-@lowers(" ".join(_KINDS), "4X")
+@lowers(" ".join(_KINDS), "4X 2CTA")
 def _multiply(e: Emitter, s: Sass) -> None:
     """`UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0`: the factors, of which the first may lie in tensor memory,
     the sums, and whether these are added to. The fourth operand is for products that leave out lanes. Where blocks of the factors have scales, a
@@ -74,6 +74,7 @@ def _multiply(e: Emitter, s: Sass) -> None:
     e.emit("SELECT", d=is_added, a=e.constant(1), b=ZERO_ROW, m=e.mask(adds))
     b, c, descriptor = (row for row, _ in rows)
     x = _KINDS[s.base] | (o.IN_TENSOR_MEMORY if in_tensor_memory else 0)
+    x |= o.PAIRED if s.has("2CTA") else 0
     if scales:
         at, offset = _row(e, scales[0], "tmem", 2)
         if len(scales) > 1 or offset:
@@ -84,38 +85,52 @@ def _multiply(e: Emitter, s: Sass) -> None:
     e.emit("TENSOR_MULTIPLY", a=a, b=b, c=c, d=is_added, e=descriptor, x=x)
 
 
-@lowers("UTCCP", "T S 4x32dp128bit")
+@lowers("UTCCP", "T S 4x32dp128bit 2CTA")
 def _copy(e: Emitter, s: Sass) -> None:
     """`UTCCP.T.S.4x32dp128bit tmem[UR4], gdesc[UR6]`: scales of 128 rows. Other shapes are not known."""
     to, source = s.operands
     a, offset = _row(e, to, "tmem")
     if offset or not s.has("4x32dp128bit"):
         raise UnknownInstruction
-    e.emit("TENSOR_COPY", a=a, b=_row(e, source, "gdesc")[0])
+    x = o.PAIRED if s.has("2CTA") else 0
+    e.emit("TENSOR_COPY", a=a, b=_row(e, source, "gdesc")[0], x=x)
 
 
-@lowers("UTCBAR")
+@lowers("UTCBAR", "2CTA MULTICAST")
 def _commit(e: Emitter, s: Sass) -> None:
-    address, mask = s.operands
-    if len(address.parts) != 1 or mask.number != NO_REGISTER:
+    """`UTCBAR.MULTICAST [UR4], URZ, UR6`: to the barriers of the groups of the cluster whose bits UR6 has."""
+    address, other, *groups = s.operands
+    if len(address.parts) != 1 or other.number != NO_REGISTER or len(groups) != s.has("MULTICAST"):
         raise UnknownInstruction
     e.guard = first_lane(e)
     part, row = address.parts[0], e.temporary()
     base = e.register(part.kind, part.number)
     e.emit("ADD3", d=row, a=base, b=e.constant(address.offset))
-    barrier = {"a": row, "x": o.LOCAL | o.ADDRESS_32 | 8 << o.BYTES}
+    barrier = {"a": row, "x": o.LOCAL | o.ADDRESS_32 | o.ANY_GROUP | 8 << o.BYTES}
+    if groups:
+        named = e.temporary()
+        e.emit("LOGIC3", d=named, a=e.plain(groups[0]), b=e.constant(0xFFFF), y=0xC0)
+        barrier["e"] = named
     come(e, barrier, o.ATOMIC_ARRIVE_HOPPER, (e.constant(1), ZERO_ROW), TRASH_ROW)
     if e.yields:  # who only multiplies lets the next tile be copied first
         e.emit("REST", guard=ALWAYS, x=1)
 
 
-@lowers("UTCATOMSWS", "FIND_AND_SET ALIGN AND")
+@lowers("UTCATOMSWS", "FIND_AND_SET ALIGN AND 2CTA")
 def _columns(e: Emitter, s: Sass) -> None:
     """`FIND_AND_SET.ALIGN UP0, UR4, UR7`: the first UR7 free units, a power of two, whose number that is a multiple of; `AND URZ, UR4`: units whose bits are not
-    set become free."""
+    set become free. With `.2CTA` units that are free in both groups of a pair, which are taken in both."""
     word = {"a": e.constant(_TAKEN), "x": o.LOCAL | o.ADDRESS_32 | 4 << o.BYTES}
     taken, new = e.temporary(), e.temporary()
     e.emit("LOAD", d=taken, **word)
+    there = word | {"x": word["x"] | o.ANY_GROUP}
+    if s.has("2CTA"):
+        there["a"], partner = e.temporary(), e.temporary()
+        e.emit("LOGIC3", d=partner, a=e.assembler.special("rank"), b=e.constant(1), y=0x3C)
+        e.emit("SHIFT_LEFT", d=there["a"], a=partner, b=e.constant(o.GROUP_BITS))
+        e.emit("ADD3", d=there["a"], a=there["a"], b=e.constant(_TAKEN))
+        e.emit("LOAD", d=partner, **there)
+        e.emit("LOGIC3", d=taken, a=taken, b=partner, y=0xFC)
     if s.has("AND"):
         e.emit("LOGIC3", d=new, a=taken, b=e.plain(s.operands[-1]), y=0xC0)
         return e.emit("STORE", guard=first_lane(e), c=new, **word)
@@ -137,7 +152,10 @@ def _columns(e: Emitter, s: Sass) -> None:
     e.move_mask(e.result_mask(p), 2 * free)
     e.move(e.result(d), found)
     e.guard = e.both(2 * free)
-    return e.emit("STORE", guard=first_lane(e), c=new, **word)
+    chosen = first_lane(e)
+    if s.has("2CTA"):
+        e.emit("STORE", guard=chosen, c=new, **there)
+    return e.emit("STORE", guard=chosen, c=new, **word)
 
 
 @lowers("UVIRTCOUNT", "DEALLOC SMPOOL")

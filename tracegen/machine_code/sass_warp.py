@@ -128,14 +128,16 @@ def _reduce_chosen(e: Emitter, d: int, a: int, chosen: int, name: str) -> None:
         e.emit(step, d=d, a=d, b=value, **fields)
 
 
-@lowers("R2UR", "BROADCAST FILL")
+@lowers("R2UR", "BROADCAST FILL OR")
 def _to_uniform(e: Emitter, s: Sass) -> None:
     """The value of the first lane, and which lanes have another, for which code then does the same again. Each lane has its own copy
     of uniform registers, so that lanes that have parted do not disturb each other; those that are together all get the value, also
     where a predicate chooses some. Without a register for the value the predicate tells whether lanes differ: before a reduction
-    over chosen lanes, which then calls a function."""
+    over chosen lanes, which then calls a function. With `.OR` lanes that had the predicate keep it."""
     masks, d, (a, *_) = carries(s)
     row = e.temporary()
+    if s.has("OR") and e.result(d) == TRASH_ROW:
+        raise UnknownInstruction
     e.emit("READ_FIRST_LANE", d=row, a=e.whole(a))
     for one in masks:
         if e.result(d) == TRASH_ROW:
@@ -143,7 +145,11 @@ def _to_uniform(e: Emitter, s: Sass) -> None:
             e.emit("COMPARE_U", d=others, a=row, b=e.whole(a), x=RELATIONS["NE"])
             e.emit("VOTE", d=e.result_mask(one), m=2 * others, y=o.VOTE_ANY)
         else:
-            e.emit("COMPARE_U", d=e.result_mask(one), a=row, b=e.whole(a), x=RELATIONS["NE"])
+            differs, before = e.result_mask(one), ALWAYS
+            x = RELATIONS["NE"]
+            if s.has("OR"):
+                before, x = 2 * differs, x | o.COMBINE_OR
+            e.emit("COMPARE_U", d=differs, a=row, b=e.whole(a), m=before, x=x)
     if e.guard != ALWAYS and e.result(d) != TRASH_ROW:
         some = e.temporary_mask()
         e.emit("VOTE", guard=ALWAYS, d=some, m=e.guard, y=o.VOTE_ANY)
@@ -169,9 +175,10 @@ _SPECIAL_ROWS = {
     "SR_LANEID": "lane", "SR_TID.X": "item_x", "SR_TID.Y": "item_y", "SR_TID.Z": "item_z", "SR_CTAID.X": "group_x",
     "SR_CTAID.Y": "group_y", "SR_CTAID.Z": "group_z", "SR_LTMASK": "lanes_below", "SR_LEMASK": "lanes_up_to",
     "SR_GTMASK": "lanes_above", "SR_GEMASK": "lanes_from", "SR_EQMASK": "this_lane", "SR_WARPID": "subgroup",
+    "SR_CgaCtaId": "rank",
 }  # fmt: skip
 _SPECIAL_NUMBERS = {
-    "SRZ": 0, "SR_CgaCtaId": 0, "SR_SMID": 0, "SR_VIRTUALSMID": 0, "SR_SWINHI": o.LOCAL_WINDOW >> 32, "SR_SWINLO": 0,
+    "SRZ": 0, "SR_SMID": 0, "SR_VIRTUALSMID": 0, "SR_SWINHI": o.LOCAL_WINDOW >> 32, "SR_SWINLO": 0,
     "SR_LWINHI": o.PRIVATE_WINDOW >> 32, "SR_LWINLO": 0, "SR_CgaSize": 1,
 }  # fmt: skip
 _CLOCKS = {
@@ -208,7 +215,7 @@ def _special(e: Emitter, s: Sass) -> None:
 
 # --- what has no effect here ------------------------------------------------------------------------
 @lowers(
-    "NOP YIELD MEMBAR ERRBAR CCTL CCTLL CCTLT FENCE ENDCOLLECTIVE PREEXIT ACQBULK PMTRIG UCGABAR_ARV WARPGROUP UNOP CGAERRBAR "
+    "NOP YIELD MEMBAR ERRBAR CCTL CCTLL CCTLT FENCE ENDCOLLECTIVE PREEXIT ACQBULK PMTRIG WARPGROUP UNOP CGAERRBAR "
     "UTMACMDFLUSH UTMACCTL",
     "WARP ALL GPU SYS CTA SC E IVALL IVALLP PF PF1 PF2 PF1.5 IV RS RSLB WB U C D I IVTH VIEW ASYNC S T G DEPBAR ARRIVE MMIO VC "
     "SYNCS ALLGPU LE LDCU DEEP",
@@ -247,7 +254,13 @@ def _wait(e: Emitter, s: Sass) -> None:
     return e.emit("WAIT_SLOTS", guard=ALWAYS, y=1 << board) if most == 0 else None
 
 
-@lowers("BAR UCGABAR_WAIT", "SYNC DEFER_BLOCKING ARV RED POPC AND OR SYNCALL")
+@lowers("UCGABAR_ARV UCGABAR_WAIT")
+def _barrier_of_cluster(e: Emitter, s: Sass) -> None:
+    """A sub-group arrives at the barrier of the cluster, and then waits for all others there."""
+    e.emit("BARRIER", d=TRASH_ROW, e=TRASH_MASK, x=16 | int(s.base == "UCGABAR_ARV"))
+
+
+@lowers("BAR", "SYNC DEFER_BLOCKING ARV RED POPC AND OR SYNCALL")
 def _barrier(e: Emitter, s: Sass) -> None:
     number, *others = s.operands or (operand("0x0"),)
     p = [one for one in others if one.is_predicate]
@@ -283,9 +296,9 @@ def _barrier_result(e: Emitter, s: Sass) -> None:
 def _synchronize(e: Emitter, s: Sass) -> None:
     """Behind `EXCLUSIVE` the lanes of each mask go on alone, one mask after the other: here only up to a reduction, or where
     all have the same."""
-    lanes = s.operands[-1] if s.operands and not s.has("COLLECTIVE") else None
-    if s.has("COLLECTIVE"):
-        lanes = s.operands[0]
+    lanes = None
+    if s.operands and not (s.has("ALL") and s.has("COLLECTIVE")):
+        lanes = s.operands[0 if s.has("COLLECTIVE") else -1]
     row = e.whole(lanes) if lanes is not None else e.constant(-1)
     e.emit("SYNC_LANES", a=row)
     if s.has("EXCLUSIVE") and e.follows == "REDUX":

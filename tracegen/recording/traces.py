@@ -77,13 +77,19 @@ class LaunchTraces:
 
     def __init__(self, launch: Any, options: TraceOptions, machine: Machine | None) -> None:
         self.launch, self.options, self.machine = launch, options, machine
-        self.choice = GroupChoice(launch.grid, options, self.affordable, self.requests)
+        self.choice = GroupChoice(self.order, options, self.affordable, self.requests)
 
     def whole(self) -> None:
         """Runs every group without a trace: later launches may read what it writes."""
 
     def complete(self) -> None:
         """Leaves in memory what the launch leaves there, whatever groups were traced."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The grid whose groups, numbered along its axes, are those of the launch in the order in which they begin."""
+        grid: tuple[int, ...] = self.launch.grid
+        return grid
 
     @property
     def kernel_name(self) -> str:
@@ -108,6 +114,11 @@ class LaunchTraces:
     def tensor_columns(self) -> int:
         """Of tensor memory, that a group asks for."""
         return 0
+
+    @property
+    def cluster_groups(self) -> int:
+        """Groups of a cluster."""
+        return 1
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -166,7 +177,7 @@ class LaunchTraces:
         if self.machine is not None:
             wave = max(self._resident, self.machine.n_cores)
         if groups_of is not None:
-            one = np.array([snapshot.amid(launch.grid, 1)], np.int64)
+            one = np.array([snapshot.amid(self.order, 1)], np.int64)
             chosen = self.choice.of_length(groups_of(self.trace(one, wave)))
         elif self.options.groups is not None or wave is None:
             chosen = self.choice.given(wave, n_snapshots)
@@ -194,6 +205,7 @@ class LaunchTraces:
             local_memory_bytes=launch.local_memory_bytes,
             registers_per_item=self.registers_per_item,
             tensor_columns=self.tensor_columns,
+            cluster_groups=self.cluster_groups,
         )
 
     def trace(self, ids: snapshot.Groups, wave: int | None) -> Trace:

@@ -87,6 +87,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "local_size": _SIZE,
     "grid": _SIZE,
     "block": _SIZE,
+    "cluster": _SIZE,
     "shared_bytes": (
         lambda value: is_whole(value, MOST_LOCAL_BYTES),
         f"a whole number of bytes up to {MOST_LOCAL_BYTES}",

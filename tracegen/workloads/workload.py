@@ -52,6 +52,7 @@ class CudaWorkload:
         numpy scalar of that layout, or a mapping from its fields to arrays (pointers) and numpy scalars, all
         else a number. In arrays and structs, a field of dtype object is a pointer: it contains an array or None
     grid : blocks along each axis; block : threads along each axis of a block
+    cluster : blocks of a cluster along each axis, where the launch and not the kernel says it
     shared_bytes : dynamic shared memory of a block
     symbols : name of a `__constant__` or `__device__` variable -> its value, an array or a number
     build_options : as for nvcc: -D, -U, -I, -std, -use_fast_math, -ftz, -prec-div, -prec-sqrt, -fmad and
@@ -67,6 +68,7 @@ class CudaWorkload:
     arguments: Mapping[str, Any] | Sequence[Any] = field(default_factory=dict)
     grid: int | tuple[int, ...] = 0
     block: int | tuple[int, ...] = 0
+    cluster: int | tuple[int, ...] = 0
     shared_bytes: int = 0
     symbols: Mapping[str, Any] = field(default_factory=dict)
     build_options: str | Sequence[str] = ()
@@ -119,6 +121,7 @@ class BinaryWorkload:
         pointer takes a numpy array (parameters that take the same array share its memory) or None, a struct a numpy
         scalar of its layout, all else a number, which gets the parameter's size
     grid : blocks along each axis; block : threads along each axis of a block
+    cluster : blocks of a cluster along each axis, where the launch and not the kernel says it
     shared_bytes : dynamic shared memory of a block
     check : called with the arrays (name -> array) after a run; raises AssertionError where they are wrong
     registers_per_item : 32-bit registers of a thread on the target, if known better than the file does
@@ -129,6 +132,7 @@ class BinaryWorkload:
     arguments: Mapping[str, Any] | Sequence[Any] = ()
     grid: int | tuple[int, ...] = 0
     block: int | tuple[int, ...] = 0
+    cluster: int | tuple[int, ...] = 0
     shared_bytes: int = 0
     check: Callable[[Mapping[str, Any]], None] | None = None
     registers_per_item: int | None = None

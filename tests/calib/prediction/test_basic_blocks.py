@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -306,3 +307,53 @@ def test_windows_stand_for_the_run_where_they_overlap_too(seen: int) -> None:
         if program.blocks[number].accesses
     ]
     assert sum(times for _, times in loads) == pytest.approx(50)
+
+
+def stays(turns: Sequence[int]) -> Any:
+    """Groups that do so many turns, in which the first sub-group has one access and the second one two; a work kind of warp groups."""
+    groups = [
+        [[(0, [k]), (BARRIER_SITE, [])] * n, [(0, [k]), (0, [k + 1]), (BARRIER_SITE, [])] * n]
+        for k, n in enumerate(turns)
+    ]
+    n_access = 5 * sum(turns)
+    return make_trace(
+        groups,
+        work=np.zeros(n_access, np.int32),
+        work_table=np.ones((1, 1)),
+        work_kinds=("wgmma_f16_f32",),
+    )
+
+
+def test_of_groups_that_stay_the_longest_counts_where_all_begin_at_once() -> None:
+    """Six groups do three turns and two four: 26 turns of 8 groups are 3.25 of the four."""
+    trace = stays([3] * 5 + [4] + [3] + [4])
+    together = blocks_from_trace(trace, at_once=True)
+    one_by_one = blocks_from_trace(trace)
+    lengths = [[len(path) for path in one.paths] for one in (together, one_by_one)]
+    ends = len(lengths[0])  # each sub-group ends with a block
+    assert sum(lengths[0]) - ends == pytest.approx((sum(lengths[1]) - ends) * 4 / 3)
+    assert one_by_one.share == 1
+    turns = (sum(lengths[0]) - ends) / 4
+    assert together.share == pytest.approx((3.25 * turns + ends) / sum(lengths[0]))
+
+
+def test_who_ends_before_the_last_barrier_of_a_group_is_not_waited_for() -> None:
+    """The first sub-group has 4 barriers and ends, the second one has 5."""
+    turns = [(0, [1]), (BARRIER_SITE, [])] * 4
+    trace = make_trace(
+        [[turns, [*turns, (0, [2]), (BARRIER_SITE, [])]]] * 8,
+        work=np.zeros(8 * 18, np.int32),
+        work_table=np.ones((1, 1)),
+        work_kinds=("wgmma_f16_f32",),
+    )
+    program = blocks_from_trace(trace)
+    barriers = [sum(program.blocks[step].barrier for step in path) for path in program.paths]
+    assert len(barriers) == 2
+    assert barriers[0] == barriers[1]
+
+
+def test_of_a_cluster_the_first_group_counts() -> None:
+    trace = stays([4, 1] * 4)
+    launch = dataclasses.replace(trace.launch, cluster_groups=2)
+    program = blocks_from_trace(trace.replace(launch=launch))
+    assert program.paths == blocks_from_trace(stays([4] * 8)).paths

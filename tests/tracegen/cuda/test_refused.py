@@ -45,7 +45,7 @@ HEAP = "__global__ void k(int *y) {{\n  int *p = {};\n  p[y[0]] = 2; y[0] = p[y[
         ("__global__ void k(int *y) {\n  y[0] = surf2Dread<float>(1, 1, 2);\n}", "t.cu:1: kernel k: a surface cannot be traced: SULD"),
         ("__global__ void f(int *y);\n__global__ void k(int *y) {\n  f<<<1, 32>>>(y);\n}", "t.cu:3: reference to __global__ function 'f' in __global__ function"),
         (GROUPS + "__global__ void k(int *y) {\n  cooperative_groups::this_grid().sync();\n}", "t.cu: grid-wide synchronisation cannot be traced"),
-        (GROUPS + "__global__ void k(int *y) {\n  cooperative_groups::this_cluster().sync();\n}", "t.cu: a cluster of thread blocks cannot be traced"),
+        (GROUPS + "__global__ void k(int *y) {\n  cooperative_groups::this_cluster().sync();\n}", "t.cu: a cluster of thread blocks before sm_90, or without NVRTC, cannot be traced"),
         (GROUPS + "__global__ void k(int *y) {\n" + TILE, "t.cu: a tile of more than a warp cannot be traced"),
         (BARRIER.format(32, BULK), "memcpy_async_tx_is_not_supported_before_SM_90"),
         (ROLES, "t.cu: a pipeline whose threads have roles, or are not a block, cannot be traced"),

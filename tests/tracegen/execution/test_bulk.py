@@ -76,7 +76,8 @@ def program(rng: np.random.Generator, kind: str) -> tuple[Any, twin.Memory]:
         fields["x"] = 16 << o.BYTES | o.BULK
         if kind in ("load", "prefetch"):
             came, y = made.rows(f"came {k}", 1), n | (o.PREFETCH if kind == "prefetch" else 0)
-            made.emit("LOAD", d=came, e=made.constant(64 * k), y=y, **fields)
+            barrier = made.constant(64 * k, int(rng.integers(2)))  # and the group, or none named
+            made.emit("LOAD", d=came, e=barrier, y=y, **fields)
             x = int(rng.choice([1, 3]))
             made.emit("WAIT_COPIES", a=made.constant(64 * int(rng.integers(0, k + 1))), x=x)
         elif kind == "store":

@@ -157,7 +157,8 @@ def test_results_over_their_sources() -> None:
 
 
 def test_named_barriers() -> None:
-    """Of four sub-groups, the first two meet at barrier 3; the third waits at barrier 5, at which the last one only arrives."""
+    """Of four sub-groups, the first two meet at barrier 3; the third waits at barrier 5, at which the last one only arrives. All meet at
+    barrier 7, which alone is recorded as one of the group."""
     text = Text()
     text.do("MOVE", d="group", a="subgroup")
     for mask, limit in (("first", 1), ("pair", 2), ("three", 3)):
@@ -170,10 +171,11 @@ def test_named_barriers() -> None:
     text.label("arrive")
     text.do("BARRIER", a=64, b=5, y=1, x=1)
     text.label("end")
+    text.do("BARRIER", a=128, b=7, y=1)
     group, _ = run(text, 128)
     assert [values(group, text, "votes", warp)[0] for warp in range(4)] == [32, 32, 0, 0]
     kinds = [event.kind for warp in group.warps for event in warp.events]
-    assert kinds == [*["barrier"] * 3, "arrive"]
+    assert kinds == [*["barrier"] * 3, "arrive", "barrier"]
 
 
 def test_reductions_at_a_barrier() -> None:

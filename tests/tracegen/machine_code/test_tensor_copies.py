@@ -202,5 +202,3 @@ def test_what_breaks_a_rule_is_named() -> None:
     wrong = arguments | {"map": tracegen.tensor_map(np.zeros((4, 40, 64), np.float32), (1, 16, 32))}
     with pytest.raises(KernelError, match=r"the tensor map of 'UTMALDG.2D .*' has another number"):
         tracegen.trace(workload("tile", wrong, None, shared_bytes=2048), "h100")
-    with pytest.raises(KernelError, match="runs in clusters of 2 x 1 x 1 blocks, which cannot be"):
-        tracegen.trace(workload("pairs", {"out": np.zeros(2, np.float32)}, None, grid=2), "h100")

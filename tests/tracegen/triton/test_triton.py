@@ -35,6 +35,7 @@ FORMS = {
 }  # fmt: skip
 VALUES = [
     *((machine, name, {}) for machine in ("a100", "h100", "b200", "mi250x", "mi300x") for name in KERNELS),
+    *((machine, name, {"num_ctas": 2}) for machine in ("h100", "b200") for name in ("add", "matmul", "softmax")),
     *((machine, "eight", {"form": form}) for machine, (forms, _) in FORMS.items() for form in forms),
     *((machine, "scaled", {"form": form}) for machine, (_, forms) in FORMS.items() for form in forms),
 ]  # fmt: skip
@@ -164,7 +165,7 @@ def test_specialisation_and_configurations_are_those_of_the_launcher():
         ({"config": 1}, {}, "no autotuner"),
         ({"num_wraps": 4}, {}, "add: Keyword argument num_wraps"),
         ({"BLOCK": 1000}, {}, "power of 2"),
-        ({"num_ctas": 2}, {}, "clusters"),
+        ({"num_ctas": 32}, {}, "add"),
         ({}, {"grid": lambda meta: "many"}, "a grid is one to three whole numbers"),
         ({}, {"grid": lambda meta: (0,)}, "of at least 1"),
         ({}, {"grid": lambda meta: meta["NONE"]}, "NONE"),

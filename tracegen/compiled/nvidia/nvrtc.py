@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -65,6 +65,16 @@ _FOR_HOST = (
     "system_error", "tuple", "type_traits", "utility", "vector",
 )  # fmt: skip
 """What CUB and Thrust include of it for the host."""
+_NO_MEMBER = re.compile(r'namespace "std" has no member "(\w+)"')
+_HEADERS = {
+    name: header
+    for header, names in {
+        "array": "array", "optional": "optional nullopt make_optional", "tuple": "tuple make_tuple tie tuple_size tuple_element apply",
+        "utility": "pair make_pair exchange index_sequence make_index_sequence", "variant": "variant visit monostate",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
+"""Members of the C++ library that programs have from a header of the host's which includes another one."""
 _PLACES = {"algorithm": "cuda/std/detail/libcxx/include/algorithm"}
 _TABLE = re.compile(r"^\.[^\n]*\bmemsim_parameters\[[^\n]*?= \{([^}]*)\};", re.MULTILINE)
 _OF_ONE = re.compile(
@@ -103,12 +113,12 @@ def translated(program: CudaProgram, target: str, folder: Path) -> Translated:
     libcu++ is read only where the program does not compile without.
     """
     edited = {path: host_code.without_launches(text) for path, text in program.texts.items()}
-    program, has_library = replace(program, edited=edited), False
+    program, has_library, brought = replace(program, edited=edited), False, ""
     errors: list[_Error] = []
     log = ""
     refusal: CompileError | None = None
     for _ in range(MOST_TRIES):
-        finished = _run(program, target, folder, has_library)
+        finished = _run(program, target, folder, has_library, brought)
         if not finished.status:
             ptx = (folder / "kernel.ptx").read_text(encoding="utf-8")
             ptx = includes.originals(ptx, folder)
@@ -118,6 +128,11 @@ def translated(program: CudaProgram, target: str, folder: Path) -> Translated:
             _Error(os.path.normpath(m["file"]), int(m["line"]), m["reason"])
             for m in _ERROR.finditer(log)
         ]
+        needed = {_HEADERS[name] for name in _members(errors) if name in _HEADERS}
+        more = "".join(f"#include <cuda/std/{one}>\n" for one in sorted(needed))
+        if more and more not in brought:
+            brought += more
+            continue
         leaner = _with_header(program, errors) or _edited(program, errors)
         if leaner is None and not has_library and any(map(_LIBRARY.match, program.missing)):
             has_library, leaner = True, program
@@ -139,7 +154,18 @@ def translated(program: CudaProgram, target: str, folder: Path) -> Translated:
     raise refusal or _refusal(program, errors, log)
 
 
-def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> Finished:
+def _members(errors: Sequence[_Error]) -> Iterator[str]:
+    """Of the namespace std, which the program has not."""
+    for one in errors:
+        if found := _NO_MEMBER.match(one.reason):
+            yield found[1]
+
+
+def _run(
+    program: CudaProgram, target: str, folder: Path, has_library: bool, brought: str
+) -> Finished:
+    """brought : lines before the program"""
+
     def text_of(name: str) -> str | None:
         if name in _TEXTS:
             return _TEXTS[name]
@@ -152,7 +178,7 @@ def _run(program: CudaProgram, target: str, folder: Path, has_library: bool) -> 
     has_curand = any((place / CURAND).exists() for place in cuda_headers())
     main = includes.copy(folder, program.path)
     texts = {path: PRINTF.sub("_print", text) for path, text in program.texts.items()}
-    before = "".join(map(_directive, program.options.given))
+    before = brought + "".join(map(_directive, program.options.given))
     before += "".join(UNKNOWN.format(name) for name in program.unknown)
     behind = f'#line 1 "{LAUNCH}"\nMEMSIM_SIGNATURE({program.pointer})\n'
     texts[program.path] = f'{before}\n#line 1 "{main}"\n{texts[program.path]}\n{behind}'
