@@ -27,7 +27,8 @@ from tracegen.executed.work import (
     work_of,
 )
 from tracegen.execution.code import Code
-from tracegen.execution.run import Execution, Fault, Recorded, writes_arrays
+from tracegen.execution.recorded import Recorded
+from tracegen.execution.run import Execution, Fault, writes_arrays
 from tracegen.execution.slicing import sliced
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import TraceOptions

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tracegen.execution.run import Execution, Recorded
+from tracegen.execution.recorded import Recorded
+from tracegen.execution.run import Execution
 from tracegen.recording.earlier import Moved
 
 

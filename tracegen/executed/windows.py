@@ -20,7 +20,8 @@ from tracegen.executed.work import executions_of, instruction_counts, segment_co
 from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, Code
 from tracegen.execution.operations import MicroOperation
-from tracegen.execution.run import EVERYTHING, Execution, Recorded
+from tracegen.execution.recorded import Recorded
+from tracegen.execution.run import EVERYTHING, Execution
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.machine_code.sass_memory import COPIES
 from tracegen.options import TraceOptions

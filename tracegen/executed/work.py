@@ -11,7 +11,7 @@ from scipy import sparse
 from tracegen.compiled.model import PIPES, Instruction, MachineCode
 from tracegen.executed.matrix_work import matrix_work, measured_work, tensor_memory_kinds
 from tracegen.execution.code import Code
-from tracegen.execution.run import Recorded
+from tracegen.execution.recorded import Recorded
 
 _ACCESS, _CONSTANT = "access", "constant"
 MOST_LINES = 3

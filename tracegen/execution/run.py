@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,9 @@ from tracegen.execution import tile_products
 from tracegen.execution.affine import Movement, movement
 from tracegen.execution.bases import bases
 from tracegen.execution.bulk import MOST_GRANULES
+from tracegen.execution.clusters import clusters_of, of_groups, places_of
 from tracegen.execution.code import Code
-from tracegen.execution.columns import OF_ACCESSES, OF_GRANULES, grown, recording, staging
+from tracegen.execution.columns import grown, recording, staging
 from tracegen.execution.interpreter import prepared_number, run_groups
 from tracegen.execution.operations import (
     BULK,
@@ -36,6 +37,7 @@ from tracegen.execution.operations import (
     MicroOperation,
 )
 from tracegen.execution.paths import MOST_PATH
+from tracegen.execution.recorded import Recorded, misses_values, recorded_of
 from tracegen.execution.slicing import TENSOR_OPERATIONS
 from tracegen.execution.state import (
     DONE,
@@ -76,8 +78,6 @@ EVERYTHING = 1 << 62
 MOST_STEPS = 1 << 32
 """Blocks of one group, after which it is taken to be endless."""
 _BYTE_FIELDS = ("d", "e", "a", "b", "c")
-OF_SUBGROUPS = ("subgroup_accesses", "tail", "progress")
-_COUNTS = ("segment_count", "local_counts", "runs")
 _ACCESSES = tuple(OPERATIONS[name].number for name in ("LOAD", "STORE", "ATOMIC"))
 
 
@@ -120,49 +120,6 @@ class Launch:
     pointers: Mapping[tuple[int, int], int] = field(default_factory=dict)
     local_bytes: int = 0
     private_bytes: int = 0
-
-
-class Recorded(NamedTuple):
-    """What groups accessed, the sub-groups of each group one after another.
-
-    access : (n_access,) int32, place * (n_region + 1) + region, where `place` indexes Execution.places and region the
-        launch's regions, the last one being private memory; BARRIER (-1) of a barrier
-    waits : (n_access,) int32, the latest access of the sub-group, counted from its first, that has been waited for; -1 for none
-    work : (n_access,) int32, row of work;  tail : (n_subgroup,) int32, row of what follows the last access
-    row_end, row_segment, row_count : of each row, how often which segments of the code were executed
-    segment_count : (n_segment,) executions by sub-groups
-    local_counts : (n_instruction, 4) of accesses to local memory: executions by sub-groups, those with an active lane,
-        passes that bank conflicts add, and wide passes (see tracegen.execution.banks)
-    progress : (n_subgroup,) accesses or barriers, up to the end of the window;  runs : (n_place,) executions of each access, recorded
-        or not; both 0 where there are no windows
-    like : (n_group,) the place in the list of groups of the one that each was copied from; its own where it was executed
-    needs_values : whether a load read an array, or a part of local memory, to which a store did not write its value, see slicing: the run says nothing
-    others : columns of a Trace
-    """
-
-    subgroup_accesses: npt.NDArray[np.int64]
-    access: npt.NDArray[np.int32]
-    waits: npt.NDArray[np.int32]
-    lanes: npt.NDArray[np.uint8]
-    granule_end: npt.NDArray[np.int64]
-    granule: npt.NDArray[np.int64]
-    byte_mask: npt.NDArray[np.uint32]
-    lane_groups: npt.NDArray[np.uint8]
-    lane_hits: npt.NDArray[np.uint8]
-    work: npt.NDArray[np.int32]
-    tail: npt.NDArray[np.int32]
-    row_end: npt.NDArray[np.int64]
-    row_segment: npt.NDArray[np.int32]
-    row_count: npt.NDArray[np.int32]
-    segment_count: npt.NDArray[np.int64]
-    local_counts: npt.NDArray[np.int64]
-    progress: npt.NDArray[np.int64]
-    runs: npt.NDArray[np.int64]
-    like: npt.NDArray[np.int64]
-    needs_values: bool
-    micro_operations: int
-    lane_accesses: int
-    seconds: float
 
 
 class Fault(Exception):
@@ -242,7 +199,7 @@ class Execution:
         """
         if self.writes and not all(one.content.flags.writeable for one in self.launch.regions):
             raise ValueError("code that writes arrays needs arrays that may be written")
-        clusters, first, given = self._clusters(groups)
+        clusters, first, given = clusters_of(groups, self.in_cluster)
         n_cluster = len(clusters)
         if slots is None:
             slots = np.zeros(len(groups), np.int64)
@@ -315,52 +272,12 @@ class Execution:
                 raise self._fault(state)
             if progress is not None:
                 progress(position * self.in_cluster)
-        recorded = _recorded(state, time.perf_counter() - begin)
-        return recorded if self.in_cluster == 1 else self._of_groups(recorded, given)
-
-    def _clusters(
-        self, groups: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The id of the first group of each cluster, the place of its first given group in the list, and of each group its
-        place among all of these clusters."""
-        groups = np.ascontiguousarray(groups, np.int64)
-        if self.in_cluster == 1:
-            places = np.arange(len(groups))
-            return groups, places, places
-        clusters, first, which = np.unique(
-            groups // self.in_cluster, return_index=True, return_inverse=True
-        )
-        given = which * self.in_cluster + groups % self.in_cluster
-        return clusters * self.in_cluster, first, given
-
-    def _of_groups(self, recorded: Recorded, given: npt.NDArray[np.int64]) -> Recorded:
-        """What the given groups did, of all that clusters did. given : see _clusters"""
-        all_groups = len(recorded.like) * self.in_cluster
-        like = (recorded.like[:, None] * self.in_cluster + np.arange(self.in_cluster)).reshape(-1)
-        if len(given) == all_groups:
-            return recorded._replace(like=like)
-        kept = np.repeat(np.isin(np.arange(all_groups), given), self.n_subgroup)
-        of_access = np.repeat(kept, recorded.subgroup_accesses)
-        counts = np.diff(recorded.granule_end, prepend=0)
-        of_granule = np.repeat(of_access, counts)
-        part = len(given) / all_groups
-        columns = {name: getattr(recorded, name)[of_access] for name in OF_ACCESSES}
-        columns |= {name: getattr(recorded, name)[of_granule] for name in OF_GRANULES}
-        columns["granule_end"] = np.cumsum(counts[of_access])
-        columns |= {name: getattr(recorded, name)[kept] for name in OF_SUBGROUPS}
-        columns |= {
-            name: np.rint(part * getattr(recorded, name)).astype(np.int64) for name in _COUNTS
-        }
-        return recorded._replace(
-            **columns,
-            like=np.arange(len(given)),
-            micro_operations=round(part * recorded.micro_operations),
-            lane_accesses=round(part * recorded.lane_accesses),
-        )
+        recorded = recorded_of(state, time.perf_counter() - begin)
+        return of_groups(recorded, given, self.in_cluster, self.n_subgroup)
 
     def with_clusters(self, groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Groups, and the others of their clusters."""
-        first, _, _ = self._clusters(groups)
+        first, _, _ = clusters_of(groups, self.in_cluster)
         return (first[:, None] + np.arange(self.in_cluster)).reshape(-1)
 
     @property
@@ -424,7 +341,7 @@ class Execution:
     @property
     def needs_values(self) -> bool:
         """Whether a load of the last run read what a store did not write, in an array or in local memory; see slicing."""
-        return _needs_values(self.state)
+        return misses_values(self.state)
 
     @property
     def misses_global(self) -> bool:
@@ -686,21 +603,6 @@ class Execution:
         return np.ascontiguousarray(table, np.int32)
 
 
-def places_of(
-    groups: npt.NDArray[np.int64], grid: Sequence[int], cluster: Sequence[int]
-) -> npt.NDArray[np.int64]:
-    """(n_group, 3) where groups are in the grid, by their ids; see Launch."""
-    three, dims = (np.array((*one, 1, 1)[:3], np.int64) for one in (grid, cluster))
-    if np.all(dims == 1):
-        return np.stack(np.unravel_index(groups, three, order="F"), axis=1)
-    of_cluster, rank = np.divmod(groups, np.prod(dims))
-    first, inside = (
-        np.stack(np.unravel_index(one, extents, order="F"), axis=-1)
-        for one, extents in ((of_cluster, three // dims), (rank, dims))
-    )
-    return np.asarray(first * dims + inside, np.int64)
-
-
 MOST_COMPUTED = 1 << 12
 """Groups whose numbers are computed at once."""
 
@@ -744,10 +646,6 @@ def _leaves_local(code: Code) -> bool:
     return bool(left_out.any() and taken.any())
 
 
-def _needs_values(state: State) -> bool:
-    return bool(np.any(state.region_use == 3) or state.counters[Counter.MISSED])
-
-
 def _has_tile_products(code: Code) -> bool:
     """Whether there are any, or other uses of tensor memory, or would be if these were not skipped."""
     names = (*TENSOR_OPERATIONS, "MATRIX_MULTIPLY", "BLOCK_MULTIPLY")
@@ -765,36 +663,3 @@ def _is_ordered(code: Code) -> bool:
         code.table[:, 0] == OPERATIONS["ATOMIC"].number, MicroOperation._fields.index("x")
     ]
     return bool(np.any((flags & NO_RESULT == 0) | (flags & FLOATING != 0)))
-
-
-def _recorded(state: State, seconds: float) -> Recorded:
-    out, counters = state.out, state.counters
-    if state.sizes[Size.MOVES]:
-        copied = state.references[:, Reference.TIMES] @ state.reference_counts
-        ends = np.cumsum([len(state.segment_count), state.local_counts.size])
-        of_segments, of_local, of_runs = np.split(copied, ends)
-        state.segment_count[:] += of_segments
-        state.local_counts[:] += of_local.reshape(-1, 4)
-        out.runs[:] += of_runs
-    n_access, n_granule = int(counters[Counter.N_ACCESS]), int(counters[Counter.N_GRANULE])
-    rows = {name: getattr(out, name)[:n_access] for name in OF_ACCESSES}
-    rows |= {name: getattr(out, name)[:n_granule] for name in OF_GRANULES}
-    n_row = int(counters[Counter.N_ROW])
-    n_entry = int(counters[Counter.N_ROW_ENTRY])
-    return Recorded(
-        subgroup_accesses=out.subgroup_accesses,
-        **rows,
-        tail=out.tail,
-        row_end=out.row_end[:n_row].copy(),
-        row_segment=out.row_segment[:n_entry].copy(),
-        row_count=out.row_count[:n_entry].copy(),
-        segment_count=state.segment_count.copy(),
-        local_counts=state.local_counts.copy(),
-        progress=out.progress,
-        runs=out.runs,
-        like=out.like,
-        needs_values=_needs_values(state),
-        micro_operations=int(counters[Counter.INSTRUCTIONS]),
-        lane_accesses=int(counters[Counter.LANE_ACCESSES]),
-        seconds=seconds,
-    )
