@@ -555,7 +555,7 @@ def movement(
     known: Known = {row: Value(STILL, number & 0xFFFFFFFF) for row, number in constants.items()}
     known |= {~mask: Lanes(()) for mask in code.masks}
     for row, special in code.specials.items():
-        if special.startswith("group_"):
+        if special.startswith("group_") and row not in constants:
             axis = "xyz".index(special[-1])
             known[row] = Value(((axis, 1),), None, Name((special, row)), word=axis)
     successors = [use.successors for use in uses_of(code)]

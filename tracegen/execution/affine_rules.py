@@ -34,6 +34,7 @@ from tracegen.execution.moved import (
     B_SIGNED,
     B_UNSIGNED,
     BELOW,
+    C_UNSIGNED,
     COMBINED,
     HIGH_STAYS,
     NOT_NEGATIVE,
@@ -274,7 +275,7 @@ def _shift_right(is_signed: bool) -> Any:
             return None
         is_sign = is_signed and by == 31 and a.name is not None
         is_low = not any(one % (1 << by) for _, one in a.step)
-        if not is_low and not (is_signed and by > 16 and a.name is not None):
+        if not is_low and not (by > 16 and a.name is not None):
             return None
         self.check(at, A_SIGNED if is_signed else A_UNSIGNED, a.step)
         if is_sign:
@@ -336,21 +337,25 @@ def _filled(self: Rows, at: int, row: MicroOperation, known: Any) -> _Found:
 def _add_carry(self: Rows, at: int, row: MicroOperation, state: Known, known: Any) -> _Found:
     """The halves of a sum of two numbers of 64 bits, one after the other; of a difference, if what is subtracted stays."""
     is_sum = "c" in known
-    if is_sum and (row.x & 7 or row.y != o.TRASH_MASK):
+    if is_sum and row.x & 7:
         return None
     if not is_sum and (known["b"][0].step != STILL or known["b"][0].is_high):
         return None
     values = [(field, known[field][0]) for field in ("abc" if is_sum else "ab")]
     sources = [number for number in (row.m, row.n if is_sum else NEVER) if number != NEVER]
+    has_two = is_sum and row.y != o.TRASH_MASK
     if not sources:
         terms = tuple((f, one) for f, one in values if one.step != STILL)
-        if (is_sum and row.c != o.ZERO_ROW) or any(
+        if (is_sum and not has_two and row.c != o.ZERO_ROW) or any(
             one.step is None or one.is_high for _, one in terms
         ):
             return None
         low = Name(("at", at))
         step = sum_of(*(one.step for _, one in values), bits=32)
-        return [Value(step, None, low)], [Carry(terms, low)]
+        made = Carry(terms, low, is_half=has_two)
+        return [Value(step, None, low)], [made] * (1 + has_two)
+    if has_two:
+        return None
     carries = []
     for number in sources:
         carry = state.get(~(number >> 1))
@@ -359,6 +364,10 @@ def _add_carry(self: Rows, at: int, row: MicroOperation, state: Known, known: An
         if carry.guard != ALWAYS and not holds(carry.guard, state, row.guard):
             return None
         carries.append(carry)
+    if any(one.is_half for one in carries):
+        if len(carries) != 2 or carries[0] != carries[1] or row.m == row.n:
+            return None
+        del carries[1]
     # A sum may be added to at once: then one carry is that of the other's.
     if len(carries) == 2 and carries[1].low in [one.name for _, one in carries[0].terms]:
         carries.reverse()
@@ -387,9 +396,8 @@ def _carried(self: Rows, carry: Carry, highs: list[Value]) -> list[Value] | None
             partner = next((high for high in rest if high.number == 0), None)
             if partner is None:
                 return None
-            self.check(
-                carry.low.origin[1], A_UNSIGNED if field == "a" else B_UNSIGNED, own or STILL
-            )
+            kind = {"a": A_UNSIGNED, "b": B_UNSIGNED, "c": C_UNSIGNED}[field]
+            self.check(carry.low.origin[1], kind, own or STILL)
         rest.remove(partner)
         total = sum_of(total, own or STILL, bits=64)
     return [*rest, Value(total, None, carry.low, True)]

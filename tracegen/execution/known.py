@@ -45,11 +45,13 @@ class Value(NamedTuple):
 
 class Carry(NamedTuple):
     """A mask: the carry of a sum. terms : (field, row) of what has a step;  low : name of the sum, and where it was computed
-    guard : of the lanes for which this is known, as of Value"""
+    guard : of the lanes for which this is known, as of Value
+    is_half : a sum of three has two carries, of which this is one"""
 
     terms: tuple[tuple[str, Value], ...]
     low: Name
     guard: Any = ALWAYS
+    is_half: bool = False
 
 
 class Fixed(NamedTuple):

@@ -536,9 +536,13 @@ class Execution:
     def _constants(self) -> dict[int, int]:
         """Row -> what all its lanes contain, of the launch."""
         known = {row: number & 0xFFFFFFFF for row, number in self.code.constants.items()}
+        extents = zip("xyz", (*self.launch.grid, 1, 1), strict=False)
+        one_group = {f"group_{axis}" for axis, extent in extents if extent == 1}
         for row, special in self.code.specials.items():
             if isinstance(number := self.launch.specials.get(special), int):
                 known[row] = number & 0xFFFFFFFF
+            elif special in one_group:
+                known[row] = 0
         for row, (bank, offset) in self.code.banks.items():
             content = self.launch.banks.get(bank, np.zeros(0, np.uint8))[offset : offset + 4]
             known[row] = int.from_bytes(content.tobytes().ljust(4, b"\0"), "little")

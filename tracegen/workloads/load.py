@@ -270,7 +270,7 @@ def _workload(
 ) -> AnyWorkload:
     if isinstance(kernel, WORKLOADS) and settings:
         raise KernelError(f"{spec} is a finished Workload; it takes no settings")
-    if isinstance(kernel, (OpenCLWorkload, CudaWorkload)):
+    if isinstance(kernel, WORKLOADS) and not isinstance(kernel, Workload):
         return kernel
     if isinstance(kernel, Workload):
         if kernel.source_file is None and source is not None:

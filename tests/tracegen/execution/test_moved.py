@@ -65,6 +65,9 @@ class Sums:
         self.rows = [self.made.special(name) for name in ("group_x", "group_y", "item_x")]
         self.masks = [o.ALWAYS]
         self.made.block(["begin"])
+        for k in range(4):  # registers begin with what the group before has left
+            self.made.instruction(k)
+            self.emit("MOVE", self.made.rows(f"r{k}", 1))
         for number in range(int(rng.integers(6, 16))):
             self.made.instruction(number)
             self._operation(number)
@@ -158,7 +161,8 @@ class Places(Sums):
         self.rows.append(d)
 
     def _access(self, number: int) -> None:
-        """Or by halves that are added to twice at once, the high one the sign of a number of 2 or 4 bytes (LEA.HI.X.SX32)."""
+        """Or by halves that are added to twice, at once by two carries or one after the other, the high one that of a signed or
+        unsigned number of 2 or 4 bytes (LEA.HI.X.SX32, IADD3.X)."""
         made, by = self.made, int(self.rng.integers(1, 3))
         if self.rng.random() < 0.5:
             super()._access(number)
@@ -167,7 +171,21 @@ class Places(Sums):
         low, high, upper = made.rows("low", 1), made.rows("high", 1), made.constant(MIDDLE >> 32)
         first, second = made.mask("c0"), made.mask("c1")
         self.emit("SHIFT_LEFT", low, row, made.constant(by))
-        self.emit("SHIFT_RIGHT_S", high, row, made.constant(32 - by))
+        shift = str(self.rng.choice(["SHIFT_RIGHT_S", "SHIFT_RIGHT_U"]))
+        self.emit(shift, high, row, made.constant(32 - by))
+        if self.rng.random() < 0.5:
+            more, kind = made.rows("more", 2), int(self.rng.integers(4))
+            below = made.constant(0xFFFFFF00, 0)
+            self.emit("MULTIPLY_WIDE_S", more, self._row(), made.constant(8), below)
+            if kind == 0:  # extended by zeros
+                self.emit("SHIFT_LEFT", more, self._row(), made.constant(27))
+                self.emit("MOVE", more + 1)
+            own = {"e": first, "y": second, "m": o.NEVER, "n": o.NEVER}
+            self.emit("ADD_CARRY", pair, low, made.constant(0xFFFFFF80), more, **own)
+            own = {"m": 2 * first, "n": o.NEVER if kind == 1 else 2 * second}  # lost, or not
+            self.emit("ADD_CARRY", pair + 1, high, upper, more + 1, **own)
+            self.emit("LOAD", made.rows("loaded", 1), pair, x=2 * by << o.BYTES)
+            return
         for d, carry, more in ((low, first, 0xFFFFFF00), (pair, second, 0x80)):
             self.emit("ADD_CARRY", d, low, made.constant(more), e=carry, m=o.NEVER, n=o.NEVER)
         self.emit("ADD_CARRY", pair + 1, high, upper, m=2 * first, n=2 * second)
@@ -345,7 +363,9 @@ def test_random_programs(kind: type[Sums], monkeypatch: pytest.MonkeyPatch) -> N
         rng = np.random.default_rng(seed)
         code = sliced(kind(rng).made.finish())
         groups = rng.permutation(12 * 9)[:80]
-        copied += both(code, launch((12, 9)), groups, monkeypatch)[1]
+        groups = rng.permutation(12 * 9)[:80]
+        grid = (12, 9) if seed % 3 else (108, 1)
+        copied += both(code, launch(grid), groups, monkeypatch)[1]
     assert copied > 60 * 80 / 4
 
 
@@ -440,7 +460,31 @@ def tiles_by_division(n: int = 1024, across: int = 8) -> Any:
     )
 
 
+def stacked(matrices: int) -> Any:
+    """Rows of some of a stack of matrices: addresses are sums of three numbers of 64 bits."""
+    text = """
+    __global__ void stacked(const float *x, float *y, int m, int n) {
+      const float *own = x + (long long)blockIdx.x * m * n + blockIdx.y * 32 * n;
+      float sum = 0;
+      if (blockIdx.y * 32 + threadIdx.x < m)
+        for (int k = 0; k < n; k += 32)
+          if (k + threadIdx.y < n) sum += own[threadIdx.x * n + blockIdx.z * 8 + threadIdx.y + k];
+      y[((long long)blockIdx.x * m + blockIdx.y * 32 + threadIdx.x) * 8 + threadIdx.y] = sum;
+    }"""
+    m, n = 192, 128
+    x, y = np.zeros((matrices, m, n), np.float32), np.zeros((matrices, m, 8), np.float32)
+    return tracegen.CudaWorkload(
+        source=text,
+        kernel="stacked",
+        grid=(matrices, m // 32, 2),
+        block=(32, 8),
+        arguments=[x, y, m, n],
+    )
+
+
 KERNELS: dict[str, tuple[str, Callable[[], Any], int]] = {
+    "stacked": ("sm_90", lambda: stacked(3), 35),
+    "stacked, one": ("sm_80", lambda: stacked(1), 11),
     "tiles_by_division": ("sm_80", tiles_by_division, 960),
     "vadd1": ("sm_80", lambda: common_kernels.KERNELS["vadd1"](n=1 << 16), 255),
     "jacobi7": ("sm_80", lambda: common_kernels.KERNELS["jacobi7"](nx=128, ny=64, nz=16), 400),

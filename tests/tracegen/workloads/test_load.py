@@ -76,6 +76,20 @@ def test_callable_with_settings(file: Path) -> None:
     assert tracegen.load_kernel(f"{file}:made", {}).arguments["values"][0] == 4
 
 
+@pytest.mark.parametrize("kind", ["OpenCL", "Cuda", "Binary", "Triton"])
+def test_functions_may_return_any_workload(tmp_path: Path, kind: str) -> None:
+    """With --args or without."""
+    launch = "global_size=4, local_size=4" if kind == "OpenCL" else "grid=(1,)"
+    launch += ", block=4" if kind in ("Cuda", "Binary") else ""
+    path = tmp_path / "made.py"
+    path.write_text(
+        f"import tracegen\ndef made(n: int):\n    return tracegen.{kind}Workload(arguments=[n], {launch})\n"
+    )
+    made = tracegen.load_kernel(f"{path}:made", {"n": "3"})
+    assert isinstance(made, getattr(tracegen, f"{kind}Workload"))
+    assert list(made.arguments) == [3]
+
+
 def test_relative_file_leaves_nothing_behind(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(file.parent)
     path = list(sys.path)
