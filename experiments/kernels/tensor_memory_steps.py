@@ -78,13 +78,13 @@ def copied_product(
     depth: int,
     tiles: Callable[[npt.NDArray[np.uint16], int], npt.NDArray[Any]],
     edges: tuple[int, int],
-    stores: Callable[[npt.NDArray[np.uint16]], npt.NDArray[Any]] | None = None,
+    stored: tuple[int, int] | None = None,
     **launch: Any,
 ) -> CudaWorkload:
     """c = a b' of bfloat16, whose tiles the copying unit brings.
 
     tiles : an array and the edge of its tiles -> its tensor map;  edges : of a's and b's tiles
-    stores : where that unit also stores tiles, of the transposed c: c -> its tensor map
+    stored : where that unit also stores tiles, of c or of the transposed c, their edges
     launch : the other fields of the CudaWorkload
     """
     rng = np.random.default_rng(0)
@@ -92,12 +92,13 @@ def copied_product(
 
     def check(written: Mapping[str, Any]) -> None:
         exact = numbers(a[:, :depth]) @ numbers(b[:, :depth]).T
-        found = numbers(written["c"]) if stores is None else numbers(written["c.elements"]).T
-        np.testing.assert_allclose(found, exact, rtol=2**-8)
+        found = numbers(written["c" if stored is None else "c.elements"])
+        is_transposed = stored is not None and stored != edges
+        np.testing.assert_allclose(found.T if is_transposed else found, exact, rtol=2**-8)
 
     maps = {"a": tiles(a, edges[0]), "b": tiles(b, edges[1])}
     c = np.zeros((n, n), np.uint16)
-    target = c if stores is None else stores(c)
+    target = c if stored is None else tensor_map(c, stored, dtype="bfloat16")
     return CudaWorkload(
         arguments=maps | {"c": target, "n": n, "depth": depth}, check=check, **launch
     )

@@ -81,6 +81,64 @@ template <int PARTS, int COLUMNS> __device__ __forceinline__ void store(float (*
             __floats2bfloat162_rn(sums[part][k * 4 + half * 2], sums[part][k * 4 + half * 2 + 1]);
 }
 
+// Four warps multiply by mma.sync what has been copied, slab by slab, a quarter of the tile each.
+template <int ROWS, int COLUMNS>
+__global__ void __launch_bounds__(GROUP)
+    by_warps(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, __nv_bfloat16 *c, int n, int depth)
+{
+  constexpr int A = ROWS * DEPTH * 2, B = COLUMNS * DEPTH * 2, M = ROWS / 32, N = COLUMNS / 16;
+  extern __shared__ __align__(1024) char tiles[];
+  __shared__ unsigned long long barrier;
+  const int row = blockIdx.x / (n / COLUMNS) * ROWS, column = blockIdx.x % (n / COLUMNS) * COLUMNS;
+  const int lane = threadIdx.x % 32, down = threadIdx.x / 64 * (ROWS / 2), right = threadIdx.x / 32 % 2 * (COLUMNS / 2);
+  const unsigned came = local(&barrier), of_a = local(tiles), of_b = of_a + A;
+  if (threadIdx.x == 0) {
+    prepare(came, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;");
+  }
+  __syncthreads();
+  auto load = [](unsigned *to, unsigned from, int row, int k) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(from + row * DEPTH * 2 + (k * 2 ^ row % 8 * 16)));
+  };
+  float sums[M][N][4] = {};
+  for (int slab = 0; slab < depth / DEPTH; slab++) {
+    if (threadIdx.x == 0) {
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(came), "r"(A + B) : "memory");
+      copy(of_a, &a, slab * DEPTH, row, came);
+      copy(of_b, &b, slab * DEPTH, column, came);
+      wait(came, slab & 1);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < DEPTH; k += 16) {
+      unsigned left[M][4], above[N / 2][4];
+#pragma unroll
+      for (int i = 0; i < M; i++)
+        load(left[i], of_a, down + i * 16 + lane % 16, k + lane / 16 * 8);
+#pragma unroll
+      for (int j = 0; j < N / 2; j++)
+        load(above[j], of_b, right + j * 16 + lane / 16 * 8 + lane % 8, k + lane / 8 % 2 * 8);
+#pragma unroll
+      for (int i = 0; i < M; i++)
+#pragma unroll
+        for (int j = 0; j < N; j++)
+          asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                       : "+f"(sums[i][j][0]), "+f"(sums[i][j][1]), "+f"(sums[i][j][2]), "+f"(sums[i][j][3])
+                       : "r"(left[i][0]), "r"(left[i][1]), "r"(left[i][2]), "r"(left[i][3]), "r"(above[j / 2][j % 2 * 2]), "r"(above[j / 2][j % 2 * 2 + 1]));
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < M; i++)
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+      for (int half = 0; half < 2; half++)
+        *(__nv_bfloat162 *)&c[(size_t)(row + down + i * 16 + lane / 4 + half * 8) * n + column + right + j * 8 + lane % 4 * 2] =
+            __floats2bfloat162_rn(sums[i][j][half * 2], sums[i][j][half * 2 + 1]);
+}
+
 // One warp group copies and multiplies; STAGES slabs are in local memory or on their way.
 template <int ROWS, int COLUMNS, int STAGES>
 __global__ void __launch_bounds__(GROUP)
@@ -122,9 +180,8 @@ __global__ void __launch_bounds__(GROUP)
 
 // A warp group, or one warp, copies; CONSUMERS groups multiply. Where a block STAYS it computes one tile after another, in squares of TALL x
 // WIDE tiles. LEFT products go on while the next begins. EACH thread of a group says that it is done with a slab, or one for all.
-template <int ROWS, int COLUMNS, int STAGES, int CONSUMERS, int PRODUCERS, bool STAYS, int LEFT, bool EACH, int TALL, int WIDE>
-__global__ void __launch_bounds__(CONSUMERS *GROUP + PRODUCERS)
-    apart(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, __nv_bfloat16 *c, int n, int depth)
+template <int ROWS, int COLUMNS, int STAGES, int CONSUMERS, bool STAYS, int LEFT, bool EACH, int TALL, int WIDE, typename Keep>
+__device__ __forceinline__ void separately(const CUtensorMap &a, const CUtensorMap &b, int n, int depth, Keep keep)
 {
   constexpr int A = ROWS * DEPTH * 2, B = COLUMNS * DEPTH * 2, PARTS = ROWS / 64 / CONSUMERS;
   extern __shared__ __align__(1024) char tiles[];
@@ -184,9 +241,37 @@ __global__ void __launch_bounds__(CONSUMERS *GROUP + PRODUCERS)
         finish<0>();
         release((stage + STAGES - 1) % STAGES);
       }
-      store<PARTS, COLUMNS>(sums, c + (size_t)(row_of(tile) + group * PARTS * 64) * n + column_of(tile), n);
+      keep(sums, row_of(tile) + group * PARTS * 64, column_of(tile));
     }
   }
+}
+
+template <int ROWS, int COLUMNS, int STAGES, int CONSUMERS, int PRODUCERS, bool STAYS, int LEFT, bool EACH, int TALL, int WIDE>
+__global__ void __launch_bounds__(CONSUMERS *GROUP + PRODUCERS)
+    apart(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, __nv_bfloat16 *c, int n, int depth)
+{
+  separately<ROWS, COLUMNS, STAGES, CONSUMERS, STAYS, LEFT, EACH, TALL, WIDE>(a, b, n, depth, [&](auto sums, int row, int column) {
+    store<ROWS / 64 / CONSUMERS, COLUMNS>(sums, c + (size_t)row * n + column, n);
+  });
+}
+
+// The copying unit stores the tile that one group has computed.
+template <int ROWS, int COLUMNS, int STAGES, int PRODUCERS, int LEFT, int TALL, int WIDE>
+__global__ void __launch_bounds__(GROUP + PRODUCERS)
+    apart_stored(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, const __grid_constant__ CUtensorMap c, int n, int depth)
+{
+  extern __shared__ __align__(1024) char tiles[];
+  separately<ROWS, COLUMNS, STAGES, 1, false, LEFT, true, TALL, WIDE>(a, b, n, depth, [&](auto sums, int row, int column) {
+    char *out = tiles + STAGES * (ROWS + COLUMNS) * DEPTH * 2;
+    store<ROWS / 64, COLUMNS>(sums, (__nv_bfloat16 *)out, COLUMNS);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("bar.sync 1, %0;" ::"n"(GROUP) : "memory");
+    if (threadIdx.x == 0) {
+      asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&c), "r"(column), "r"(row), "r"(local(out)) : "memory");
+      asm volatile("cp.async.bulk.commit_group;");
+      asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+  });
 }
 
 __device__ __forceinline__ unsigned rank_in_pair()

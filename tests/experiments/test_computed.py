@@ -216,8 +216,10 @@ def test_only_stores_of_the_fused_march_are_nontemporal() -> None:
     [
         pytest.param(*case, marks=pytest.mark.weekly(2))
         for case in [
+            ("by warps", 512),
             ("slabs", 512),
             ("goes on", 1024),
+            ("stored", 1024),
             ("two groups", 512),
             ("one arrives", 2048),
             ("pairs", 4096),
