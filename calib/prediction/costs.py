@@ -266,11 +266,12 @@ def _dram_quantiles(dataset: xr.Dataset, typical: Floats, dram: Dram) -> Floats:
     """(n_trial, N_QUANTILES) of the sampled latencies; the typical one where there is no sample.
 
     Where DRAM has a queueing model (`queue_cycles`), requests wait for each other in the simulation of a round, and not once
-    more in the sample: theirs is the latency of a request that finds no other.
+    more in the sample: theirs is the latency of a request that finds no other, of half of them from memory that is farther.
     """
     if dram.queue_cycles:
         unloaded = dram.latency_cycles + dram.row_conflict_cycles
-        return np.full((len(typical), N_QUANTILES), unloaded)
+        farther = np.where(_MIDDLES < 0.5, -dram.far_cycles, dram.far_cycles) / 2
+        return np.tile(unloaded + farther, (len(typical), 1))
     rows = [sample[np.isfinite(sample)] for sample in dataset["dram_latency_cycles"].values]
     return np.array(
         [

@@ -36,7 +36,8 @@ from memsim.statistics import GROUPS, ONE_PLACE, PAST, Estimate, Places, describ
 
 Floats = npt.NDArray[np.float64]
 ROUNDS, FIRST_ROUND = 8, 2
-"""Rounds of the event simulation; those after the second and before the last are timed."""
+"""Rounds of the event simulation; those after the second and before the last are timed. Of loops where a wait is for what an
+iteration so many before has loaded, which begin with a burst, there are as many times more of both."""
 CORES = 4
 """Cores that share channels in the event simulation. A single core cannot use the share of L2 or DRAM that
 other cores leave idle, which makes V100, A100 and MI210 streams 18 % too slow at medium occupancy; 8
@@ -339,15 +340,17 @@ def _steady(
 def _slope(inputs: Inputs, paths: Paths, resident: Residents, trial: int) -> float:
     """Cycles between the ends of consecutive rounds, the mean over cores."""
     cores = _cores(resident)
-    issued = _run(inputs, paths, resident, trial, ROUNDS, cores)
+    lags = [max(inputs.lag[block] for block in path) // len(path) for path in paths if inputs.lag]
+    rounds, first = (n * (1 + max(0, *lags, 0)) for n in (ROUNDS, FIRST_ROUND))
+    issued = _run(inputs, paths, resident, trial, rounds, cores)
     last = issued.step == _lengths(paths, issued) - 1
     spans = []
     for core in range(cores):
-        ends = np.sort(issued.ready_cycles[last & (issued.core == core)]).reshape(ROUNDS, -1)
+        ends = np.sort(issued.ready_cycles[last & (issued.core == core)]).reshape(rounds, -1)
         # A round ends when as many sub-groups have ended as are resident. (The mean of a round's ends would be earlier
         # by up to half a round when groups that began together have drifted apart.)
-        spans.append(ends[-2].max() - ends[FIRST_ROUND - 1].max())
-    return float(np.mean(spans)) / (ROUNDS - 1 - FIRST_ROUND)
+        spans.append(ends[-2].max() - ends[first - 1].max())
+    return float(np.mean(spans)) / (rounds - 1 - first)
 
 
 def _cores(resident: Residents) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from experiments.hardware.applications import applications
 from experiments.hardware.babelstream import babelstream
 from experiments.hardware.common_kernels import common_times, common_traffic
+from experiments.hardware.copies import b200_copies
 from experiments.hardware.derivatives import derivative_times
 from experiments.hardware.h100_stencil import h100_points, h100_stencil
 from experiments.hardware.l1_carveouts import l1_carveouts
@@ -44,6 +45,7 @@ FIGURES: Mapping[str, MakeFigure] = {
     **TUNED_KERNELS,
     "tuned-stencils": tuned_stencils,
     "babelstream": babelstream,
+    "b200-copies": b200_copies,
     "matmul-steps": matmul_steps,
     "tensor-steps": tensor_steps,
     "triton-launches": triton_launches,

@@ -62,6 +62,7 @@ def at_clock(machine: Machine, clock_hz: float) -> Machine:
 
 
 _TIMES = (
+    "far_cycles",
     "row_miss_cycles",
     "row_conflict_cycles",
     "queue_cycles",

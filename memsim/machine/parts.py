@@ -237,6 +237,8 @@ class Dram:
 
     burst_bytes : the smallest transfer
     latency_cycles : of a row-buffer hit without contention
+    far_cycles : how much longer it is for the half of memory that is farther from a core, on another die; latency_cycles is the
+        mean of both. 0 where all is as far
     row_miss_cycles, row_conflict_cycles : added where the bank is closed, or has another row open
     bandwidth_bytes_per_cycle : of all channels together, in core clocks
     sustained_bandwidth_bytes_per_cycle : what a stream achieves of it, 0 if not measured
@@ -273,6 +275,7 @@ class Dram:
     row_activations_per_cycle: float = 0.0
     queue_cycles: float = 0.0
     turnaround_cycles: float = 0.0
+    far_cycles: float = 0.0
 
     def turnaround_cycles_at(self, written: float) -> float:
         """How much longer loads wait where all of the bandwidth is used, and this part of the bytes is written."""

@@ -177,6 +177,8 @@ def _dram_rules(dram: Dram) -> Iterator[Rule]:
     yield Rule(
         dram.sustained_row_hits_percent <= 100.0, "sustained_row_hits_percent", "be at most 100"
     )
+    most = f"be at most latency_cycles ({dram.latency_cycles:.10g})"
+    yield Rule(dram.far_cycles <= dram.latency_cycles, "far_cycles", most)
     if dram.refresh_cycles:
         longest = dram.row_miss_cycles + dram.n_channels / dram.bandwidth_bytes_per_cycle * max(
             MAX_LINE_BYTES, dram.burst_bytes

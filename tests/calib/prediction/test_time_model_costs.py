@@ -120,6 +120,19 @@ def test_hits_and_what_serves_them() -> None:
     assert result.slowest_cycles([]).tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("lines", [1, 2])
+def test_half_of_the_lines_come_from_farther_memory(lines: int) -> None:
+    """A copy of two lines has a far one 3 times in 4, and waits for it; one line has the mean latency."""
+    dram = dataclasses.replace(V100.dram, queue_cycles=100.0, far_cycles=200.0)
+    groups = [[[(0, range(8 * g, 8 * g + 4 * lines))]] for g in range(160)]
+    result = costs(make_trace(groups), V100.replace(dram=dram))
+    mean = dram.latency_cycles + dram.row_conflict_cycles
+    assert result.dram_quantiles_cycles.mean() == pytest.approx(mean)
+    far = 1 - 0.5**lines
+    slowest = (mean - 100) * (1 - far) + (mean + 100) * far
+    assert result.slowest_cycles([0]) == pytest.approx([slowest] * 2, rel=0.01)
+
+
 def test_missed_translations_occupy_a_channel() -> None:
     """Every load accesses a page that the buffer has evicted, which occupies each core's translation."""
     page = (1 << 21) // 32

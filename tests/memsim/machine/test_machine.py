@@ -559,6 +559,14 @@ def test_a_kernel_loses_bandwidth_by_its_row_misses() -> None:
     assert reading.bandwidth_at(0.6) == 50.0
 
 
+def test_half_of_memory_cannot_be_nearer_than_a_core() -> None:
+    machine = load_machine("b200")
+    assert 0 < machine.dram.far_cycles < machine.dram.latency_cycles
+    dram = dataclasses.replace(machine.dram, far_cycles=machine.dram.latency_cycles + 1)
+    with pytest.raises(MachineError, match="far_cycles must be at most latency_cycles"):
+        machine.replace(dram=dram)
+
+
 def test_rows_that_can_be_opened_limit_single_bursts() -> None:
     """A row in two cycles: with 64 bytes of each 32 bytes a cycle, and with 128 as many as the stream."""
     dram = dataclasses.replace(
