@@ -15,14 +15,12 @@ import click
 from calib.commands import check_picture
 from calib.prediction.options import PredictOptions
 from memsim.commands import (
-    KERNEL,
     STDOUT,
     check_outputs,
     console,
     each_variant,
     json_help,
     machines_option,
-    settings_option,
     working,
     write_tables,
     wrote_json,
@@ -30,7 +28,13 @@ from memsim.commands import (
 from memsim.errors import MemsimError
 from memsim.files import write_text, write_whole
 from memsim.options import Options, command_options, option
-from tracegen.commands import KernelSpec, replay_grown, trace_snapshots, variants_of
+from tracegen.commands import (
+    KernelSpec,
+    kernels_options,
+    replay_grown,
+    trace_snapshots,
+    variants_of,
+)
 from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 
@@ -71,16 +75,8 @@ class PredictFiles(Options):
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL", type=KERNEL)
-@click.option(
-    "--args",
-    "arguments",
-    metavar="FILE.py:NAME",
-    type=KERNEL,
-    help="The arguments of a kernel in OpenCL C, CUDA C++, HIP or Fortran, as for 'memsim profile'.",
-)
+@kernels_options
 @machines_option(required=False)
-@settings_option
 @click.option(
     "--what-if",
     "what_if",
@@ -106,10 +102,8 @@ class PredictFiles(Options):
 @command_options(Limits, "limits")
 @command_options(PredictFiles, "files")
 def predict(
-    spec: str,
-    arguments: str | None,
+    kernels: list[KernelSpec],
     machines: tuple[str, ...],
-    settings: list[dict[str, str]],
     options: PredictOptions,
     what_if: tuple[str, ...],
     tracing: TraceOptions,
@@ -134,12 +128,15 @@ def predict(
       memsim predict my_kernel.py:knl -m a100 --set n=65536 --follow n=1024:8192
     """
     if model is not None:
-        if machines or what_if or files.html is not None:
-            raise MemsimError("--model cannot be combined with --machine, --what-if or --html")
+        if machines or what_if or files.html is not None or kernels[0].arguments:
+            raise MemsimError(
+                "--model cannot be combined with --machine, --args, --what-if or --html"
+            )
         from calib.commands.predict_model import predict_with_model
 
+        kernel = _only(kernels, "--model")
         return predict_with_model(
-            spec, model, _only(settings, "--model"), plot=files.plot, json_out=files.json
+            kernel.spec, model, kernel.settings, plot=files.plot, json_out=files.json
         )
     if not machines:
         raise MemsimError("--machine NAME or --model FILE is required")
@@ -149,10 +146,8 @@ def predict(
         _refuse(described, "cannot be combined with --follow: nothing is traced at that size")
         from calib.commands.predict_followed import predict_followed
 
-        chosen = _only(settings, "--follow")
-        machine = _only(machines, "--follow")
-        return predict_followed(spec, chosen, machine, options, tracing, follow, files.json)
-    kernels = [KernelSpec(spec, one, arguments) for one in settings]
+        kernel, machine = _only(kernels, "--follow"), _only(machines, "--follow")
+        return predict_followed(kernel, machine, options, tracing, follow, files.json)
     variants = variants_of(machines, kernels)
     if len(variants) > 1:
         _refuse(described, f"describes one variant, got {len(variants)}")

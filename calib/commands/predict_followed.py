@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from calib.block_counts.hit_ratio_trend import FollowedTime, SmallSize
     from calib.prediction.options import PredictOptions
     from memsim.machine import Machine
+    from tracegen.commands import KernelSpec
     from tracegen.options import TraceOptions
 
 Settings = Mapping[str, str]
 
 
 def predict_followed(
-    spec: str,
-    settings: dict[str, str],
+    named: KernelSpec,
     machine_name: str,
     options: PredictOptions,
     tracing: TraceOptions,
@@ -37,10 +37,10 @@ def predict_followed(
     from calib.block_counts.hit_ratio_trend import followed_time
     from memsim.machine import load_machine
 
-    setting, values, rows = _sizes(settings, follow)
+    setting, values, rows = _sizes(named.settings, follow)
     machine = load_machine(machine_name)
-    busy = _busy_cycles(spec, rows, machine, f"{setting}={values[-1]}")
-    kernel, small, unfilled = _predict_small(spec, rows, values, busy, machine, options, tracing)
+    busy = _busy_cycles(named, rows, machine, f"{setting}={values[-1]}")
+    kernel, small, unfilled = _predict_small(named, rows, values, busy, machine, options, tracing)
     _require_enough(follow, machine_name, small, unfilled)
     followed = followed_time(small, values[-1], busy[-1])
     document = {
@@ -76,16 +76,15 @@ def _sizes(settings: dict[str, str], follow: str) -> tuple[str, list[int], list[
 
 
 def _busy_cycles(
-    spec: str, rows: Sequence[Settings], machine: Machine, requested: str
+    named: KernelSpec, rows: Sequence[Settings], machine: Machine, requested: str
 ) -> list[float]:
     """Busy cycles at each size, of all units and cores together, from the counts of its blocks."""
     from calib.block_counts.costs import costs_of
     from calib.block_counts.executions import Executions
     from calib.block_counts.report import block_report
-    from tracegen import load_kernel
 
     with working("counting basic blocks"):
-        executions = Executions(lambda settings: load_kernel(spec, settings), machine)
+        executions = Executions(named.load, machine)
         report = block_report(executions, rows, lambda _: {})
     for row in report.rows:
         if row.by_subgroups[-1] is None:
@@ -100,7 +99,7 @@ def _busy_cycles(
 
 
 def _predict_small(
-    spec: str,
+    named: KernelSpec,
     rows: Sequence[Settings],
     values: Sequence[int],
     busy: Sequence[float],
@@ -111,14 +110,14 @@ def _predict_small(
     """The kernel's name, the small sizes with their predicted times, and those left out."""
     from calib.block_counts.hit_ratio_trend import SmallSize
     from calib.prediction import predict
-    from tracegen import load_kernel, trace_snapshots
+    from tracegen import trace_snapshots
 
     kernel = ""
     small: list[SmallSize] = []
     unfilled: list[int] = []
     with working("tracing and replaying small sizes"):
         for k, value in enumerate(values[:-1]):
-            workload = load_kernel(spec, rows[k])
+            workload = named.load(rows[k])
             traces = trace_snapshots(workload, machine, snapshots=1, options=tracing)
             launch = traces[0].launch
             kernel = launch.kernel

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from memsim.commands import (
-    KERNEL,
     MACHINE,
     REPLAY_FORMATS,
     export_replay,
     out_option,
-    setting_option,
     working,
 )
 from memsim.errors import MemsimError
 from memsim.options import command_options
-from tracegen.commands.kernel import KernelSpec, arguments_option
+from tracegen.commands.kernel import KernelSpec, kernel_options
 from tracegen.own_process import Limits, in_own_process
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("spec", metavar="INPUT", type=KERNEL)
+@kernel_options
 @click.option(
     "--format",
     "to",
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
 @click.option(
     "--machine", "-m", metavar="NAME", type=MACHINE, help="Of accel-sim: whose machine code is run."
 )
-@setting_option
-@arguments_option
 @click.option(
     "--groups",
     type=click.IntRange(min=1),
@@ -58,11 +54,9 @@ if TYPE_CHECKING:
 @command_options(Limits, "limits")
 @out_option("A new or empty folder for accel-sim; otherwise a file.")
 def export(
-    spec: str,
+    kernel: KernelSpec,
     to: str,
     machine: str | None,
-    settings: dict[str, str],
-    arguments: str | None,
     groups: int | None,
     launch: int | None,
     limits: Limits,
@@ -70,9 +64,9 @@ def export(
 ) -> int:
     """Write what a kernel executes, or a saved replay, in another tool's format.
 
-    For accel-sim, INPUT is a kernel as in 'memsim profile'. Its SASS is run on this computer, and every
+    For accel-sim, KERNEL is a kernel as in 'memsim profile'. Its SASS is run on this computer, and every
     instruction of every warp is written, with its lanes, registers and addresses: kernelslist.g and a .traceg
-    per launch. For the others, INPUT is a saved replay ('memsim replay --save'). cachegrind: counts by source
+    per launch. For the others, it is a saved replay ('memsim replay --save'). cachegrind: counts by source
     line, for cg_annotate and KCachegrind. csv: a row per access. json: as 'memsim replay --json'.
 
     \b
@@ -82,17 +76,15 @@ def export(
       memsim export k.nc --format csv -o k.csv
     """
     if to != "accel-sim":
-        if machine or settings or arguments or groups or launch is not None:
+        if machine or kernel.settings or kernel.arguments or groups or launch is not None:
             raise MemsimError(
                 f"--format {to} takes a saved replay, and none of accel-sim's options"
             )
-        export_replay(Path(spec), to, output)
+        export_replay(Path(kernel.spec), to, output)
         return 0
     if machine is None:
         raise MemsimError("--format accel-sim runs a kernel: name the machine with --machine")
-    written = _instructions(
-        KernelSpec(spec, settings, arguments), machine, launch, groups, limits, output
-    )
+    written = _instructions(kernel, machine, launch, groups, limits, output)
     for note in dict.fromkeys(note for one in written for note in one.stand_ins):
         click.echo(f"memsim: {note}", err=True)
     for one in written:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsim.commands import KERNEL, labels, setting_option, settings_option, working
+from memsim.errors import MemsimError
 from tracegen.own_process import Limits, in_own_process
 
 if TYPE_CHECKING:
@@ -83,6 +84,10 @@ def _decorated(
         if config is not None:
             chosen = {"config": str(config)}
             several = isinstance(settings, list)
+            if any("config" in one for one in (settings if several else [settings])):
+                raise MemsimError(
+                    "--config and --set config both choose a configuration: leave out one"
+                )
             settings = [one | chosen for one in settings] if several else settings | chosen
         return with_kernel(settings=settings, **others)
 

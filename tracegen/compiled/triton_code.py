@@ -117,7 +117,7 @@ def _compiled(workload: TritonWorkload, target: str) -> TritonCode:
         chosen, signature, constants, attributes = function._pack_args(
             backend, extra, values, specialised, None
         )
-    except (TypeError, KeyError, ValueError, RuntimeError) as error:
+    except (AssertionError, TypeError, KeyError, ValueError, RuntimeError) as error:
         raise KernelError(f"{what}: {_line(error)}") from error
     values = {k: arrays.get(k, v) for k, v in values.items()}
     source = ASTSource(function, signature, constants, attributes)

@@ -43,6 +43,8 @@ _OWN_FRAME = re.compile(r"\bR1, (?:P\w+, P\w+, )?R1, (?:-0x|0xf{5})")
 _LEAST_BANK = 0x400
 _ALLOCATION = "__nv_reservedSMEM_tmem_allocation_pipeline_mbarrier"
 
+MOST_GROUPS_OF_AN_AXIS = (1 << 31) - 1
+
 
 @dataclass(frozen=True)
 class _Layout:
@@ -229,6 +231,10 @@ class NvidiaCode:
         )
         bank = np.zeros(max(size, _LEAST_BANK), np.uint8)
         layout = self._layout
+        if max(shape.grid) > MOST_GROUPS_OF_AN_AXIS:
+            raise KernelError(
+                f"kernel {self.code.kernel} may have {MOST_GROUPS_OF_AN_AXIS} groups along an axis, got {max(shape.grid)}"
+            )
         for at, extents in ((layout.grid, shape.grid), (layout.block, shape.group)):
             bank[at : at + 12].view(np.uint32)[:] = (*extents, 1, 1)[:3]
         for at, size, word in (

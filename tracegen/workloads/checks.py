@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from os import PathLike
@@ -63,7 +64,15 @@ def _is_text(value: Any) -> bool:
 
 def _are_texts(value: Any) -> bool:
     listed = isinstance(value, (tuple, list)) and all(isinstance(one, str) for one in value)
-    return isinstance(value, str) or listed
+    return listed or (isinstance(value, str) and _can_be_split(value))
+
+
+def _can_be_split(text: str) -> bool:
+    try:
+        shlex.split(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _are_named(value: Any) -> bool:
@@ -92,7 +101,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: is_whole(value, MOST_LOCAL_BYTES),
         f"a whole number of bytes up to {MOST_LOCAL_BYTES}",
     ),
-    "build_options": (_are_texts, "a text, or a list of texts"),
+    "build_options": (_are_texts, "a text whose quotation marks are closed, or a list of texts"),
     "check": (lambda value: value is None or callable(value), "a function"),
     "registers_per_item": (
         lambda value: value is None or is_whole(value, MOST_REGISTERS),

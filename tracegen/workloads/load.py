@@ -111,9 +111,14 @@ def load_kernel(
                 f"{spec} is {_a(target)}; a kernel is a loopy.TranslationUnit, or a callable that"
                 " returns a tracegen.Workload"
             )
-        arguments = _arguments(target, given, name)
+        taken = _parameters(target)
+        arguments = _arguments(target, {k: v for k, v in given.items() if k in taken}, name)
         with _one_line(f"{spec} failed"):
             made = target(**arguments)
+        if isinstance(made, TritonWorkload):
+            made = _with_settings(made, {k: v for k, v in given.items() if k not in taken})
+        else:
+            _arguments(target, given, name)  # of which it must take all
         if not (_is_unit(made) or isinstance(made, WORKLOADS)):
             raise KernelError(f"{spec} must return a tracegen.Workload, got {_a(made)}")
         with contextlib.suppress(TypeError):
@@ -207,11 +212,14 @@ def _triton(path: Path, name: str, given: dict[str, str], args: str) -> TritonWo
         if reason := triton_file.failed_decorator(module, name):
             warnings.warn(f"{name} is without a decorator that failed: {reason}", stacklevel=2)
     made, others = _described(path, given, args, TritonWorkload, others=True)
-    config = others.pop("config", str(made.config))
-    settings = {**made.settings, **{key: _literal(text) for key, text in others.items()}}
-    return dataclasses.replace(  # type: ignore[no-any-return]
-        made, kernel=kernel, settings=settings, config=convert("config", config, int)
-    )
+    return _with_settings(dataclasses.replace(made, kernel=kernel), others)
+
+
+def _with_settings(made: TritonWorkload, others: Mapping[str, str]) -> TritonWorkload:
+    """The workload with settings that its function does not take."""
+    constants = {key: _literal(text) for key, text in others.items() if key != "config"}
+    config = convert("config", others.get("config", str(made.config)), int)
+    return dataclasses.replace(made, settings={**made.settings, **constants}, config=config)
 
 
 def _literal(text: str) -> Any:

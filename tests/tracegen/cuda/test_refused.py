@@ -122,6 +122,8 @@ __global__ void other(float *y) { y[threadIdx.x] = 1; }
         ({"block": (1, 1, 1, 1)}, "one to three axes"),
         ({"grid": 0}, "grid of kernel .* at least 1"),
         ({"symbols": {"k": 1}}, "uses no variable k; it has none"),
+        ({"build_options": "-DX='"}, "build_options must be a text whose quotation marks are closed"),
+        ({"grid": 1 << 40}, "may have 2147483647 groups along an axis, got 1099511627776"),
         ({"build_options": "-I"}, "build option -I needs a value"),
         ({"source": None, "path": "nowhere.cu"}, "no such kernel file: nowhere.cu"),
         ({"source": None, "path": None}, "needs a path or a source"),

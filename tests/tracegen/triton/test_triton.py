@@ -141,6 +141,20 @@ def test_tune_tries_the_configurations_of_the_autotuner(tmp_path, capsys):
     assert "config=1: BM=64 BN=32 BK=64 GROUP=8 num_warps=2" in err
     assert main(f"trace {kernel} --config 7 -o {tmp_path}/k.trace".split()) == 2
     assert "config must be from 0 to 1, got 7" in capsys.readouterr().err
+    assert main(f"predict {kernel} --config 7".split()) == 2
+    assert "config must be from 0 to 1, got 7" in capsys.readouterr().err
+    assert main(f"export {kernel} --config 1 --set config=0 -o {tmp_path}/k".split()) == 2
+    assert "--config and --set config both choose" in capsys.readouterr().err
+
+
+def test_functions_with_their_kernel_take_its_settings(tmp_path):
+    path = tmp_path / "products.py"
+    path.write_text(
+        f"import dataclasses, sys\nsys.path.insert(0, {str(HERE)!r})\nimport args, kernels\n"
+        "def make(k: int = 64): return dataclasses.replace(args.matmul(k=k), kernel=kernels.matmul)\n"
+    )
+    workload = tracegen.load_kernel(f"{path}:make", {"k": "32", "config": "1", "num_warps": "8"})
+    assert (workload.config, workload.settings) == (1, {"num_warps": 8})
 
 
 def test_specialisation_and_configurations_are_those_of_the_launcher():
@@ -166,6 +180,8 @@ def test_specialisation_and_configurations_are_those_of_the_launcher():
         ({"num_wraps": 4}, {}, "add: Keyword argument num_wraps"),
         ({"BLOCK": 1000}, {}, "power of 2"),
         ({"num_ctas": 32}, {}, "add"),
+        ({"num_warps": 3}, {}, "num_warps must be a power of 2"),
+        ({}, {"grid": (1 << 40,)}, "may have 2147483647 groups along an axis"),
         ({}, {"grid": lambda meta: "many"}, "a grid is one to three whole numbers"),
         ({}, {"grid": lambda meta: (0,)}, "of at least 1"),
         ({}, {"grid": lambda meta: meta["NONE"]}, "NONE"),
