@@ -95,6 +95,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @needs_nvidia
+def test_elements_that_no_work_item_stores_do_not_count_as_wrong(
+    run_memsim: RunMemsim, tmp_path: Path
+) -> None:
+    (tmp_path / "shift.floopy").write_text(
+        "subroutine shift(n, a, b)\n  integer n, i\n  real*8 a(n), b(n)\n\n"
+        "  do i = 1, n - 1\n    b(i) = a(i + 1) - a(i)\n  end do\nend\n\n"
+        "!$loopy begin\n! shift = lp.parse_fortran(SOURCE, FILENAME)\n"
+        '! shift = lp.split_iname(shift, "i", 64, outer_tag="g.0", inner_tag="l.0")\n'
+        "! RESULT = [shift]\n!$loopy end\n"
+    )
+    words = ("-m", "v100", "--set", "n=4096", "--check", "-o", str(tmp_path / "k.trace"))
+    ended = run_memsim("trace", f"{tmp_path}/shift.floopy:shift", *words)
+    assert "a run through OpenCL" in ended.out + ended.err
+
+
+@needs_nvidia
 def test_a_cl_file_is_traced_and_its_results_are_compared_with_a_run_of_the_text(
     folder: Path, run_memsim: RunMemsim
 ) -> None:
