@@ -35,7 +35,7 @@ from tracegen.options import TraceOptions
 from tracegen.recording import snapshot
 from tracegen.recording.earlier import Moved
 from tracegen.recording.sites import BASE_ALIGNMENT_BYTES
-from tracegen.recording.traces import Content, LaunchTraces, check_size
+from tracegen.recording.traces import Content, LaunchTraces
 
 
 class ExecutedRun(LaunchTraces):
@@ -54,35 +54,18 @@ class ExecutedRun(LaunchTraces):
         registers_per_item: int | None = None,
     ) -> None:
         """registers_per_item : where the user states it"""
-        self.bound, self.code, self.stated_registers = bound, code, registers_per_item
+        self.bound, self.code = bound, code
         self.n_subgroup = -(-math.prod(bound.group_shape) // code.width)
         self.executions = [self._execution(sliced(code))]
         self.values = {"local_values": False, "global_values": False, "products": False}
         self.sites = Sites(bound, self.execution.code, self.execution.places)
-        check_size(bound)
         super().__init__(bound, options, machine)
-
-    @property
-    def launch_names(self) -> tuple[str, ...]:
-        return self.bound.launch_names or (self.bound.name,)
-
-    @property
-    def source(self) -> str:
-        return self.bound.text
-
-    @property
-    def registers_per_item(self) -> int | None:
-        used = self.bound.code.registers_per_item
+        self.kernel_name, self.source = bound.name, bound.text
+        self.launch_names = bound.launch_names or (bound.name,)
         # One register where code uses none: an empty kernel occupies the smallest unit all the same.
-        return self.stated_registers or (None if used is None else max(used, 1))
-
-    @property
-    def tensor_columns(self) -> int:
-        return self.bound.code.tensor_columns
-
-    @property
-    def cluster_groups(self) -> int:
-        return math.prod(self.bound.cluster)
+        self.registers_per_item = registers_per_item or max(bound.code.registers_per_item, 1)
+        self.tensor_columns = bound.code.tensor_columns
+        self.cluster_groups = math.prod(bound.cluster)
 
     @property
     def order(self) -> tuple[int, ...]:

@@ -57,10 +57,6 @@ class PreparedLoopy:
         return build_options(self.kernel)
 
     @property
-    def registers_per_item(self) -> int | None:
-        return self.workload.registers_per_item
-
-    @property
     def launch_names(self) -> tuple[str, ...]:
         return tuple(program.name for program in self.instrumented.programs)
 

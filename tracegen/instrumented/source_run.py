@@ -16,7 +16,7 @@ from tracegen.options import TraceOptions
 from tracegen.record import Launches
 from tracegen.recording.earlier import Moved
 from tracegen.recording.snapshot import Cost, Groups
-from tracegen.recording.traces import Content, LaunchTraces, check_size
+from tracegen.recording.traces import Content, LaunchTraces
 
 GRANULE_ROW_BYTES = 14
 """Bytes of a granule in all columns. Where nothing coalesces, each lane-access is one granule."""
@@ -35,29 +35,15 @@ class SourceRun(LaunchTraces):
         machine: Machine | None = None,
         missing: str = "",
     ) -> None:
-        check_size(launch)
         super().__init__(launch, options, machine)
         self.prepared, self.missing, self.layout = prepared, missing, launch.layout
+        self.kernel_name, self.source = prepared.name, prepared.source
+        self.launch_names = prepared.launch_names
+        self.registers_per_item = prepared.workload.registers_per_item
 
     def columns(self, groups: Groups) -> dict[str, Any]:
         """The columns of the trace of some groups."""
         raise NotImplementedError
-
-    @property
-    def kernel_name(self) -> str:
-        return self.prepared.name
-
-    @property
-    def launch_names(self) -> tuple[str, ...]:
-        return self.prepared.launch_names
-
-    @property
-    def source(self) -> str:
-        return self.prepared.source
-
-    @property
-    def registers_per_item(self) -> int | None:
-        return self.prepared.registers_per_item
 
     @property
     def keep_hits(self) -> bool:

@@ -7,7 +7,7 @@ import hashlib
 import platform
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,47 +35,36 @@ class Content(NamedTuple):
     compiler: dict[str, Any]
 
 
-class Shaped(Protocol):
-    """A launch, as far as its shape goes."""
-
-    index: int
-    name: str
-
-    @property
-    def grid(self) -> tuple[int, ...]: ...
-
-    @property
-    def group_shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def n_groups(self) -> int: ...
-
-    @property
-    def group_items(self) -> int: ...
-
-    @property
-    def local_memory_bytes(self) -> int: ...
-
-
 MOST_GROUPS = 2**31 - 1
 """Group ids of a trace have 32 bits."""
 
 
-def check_size(launch: Shaped) -> None:
-    """Raises KernelError for a launch with more groups than a trace can number."""
-    if launch.n_groups > MOST_GROUPS:
-        raise KernelError(
-            f"launch {launch.index} ({launch.name}) has {launch.n_groups} work-groups; at most"
-            f" {MOST_GROUPS} can be traced"
-        )
-
-
 class LaunchTraces:
-    """Traces of one launch; how its accesses become known is up to the subclasses."""
+    """Traces of one launch; how its accesses become known is up to the subclasses.
+
+    tracer, libraries : how traces are made, and by which packages, for their provenance
+    source : the text of the kernel
+    kernel_name : of the user's kernel;  launch_names : of all launches of the workload
+    registers_per_item : None where the number is not known
+    tensor_columns : of tensor memory, that a group asks for;  cluster_groups : groups of a cluster
+    """
 
     tracer = ""
+    libraries: tuple[str, ...] = ("numba", "numpy")
+    source: str
+    kernel_name: str
+    launch_names: tuple[str, ...]
+    registers_per_item: int | None
+    tensor_columns = 0
+    cluster_groups = 1
 
     def __init__(self, launch: Any, options: TraceOptions, machine: Machine | None) -> None:
+        """Raises KernelError for a launch with more groups than a trace can number."""
+        if launch.n_groups > MOST_GROUPS:
+            raise KernelError(
+                f"launch {launch.index} ({launch.name}) has {launch.n_groups} work-groups; at most"
+                f" {MOST_GROUPS} can be traced"
+            )
         self.launch, self.options, self.machine = launch, options, machine
         self.choice = GroupChoice(self.order, options, self.affordable, self.requests)
 
@@ -90,40 +79,6 @@ class LaunchTraces:
         """The grid whose groups, numbered along its axes, are those of the launch in the order in which they begin."""
         grid: tuple[int, ...] = self.launch.grid
         return grid
-
-    @property
-    def kernel_name(self) -> str:
-        """Of the user's kernel."""
-        return str(self.launch.name)
-
-    @property
-    def launch_names(self) -> tuple[str, ...]:
-        """Of all launches of the workload."""
-        return (self.kernel_name,)
-
-    @property
-    def source(self) -> str:
-        """The text of the kernel."""
-        raise NotImplementedError
-
-    @property
-    def registers_per_item(self) -> int | None:
-        raise NotImplementedError
-
-    @property
-    def tensor_columns(self) -> int:
-        """Of tensor memory, that a group asks for."""
-        return 0
-
-    @property
-    def cluster_groups(self) -> int:
-        """Groups of a cluster."""
-        return 1
-
-    @property
-    def libraries(self) -> tuple[str, ...]:
-        """The packages that made the trace, for its provenance."""
-        return ("numba", "numpy")
 
     @property
     def chance(self) -> str:
