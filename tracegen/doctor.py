@@ -14,20 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memsim.errors import MemsimError
+from tracegen import tools
 from tracegen.compiled import KNOWN_TRITON
 from tracegen.devices import choice as opencl
 from tracegen.devices import trial as opencl_trial
-from tracegen.tools import (
-    COST,
-    CUDA_HEADERS,
-    INSTALL_NVRTC,
-    CompilerMissing,
-    amd_tools,
-    cuda_headers,
-    nvidia_tools,
-    nvrtc_tool,
-    nvvm_tools,
-)
 
 SCHEMA = 1
 Status = Literal["ok", "note", "missing"]
@@ -149,31 +139,34 @@ def _name_apart(candidate: opencl.Candidate, choice: opencl.Candidate | None) ->
 
 def _compilers() -> Iterator[Check]:
     """What compiles kernels for GPUs that are not there."""
-    for vendor, find in (("NVIDIA", nvidia_tools), ("AMD", amd_tools)):
+    for vendor, find in (("NVIDIA", tools.nvidia_tools), ("AMD", tools.amd_tools)):
         name = f"compilers for {vendor}"
         try:
             versions = find().versions
-        except CompilerMissing as error:
-            found = f"{error.reason}: {COST}"
+        except tools.CompilerMissing as error:
+            found = f"{error.reason}: {tools.COST}"
             yield Check(name=name, status="note", found=found, mend=error.mend)
             continue
         found = ", ".join(f"{tool} {version}" for tool, version in versions.items())
         yield Check(name=name, status="ok", found=found)
-    libraries: dict[str, Callable[[], object]] = {"CUDA C++": nvrtc_tool, "OpenCL C": nvvm_tools}
+    libraries: dict[str, Callable[[], object]] = {
+        "CUDA C++": tools.nvrtc_tool,
+        "OpenCL C": tools.nvvm_tools,
+    }
     for language, find_library in libraries.items():
         name = f"NVIDIA's own for {language}"
         try:
             yield Check(name=name, status="ok", found=str(find_library()))
-        except CompilerMissing as error:
+        except tools.CompilerMissing as error:
             found = f"{error.reason}: clang alone compiles {language}, with other registers and orders of loads"
             yield Check(name=name, status="note", found=found, mend=error.mend)
-    folders = cuda_headers()
+    folders = tools.cuda_headers()
     if not all(
-        any((folder / file).exists() for folder in folders) for file in CUDA_HEADERS.values()
+        any((folder / file).exists() for folder in folders) for file in tools.CUDA_HEADERS.values()
     ):
         found = "missing: what includes cuda_fp16.h, cooperative_groups.h, <type_traits> and the like is compiled by clang"
         yield Check(
-            name="CUDA's headers and libcu++", status="note", found=found, mend=INSTALL_NVRTC
+            name="CUDA's headers and libcu++", status="note", found=found, mend=tools.INSTALL_NVRTC
         )
 
 

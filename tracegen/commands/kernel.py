@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from memsim.montecarlo import Grows
     from memsim.trace import Launches, Trace
     from tracegen.options import TraceOptions
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -136,9 +138,8 @@ def trace_snapshots(
             kernel.load(), machine, snapshots=snapshots, options=options
         )
 
-    _import_shared()
     with working("tracing"):
-        traces = in_own_process(work, limits, kernel.spec, _import_replay)
+        traces = _apart(work, limits, kernel, _import_replay)
     launch = traces[0].launch
     if launch.n_groups * launch.group_items == 1:
         tags = "; a Loopy kernel needs inames with the tags 'g.0' and 'l.0' (loopy.split_iname, loopy.tag_inames)"
@@ -168,9 +169,8 @@ def trace_sized(
         ((trace,),) = traces_of(kernel.load(), machine, options, None, groups_of=groups_of)
         return trace
 
-    _import_shared()
     _import_compilers(machine.compiler_target)  # once for all kernels that are traced from here
-    return in_own_process(work, limits, kernel.spec, _import_replay)
+    return _apart(work, limits, kernel, _import_replay)
 
 
 def replay_grown(
@@ -201,9 +201,8 @@ def trace_launches(
 
         return tracegen.trace_launches(kernel.load(), machine, options=options)
 
-    _import_shared()
     with working("tracing"):
-        traces = in_own_process(work, limits, kernel.spec, _import_replay)
+        traces = _apart(work, limits, kernel, _import_replay)
     return Launches(launches=tuple(traces))
 
 
@@ -217,17 +216,22 @@ def check_values(
 
         return checked(kernel.load(), machine, options)
 
-    _import_shared()
     with working("running the machine code"):
-        return in_own_process(work, limits, kernel.spec)
+        return _apart(work, limits, kernel)
 
 
-def _import_shared() -> None:
-    """Imports, before the fork, what both tracing and replaying need."""
+def _apart(
+    work: Callable[[], T],
+    limits: Limits,
+    kernel: KernelSpec,
+    meanwhile: Callable[[], None] | None = None,
+) -> T:
+    """As in_own_process; what both tracing and replaying need is imported before the fork."""
     import memsim.compile
     import memsim.trace
 
     _ = memsim.compile.hot, memsim.trace.Trace
+    return in_own_process(work, limits, kernel.spec, meanwhile)
 
 
 @functools.cache

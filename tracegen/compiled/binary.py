@@ -18,15 +18,15 @@ from msgspec import structs
 
 from memsim.errors import KernelError, one_line
 from memsim.files import temporary_folder
-from tracegen.compiled import kept_code
-from tracegen.compiled.amd.gcn import read_gcn
-from tracegen.compiled.amd.gcn_metadata import read_resources
+from tracegen.compiled.amd import back_end as amd
+from tracegen.compiled.amd.gcn_metadata import USER_REGISTERS
 from tracegen.compiled.build_options import read_options
-from tracegen.compiled.model import BasicBlock, Location, MachineCode
+from tracegen.compiled.model import Instruction, Location, MachineCode
 from tracegen.compiled.nvidia import back_end as nvidia
 from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.compiled.nvidia.sass import read_sass, without_encodings
 from tracegen.compiled.request import Request
+from tracegen.compiled.source_files import FILE
 from tracegen.tools import cache
 from tracegen.tools.process import run
 from tracegen.tools.toolchain import INSTALL_LLVM, nvidia_tools, objdump_tools
@@ -35,24 +35,13 @@ MOST_BYTES = 256 << 20
 MOST_SHARED_BYTES, MOST_STACK_BYTES, MOST_VARIABLE_BYTES = 1 << 20, 1 << 20, 1 << 30
 """Of a block, of a thread, and of a program's variables."""
 _ENTRY = re.compile(r"^\s*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)", re.MULTILINE)
-_AMD_KERNEL = re.compile(r"^\s*\.amdhsa_kernel (\S+)", re.MULTILINE)
 _AMD_TARGET = re.compile(r'^\s*\.amdgcn_target "[^"\n]*\b(gfx\w+)', re.MULTILINE)
 _PTX_TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.MULTILINE)
 _POSITION = re.compile(r'^[ \t]*//## File "([^"]*)", line \d+.*$', re.MULTILINE)
-_FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d+)[ \t]+"([^"]*)"(?:[ \t]+"([^"]*)")?', re.MULTILINE)
 _LOC = re.compile(r"^[ \t]*\.loc[ \t]+(\d+)[^\n]*\n?", re.MULTILINE)
 _INLINE = re.compile(r"// begin inline asm.*?// end inline asm", re.DOTALL)
 _AMD_POSITION = re.compile(r"^; ([^\n]*/[^\n]*):\d+(?: \(.*\))?$", re.MULTILINE)
 _AMD_MADE_FOR = re.compile(r"^amdhsa\.target: .*\b(gfx\w+)", re.MULTILINE)
-_USER_REGISTERS = [
-    "private_segment_buffer",
-    "dispatch_ptr",
-    "queue_ptr",
-    "kernarg_segment_ptr",
-    "dispatch_id",
-    "flat_scratch_init",
-    "private_segment_size",
-]
 _NVIDIA, _AMD = 190, 224
 """ELF's numbers of processors."""
 _ABI_OF_HOPPER = 8
@@ -122,7 +111,7 @@ def _ptx(
     data: bytes, path: Path, kernel: str | None, target: str, registers: int | None
 ) -> CompiledText:
     text = data.decode("utf-8", "replace")
-    files = {key: name or folder for key, folder, name in _FILE.findall(text)}
+    files = {key: name or folder for key, folder, name in FILE.findall(text)}
     named = Counter(files.get(key, "") for key in _LOC.findall(text))
     file = max(named, key=lambda name: named[name], default="")
     source = _text_beside(path, file)
@@ -135,7 +124,7 @@ def _ptx(
 def _with_own_lines(ptx: str, name: str) -> str:
     """PTX whose instructions have the lines of the PTX itself."""
     made, begins = [], True
-    for count, line in enumerate(_LOC.sub("\n", _FILE.sub("", ptx)).split("\n"), 1):
+    for count, line in enumerate(_LOC.sub("\n", FILE.sub("", ptx)).split("\n"), 1):
         words = line.partition("//")[0].strip()
         if begins and re.match(r"[@a-z{]", words) and words.endswith(";"):
             made.append(f".loc 1 {count} 1")
@@ -201,7 +190,7 @@ def _cubin(
         code = MachineCode(
             kernel=kernel,
             target=f"sm_{own}",
-            blocks=tuple(map(_with_lines, blocks)),
+            blocks=tuple(block.with_each(_with_line) for block in blocks),
             registers_per_item=cubin.registers,
             local_memory_bytes=cubin.static_local_bytes,
             private_bytes=cubin.stack_bytes,
@@ -213,7 +202,7 @@ def _cubin(
         return code, {}
 
     key = cache.key("cubin", hashlib.sha256(data).hexdigest(), kernel, tool.identity)
-    code = kept_code.machine_code(key, made)
+    code = cache.kept(key, MachineCode, made)
     file = _main_file(code.listing, _POSITION)
     return CompiledText(code=code, file=file, text=_text_beside(path, file))
 
@@ -229,13 +218,9 @@ def _of_file(listing: str, file: str) -> str:
     return _POSITION.sub(lambda match: match[0] if match[1] == file else "", listing)
 
 
-def _with_lines(block: BasicBlock) -> BasicBlock:
-    """A block whose origins are lines of the source."""
-    instructions = tuple(
-        structs.replace(one, location=Location(one.origin) if one.origin else None, origin=None)
-        for one in block.instructions
-    )
-    return dataclasses.replace(block, instructions=instructions)
+def _with_line(one: Instruction) -> Instruction:
+    """An instruction whose origin is a line of the source."""
+    return structs.replace(one, location=Location(one.origin) if one.origin else None, origin=None)
 
 
 def _elf_flags(data: bytes, path: Path, machine: int) -> int:
@@ -252,8 +237,8 @@ def _amdgcn(
     made_for = _AMD_TARGET.search(listing)
     if made_for and made_for[1] != target:
         raise KernelError(f"{path} has code for {made_for[1]}, which {target} does not run")
-    kernel = _one(path, kernel, _AMD_KERNEL.findall(listing))
-    files = Counter(name or folder for _, folder, name in _FILE.findall(listing))
+    kernel = _one(path, kernel, amd.KERNEL.findall(listing))
+    files = Counter(name or folder for _, folder, name in FILE.findall(listing))
     file = max(files, key=lambda name: files[name], default="")
     return CompiledText(
         code=amd_code(listing, kernel, target, file or None),
@@ -264,21 +249,7 @@ def _amdgcn(
 
 def amd_code(listing: str, kernel: str, target: str, file: str | None) -> MachineCode:
     """The machine code of a kernel in AMD's assembly, in which instructions have the lines of a file."""
-    resources = read_resources(listing, kernel)
-    blocks, notes = read_gcn(listing, kernel, {PurePath(file).name: 0} if file else None)
-    return MachineCode(
-        kernel=kernel,
-        target=target,
-        blocks=blocks,
-        registers_per_item=resources.registers_per_item,
-        scalar_registers=resources.scalar_registers,
-        local_memory_bytes=resources.local_memory_bytes,
-        private_bytes=resources.private_bytes,
-        spill_store_bytes=resources.spill_bytes,
-        spill_load_bytes=resources.spill_bytes,
-        listing=listing,
-        notes=notes,
-    )
+    return amd.read_code(listing, kernel, target, {PurePath(file).name: 0} if file else None)
 
 
 def _hsaco(
@@ -347,7 +318,7 @@ def _descriptor(data: bytes, symbols: str, kernel: str) -> Iterator[str]:
         raise KernelError(f"the code object has no descriptor of kernel {kernel}")
     one, two, properties, preload = struct.unpack_from("<IIHH", data, at + 48)
     yield f".amdhsa_kernel {kernel}"
-    for bit, name in enumerate(_USER_REGISTERS):
+    for bit, name in enumerate(USER_REGISTERS):
         yield f".amdhsa_user_sgpr_{name} {properties >> bit & 1}"
     yield f".amdhsa_user_sgpr_count {two >> 1 & 31}"
     for bit, axis in enumerate("xyz"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memsim.errors import KernelError
+from tracegen.cuda.options import DEFINITIONS, definition
 
 DEFAULT_STANDARD = "-cl-std=CL1.2"
 _KNOWN = frozenset(
@@ -59,18 +59,14 @@ class BuildOptions:
 def read_options(options: str | Sequence[str]) -> BuildOptions:
     """Sorts the options: only those that describe the program reach the compiler.
 
-    Folders are made absolute, because the compiler runs in a folder of its own.
     Raises KernelError where an option lacks its value.
     """
     words = iter(shlex.split(options) if isinstance(options, str) else list(options))
     arguments, ignored = [DEFAULT_STANDARD], []
     registers: int | None = None
     for word in words:
-        if word[:2] in ("-D", "-U", "-I"):
-            value = word[2:] or next(words, "")
-            if not value:
-                raise KernelError(f"build option {word} needs a value")
-            arguments.append(word[:2] + (os.path.abspath(value) if word[:2] == "-I" else value))
+        if word.startswith(DEFINITIONS):
+            arguments.append(definition(word, words))
         elif word.startswith("-cl-std="):
             arguments[0] = word
         elif word in _KNOWN:

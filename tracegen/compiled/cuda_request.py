@@ -70,15 +70,6 @@ class CudaRequest(Request):
     def searched(self) -> list[str]:
         return self.program.searched
 
-    def run_clang(
-        self, clang: Tool, language: Sequence[str], output: str, folder: Path
-    ) -> Finished:
-        """Runs clang in a folder. language : see `nvidia_language` and `amd_language`"""
-        given = self.program.write_headers(folder)
-        rest = [*given, "-MMD", "-MF", DEPENDENCIES, self.file, "-o", output]
-        finished = run_with_header(clang, FIRST, language, rest, folder)
-        return replace(finished, errors=originals(finished.errors, folder))
-
     def nvidia_language(self, target: str) -> list[str]:
         """clang's arguments for NVIDIA's targets."""
         division = 2 if self.program.options.divides_exactly else 0
@@ -108,3 +99,13 @@ class CudaRequest(Request):
         yield from _FAST if options.is_fast else ()
         yield from ["-fgpu-flush-denormals-to-zero"] if options.flushes else ()
         yield from self.program.dialect
+
+
+def run_clang(
+    program: CudaProgram, clang: Tool, language: Sequence[str], output: str, folder: Path
+) -> Finished:
+    """Runs clang on the program's file in a folder. language : see `nvidia_language` and `amd_language`"""
+    given = program.write_headers(folder)
+    rest = [*given, "-MMD", "-MF", DEPENDENCIES, COMPILED, "-o", output]
+    finished = run_with_header(clang, FIRST, language, rest, folder)
+    return replace(finished, errors=originals(finished.errors, folder))

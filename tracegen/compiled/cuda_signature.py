@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,19 +19,19 @@ from memsim.errors import KernelError
 from memsim.files import temporary_folder
 from tracegen.compiled.amd.back_end import is_wide
 from tracegen.compiled.build_options import read_options, with_folder
-from tracegen.compiled.cuda_request import CudaRequest
+from tracegen.compiled.cuda_request import CudaRequest, run_clang
 from tracegen.compiled.nvidia.nvidia_ptx import known_target
 from tracegen.compiled.nvidia.nvrtc import translated
-from tracegen.compiled.request import CompileError, shortened
+from tracegen.compiled.request import CompileError, plain_reason, shortened
 from tracegen.cuda.arguments import Parameter
-from tracegen.cuda.host_code import LEFT_OUT, unknown_type, without, without_class
+from tracegen.cuda.host_code import LEFT_OUT
 from tracegen.cuda.includes import originals
 from tracegen.cuda.program import (
     COMPILED,
-    FIRST,
     HEADERS,
     LAUNCH,
     CudaProgram,
+    Error,
     candidates,
     overloads,
     parameter_names,
@@ -39,7 +39,7 @@ from tracegen.cuda.program import (
 )
 from tracegen.options import Compiler
 from tracegen.tools import cache
-from tracegen.tools.headers import DEPENDENCIES, included, run_with_header, unchanged
+from tracegen.tools.headers import included
 from tracegen.tools.process import Finished
 from tracegen.tools.toolchain import (
     INSTALL_CLANG,
@@ -72,6 +72,10 @@ _IN_PTX = re.compile(
     r"^(?:\.visible )?\.(?:global|const) (?:\.align \d+ )?\.([bfsu])(\d+) (\w+)(\[?)", re.MULTILINE
 )
 _ENTRY = r"^(?:\.(?:visible|weak) )?\.entry {}\(.*?^\}}[ \t]*\n(?!\s*// end inline asm)"
+_HEAP_REASONS = {
+    name: f"memory that a kernel {does} cannot be traced"
+    for name, does in {"malloc": "allocates (malloc)", "free": "frees"}.items()
+}
 _HEAP = re.compile(r"\bcall[^;]*?[\s,(](malloc|free)\b")
 _LINE = re.compile(r"^\s*\.loc\s+\d+ (\d+)", re.MULTILINE)
 _NOT_RUN = {"%envreg": "grid-wide synchronisation", "%reserved_smem": "a tile of more than a warp"}
@@ -88,7 +92,6 @@ _FUNCTION = re.compile(
 _NAME = re.compile(r'@"?([\w.$]+)')
 _Errors = Mapping[tuple[str, int], str]
 """File and line -> the first error there."""
-_without_declaration = partial(without, in_functions=False)
 _NAMES = ("-Xclang", "-debug-info-kind=limited")
 _NAMESPACE = re.compile(
     r'^(!\d+) = !DINamespace\((?:name: "(\w+)")?[^\n]*scope: (null|!\d+)', re.MULTILINE
@@ -129,6 +132,41 @@ class Described:
     refused: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Description:
+    """What a compiler says of a program, as it is kept; fields as those of Described and of its program.
+
+    refused : why the compiler refuses the program; then there is nothing else
+    """
+
+    kernel: str = ""
+    symbol: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    variables: dict[str, DeviceVariable] = field(default_factory=dict)
+    edited: dict[str, str] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    ptx: str = ""
+    refused: str = ""
+
+    @classmethod
+    def made_of(cls, program: CudaProgram, **compiled: Any) -> _Description:
+        """compiled : the fields that the program does not have"""
+        own = {name: getattr(program, name) for name in ("kernel", "unknown", "absent")}
+        return cls(**own, edited=dict(program.edited), **compiled)
+
+    def of(self, program: CudaProgram) -> Described:
+        """Of the program as it was before host code was left out."""
+        own = {name: getattr(self, name) for name in ("kernel", "edited", "unknown", "absent")}
+        return Described(
+            program=replace(program, **own),
+            symbol=self.symbol,
+            parameters=self.parameters,
+            variables=self.variables,
+            ptx=self.ptx,
+        )
+
+
 def described(program: CudaProgram, target: str, by: Compiler = "auto") -> Described:
     """by : see TraceOptions.compiler, without `none`
 
@@ -162,18 +200,19 @@ def _by_nvrtc(program: CudaProgram, target: str) -> Described:
         *("nvrtc", tool.identity, target, program.kernel, program.file, *headers, *program.content),
         *(program.options.standard, *program.options.given, *program.options.arithmetic),
     )
-    kept = cache.load(key, "ptx")
-    if kept is None:
+
+    def made() -> tuple[_Description, dict[str, str]]:
         with temporary_folder() as folder:
-            kept = _translated(program, target, folder)
-        cache.save(key, kept)
-    if kept["refused"]:
-        raise CompileError(kept["refused"])
-    return _described(program, kept)
+            return _translated(program, target, folder), {}
+
+    description = cache.kept(key, _Description, made)
+    if description.refused:
+        raise CompileError(description.refused)
+    return description.of(program)
 
 
-def _translated(program: CudaProgram, target: str, folder: Path) -> dict[str, Any]:
-    """What is kept of NVRTC's result."""
+def _translated(program: CudaProgram, target: str, folder: Path) -> _Description:
+    """What NVRTC says of a program."""
     try:
         made = translated(program, target, folder)
         own = re.search(_ENTRY.format(re.escape(made.symbol)), made.ptx, re.MULTILINE | re.DOTALL)
@@ -184,49 +223,28 @@ def _translated(program: CudaProgram, target: str, folder: Path) -> dict[str, An
         if own is None or heap or LEFT_OUT in own[0]:
             if own and heap:
                 lines = _LINE.findall(own[0], 0, heap.start())
-                what = "frees" if heap[1] == "free" else "allocates (malloc)"
-                raise KernelError(
-                    f"{program.file}:{lines[-1] if lines else '?'}: memory that a kernel {what} cannot be traced"
-                )
+                line = lines[-1] if lines else "?"
+                raise KernelError(f"{program.file}:{line}: {_HEAP_REASONS[heap[1]]}")
             what = "is not there, or calls code of the host"
             none = CompileError(f"{program.file}: kernel {program.kernel} {what}")
             raise (made.refusal if own else None) or none
     except CompileError as error:
-        return {"ptx": "", "refused": str(error)}
+        return _Description(refused=str(error))
     n_parameters = (len(made.table) - 1) // 6
     names = parameter_names(made.program, n_parameters)
     if names is None:
         with contextlib.suppress(KernelError):
             names = [one.name for one in _by_clang(program, target).parameters]
     variables = {
-        symbol: [last_name(symbol), "" if bracket or kind == "b" else f"{'f' if kind == 'f' else 'i'}{int(bits) // 8}"]
+        symbol: DeviceVariable(last_name(symbol), "" if bracket or kind == "b" else f"{'f' if kind == 'f' else 'i'}{int(bits) // 8}")
         for kind, bits, symbol, bracket in _IN_PTX.findall(made.ptx)
     }  # fmt: skip
-    return {
-        "ptx": made.ptx,
-        "refused": "",
-        "symbol": made.symbol,
-        "parameters": list(_rows(made.table, names or [], program)),
-        "variables": variables,
-        "edited": dict(made.program.edited),
-        "unknown": list(made.program.unknown),
-        "absent": list(made.program.absent),
-    }
-
-
-def _described(program: CudaProgram, kept: Mapping[str, Any]) -> Described:
-    return Described(
-        program=replace(
-            program,
-            kernel=kept.get("kernel", program.kernel),
-            edited=kept["edited"],
-            unknown=tuple(kept["unknown"]),
-            absent=tuple(kept["absent"]),
-        ),
-        symbol=kept["symbol"],
-        parameters=tuple(Parameter(*row) for row in kept["parameters"]),
-        variables={name: DeviceVariable(*row) for name, row in kept["variables"].items()},
-        ptx=kept.get("ptx", ""),
+    return _Description.made_of(
+        made.program,
+        ptx=made.ptx,
+        symbol=made.symbol,
+        parameters=tuple(_rows(made.table, names or [], program)),
+        variables=variables,
     )
 
 
@@ -244,12 +262,12 @@ def _by_clang(program: CudaProgram, target: str, refused: str = "") -> Described
     text = program.compiled_text(_table(program))
     content = [*program.content, *program.options.given]
     key = cache.key("described", clang.identity, text, *language, *content)
-    kept = cache.load(key, "symbol")
-    if kept is None or not unchanged(kept.get("headers")):
+
+    def made() -> tuple[_Description, dict[str, str]]:
         with temporary_folder() as folder:
-            kept = _made(program, clang, language, folder, refused=refused)
-        cache.save(key, kept)
-    return _described(program, kept)
+            return _made(program, clang, language, folder, refused=refused)
+
+    return cache.kept(key, _Description, made).of(program)
 
 
 def _table(program: CudaProgram) -> str:
@@ -278,8 +296,8 @@ def _made(
     folder: Path,
     before: _Errors | None = None,
     refused: str = "",
-) -> dict[str, Any]:
-    """What is kept of a program; code that does not compile and is not reached is left out.
+) -> tuple[_Description, dict[str, str]]:
+    """What clang says of a program, and its headers; code that does not compile and is not reached is left out.
 
     before : the errors in what has been left out already;  refused : see `_by_clang`
     """
@@ -287,33 +305,22 @@ def _made(
     def compiled(program: CudaProgram, behind: str, *options: str) -> Finished:
         text = program.compiled_text(behind)
         (folder / COMPILED).write_text(text, encoding="utf-8")
-        rest = [
-            *program.write_headers(folder),
-            "-MMD",
-            "-MF",
-            DEPENDENCIES,
-            COMPILED,
-            "-o",
-            "kernel.ll",
-        ]
-        finished = run_with_header(clang, FIRST, [*language, *options], rest, folder)
-        return replace(finished, errors=originals(finished.errors, folder))
+        return run_clang(program, clang, [*language, *options], "kernel.ll", folder)
 
     finished = compiled(program, _table(program))
     first: Finished | None = None
     errors = dict(before or {})
-    others = partial(without, kernel=program.plain_kernel)
     for _ in range(MOST_TRIES):
         found = _errors_in(program, finished)
         for (path, line), reason in found.items():
             place = f"{program.name_of(path)}:{line}: "
             if refused.startswith(place):
                 raise KernelError(place + shortened(_reason(reason)))
-        leaner = _leaner(program, found)
+        listed = [(*place, reason) for place, reason in found.items()]
+        leaner = _leaner(program, listed)
         if leaner is None:
             first = first or finished
-            tried = (program.without_header(*place, reason) for place, reason in found.items())
-            leaner = _edited(program, found, others) or next(filter(None, tried), None)
+            leaner = program.without_others(listed) or program.without_header(listed)
         if leaner is None:
             break
         errors = found | errors
@@ -337,16 +344,13 @@ def _made(
     symbol = _line(ir, "@memsim_kernel =").partition("ptr ")[2]
     symbol = symbol[symbol.index("@") + 1 :].split(",")[0].split(" to ")[0].strip('"')
     _check_left_out(originals(ir, folder), symbol, errors, program)
-    return {
-        "kernel": program.kernel,
-        "symbol": symbol,
-        "parameters": list(_parameters(ir, symbol, program)),
-        "variables": dict(_variables(ir)),
-        "headers": included(folder, COMPILED, program.searched),
-        "edited": dict(program.edited),
-        "unknown": list(program.unknown),
-        "absent": list(program.absent),
-    }
+    description = _Description.made_of(
+        program,
+        symbol=symbol,
+        parameters=tuple(_parameters(ir, symbol, program)),
+        variables=dict(_variables(ir)),
+    )
+    return description, included(folder, COMPILED, program.searched)
 
 
 def _kernels(ir: str, kernel: str) -> list[str]:
@@ -381,8 +385,7 @@ def _line(ir: str, start: str) -> str:
     return ir[at : ir.index("\n", at)]
 
 
-def _parameters(ir: str, symbol: str, program: CudaProgram) -> Iterator[list[Any]]:
-    """The fields of each Parameter."""
+def _parameters(ir: str, symbol: str, program: CudaProgram) -> Iterator[Parameter]:
     header = re.search(rf'^define [^\n]*@"?{re.escape(symbol)}"?\((.*)$', ir, re.MULTILINE)
     if header is None:
         raise KernelError(
@@ -393,8 +396,8 @@ def _parameters(ir: str, symbol: str, program: CudaProgram) -> Iterator[list[Any
     return _rows(table, ["" if name.isdigit() else name for name in names], program)
 
 
-def _rows(table: Sequence[int], names: Sequence[str], program: CudaProgram) -> Iterator[list[Any]]:
-    """The fields of each Parameter. table : see `headers/nvrtc/signature.h`"""
+def _rows(table: Sequence[int], names: Sequence[str], program: CudaProgram) -> Iterator[Parameter]:
+    """table : see `headers/nvrtc/signature.h`"""
     for position in range((len(table) - 1) // 6):
         size, kind, element, constant, element_bytes, unknown = table[
             6 * position : 6 * position + 6
@@ -405,14 +408,8 @@ def _rows(table: Sequence[int], names: Sequence[str], program: CudaProgram) -> I
                 f"{program.file}: parameter {name} of kernel {program.kernel} has a type of the host, or a"
                 " member of one, whose layout is not known here"
             )
-        yield [
-            name,
-            size,
-            chr(kind),
-            chr(element) if element else "",
-            bool(constant),
-            element_bytes,
-        ]
+        points_to = chr(element) if element else ""
+        yield Parameter(name, size, chr(kind), points_to, bool(constant), element_bytes)
 
 
 def _names(listed: str) -> list[str]:
@@ -437,11 +434,11 @@ def _declared(ir: str, header: str) -> list[str]:
     return [names.get(k, "") for k in range(1, max(names, default=0) + 1)]
 
 
-def _variables(ir: str) -> Iterator[tuple[str, list[str]]]:
+def _variables(ir: str) -> Iterator[tuple[str, DeviceVariable]]:
     for symbol, kind in _VARIABLE.findall(ir):
         if not symbol.startswith(_OF_COMPILERS):
             number = "p" if kind.startswith("ptr") else _NUMBERS.get(kind.rstrip(","), "")
-            yield symbol, [last_name(symbol), number]
+            yield symbol, DeviceVariable(last_name(symbol), number)
 
 
 def last_name(symbol: str) -> str:
@@ -468,28 +465,13 @@ def _path(program: CudaProgram, name: str) -> str:
     return program.path if name == program.file else os.path.normpath(name)
 
 
-def _edited(
-    program: CudaProgram, errors: _Errors, leave_out: Callable[[str, int, str], str | None]
-) -> CudaProgram | None:
-    """The program without what errors are about; None where nothing can be left out."""
-    texts = dict(program.edited)
-    for (path, line), reason in sorted(errors.items(), reverse=True):
-        text = texts.get(path, program.texts[path])
-        texts[path] = leave_out(text, line, reason) or text
-    is_new = any(text != program.texts[path] for path, text in texts.items())
-    return replace(program, edited=texts) if is_new else None
-
-
-def _leaner(program: CudaProgram, errors: _Errors) -> CudaProgram | None:
-    """The program without the host code that errors are about, or with types that are declared nowhere; None where none
+def _leaner(program: CudaProgram, errors: Sequence[Error]) -> CudaProgram | None:
+    """The program without the host code that errors are about, or with a type that is declared nowhere; None where none
     is about such code."""
-    if leaner := _edited(program, errors, without):
+    if leaner := program.without(errors):
         return leaner
-    for (path, line), reason in sorted(errors.items()):
-        name = unknown_type(program.texts[path], line, reason)
-        if name and name not in program.unknown:
-            return replace(program, unknown=(*program.unknown, name))
-    return _edited(program, errors, _without_declaration) or _edited(program, errors, without_class)
+    tried = (program.with_unknown([one]) for one in sorted(errors))
+    return next(filter(None, tried), None) or program.without_declarations(errors)
 
 
 def _check_left_out(ir: str, symbol: str, errors: _Errors, program: CudaProgram) -> None:
@@ -521,9 +503,7 @@ def _check(finished: Finished, program: CudaProgram) -> None:
         return
     match = _ERROR.search(finished.errors)
     if match is None:
-        lines = [line for line in finished.errors.splitlines() if "error: " in line]
-        reason = lines[0].partition("error: ")[2] if lines else f"status {finished.status}"
-        raise KernelError(f"{program.file}: {reason.strip()}")
+        raise KernelError(f"{program.file}: {plain_reason(finished)}")
     names = candidates("\n".join([program.text, *program.headers.values()]))
     several = overloads(program)
     if match["reason"].startswith(_OVERLOADED) and "), " in several:
@@ -543,8 +523,7 @@ def _reason(reason: str) -> str:
     """An error in the user's words."""
     heap = re.fullmatch(r"no matching function for call to '(malloc|free)'", reason)
     if heap:
-        what = "frees" if heap[1] == "free" else "allocates (malloc)"
-        return f"memory that a kernel {what} cannot be traced"
+        return _HEAP_REASONS[heap[1]]
     library = re.fullmatch(r"use of undeclared identifier '(cub|hipcub|rocprim|thrust)'", reason)
     if library:
         return f"code of {library[1]} cannot be traced: its headers are not read"

@@ -7,8 +7,8 @@ Structs, which are kept as rows of their fields and read from the cache in a six
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import msgspec
@@ -120,6 +120,10 @@ class BasicBlock:
     instructions: tuple[Instruction, ...]
     successors: tuple[int, ...] = ()
 
+    def with_each(self, change: Callable[[Instruction], Instruction]) -> BasicBlock:
+        """The block with its instructions as a function changes them."""
+        return replace(self, instructions=tuple(map(change, self.instructions)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class MachineCode:
@@ -157,16 +161,20 @@ class MachineCode:
     notes: tuple[str, ...] = ()
 
     @property
+    def instructions(self) -> list[Instruction]:
+        """Of all blocks; their places are the numbers of instructions."""
+        return [one for block in self.blocks for one in block.instructions]
+
+    @property
     def tensor_columns(self) -> int:
         """Of tensor memory, that a group asks for at once at most, 32 for each unit that its code gives; 0 where the number is computed."""
         if "UTCATOMSWS" not in self.listing:
             return 0
         moved: dict[str, int] = {}
         most = 0
-        for block in self.blocks:
-            for one in block.instructions:
-                if match := _UNITS.match(one.text):
-                    moved[match[1]] = int(match[2], 0)
-                elif one.opcode.startswith("UTCATOMSWS.FIND_AND_SET"):
-                    most = max(most, 32 * moved.get(one.text.split()[-1].strip(" ;"), 0))
+        for one in self.instructions:
+            if match := _UNITS.match(one.text):
+                moved[match[1]] = int(match[2], 0)
+            elif one.opcode.startswith("UTCATOMSWS.FIND_AND_SET"):
+                most = max(most, 32 * moved.get(one.text.split()[-1].strip(" ;"), 0))
         return most

@@ -12,16 +12,7 @@ import numpy.typing as npt
 
 from memsim.errors import KernelError
 from tracegen.compiled.opencl_program import Kernel, Parameter
-from tracegen.workloads.checks import (
-    MOST_LOCAL_BYTES,
-    by_name,
-    check_array,
-    check_gaps,
-    is_whole,
-    number,
-    record,
-    short,
-)
+from tracegen.workloads import checks
 from tracegen.workloads.workload import OpenCLWorkload
 
 MOST_GROUPS = (1 << 31) - 1
@@ -44,7 +35,7 @@ class Argument:
 
 def bound(kernel: Kernel, given: Mapping[str, Any] | Sequence[Any]) -> list[Argument]:
     """The kernel's arguments in order. Raises KernelError that names the parameter and the rule."""
-    values = by_name(kernel.name, [one.name for one in kernel.parameters], given)
+    values = checks.by_name(kernel.name, [one.name for one in kernel.parameters], given)
     made = []
     for one in kernel.parameters:
         what = f"argument {one.name} of kernel {kernel.name} ({one.text})"
@@ -56,43 +47,34 @@ def bound(kernel: Kernel, given: Mapping[str, Any] | Sequence[Any]) -> list[Argu
 
 def _value(what: str, parameter: Parameter, value: Any) -> Any:
     if parameter.kind == "local":
-        if not is_whole(value, MOST_LOCAL_BYTES, 1):
-            raise KernelError(f"{what} takes a number of bytes of local memory, got {short(value)}")
+        if not checks.is_whole(value, checks.MOST_LOCAL_BYTES, 1):
+            raise KernelError(
+                f"{what} takes a number of bytes of local memory, got {checks.short(value)}"
+            )
         return int(value)
     if parameter.kind:
         return None if value is None else _array(what, parameter, value)
     if not parameter.n_bytes:
         raise KernelError(f"{what} cannot be traced: it is not a number, struct, vector or pointer")
     if parameter.number and parameter.n_bytes == np.dtype(parameter.number).itemsize:
-        return number(what, np.dtype(parameter.number), value)
-    return np.ascontiguousarray(record(what, parameter.n_bytes, value))
+        return checks.number(what, np.dtype(parameter.number), value)
+    return np.ascontiguousarray(checks.record(what, parameter.n_bytes, value))
 
 
 def _array(what: str, parameter: Parameter, given: Any) -> npt.NDArray[Any]:
-    value = check_array(what, given)
-    check_gaps(what, value)
-    wanted, size, plain = parameter.number, parameter.n_bytes, value.dtype.fields is None
-    is_number = bool(wanted) and size == np.dtype(wanted).itemsize
-    if size and not is_number and (plain or not wanted) and value.nbytes % size:
-        raise KernelError(f"{what} takes elements of {size} bytes, got {value.nbytes} bytes")
-    if wanted and plain and not _alike(np.dtype(wanted), value.dtype):
-        raise KernelError(f"{what} takes an array of {wanted}, got one of {value.dtype}")
+    value = checks.check_array(what, given)
+    checks.check_gaps(what, value)
+    wanted, size = parameter.number, parameter.n_bytes
+    is_number = bool(wanted) and (
+        size == np.dtype(wanted).itemsize or value.dtype.fields is not None
+    )
+    checks.check_elements(what, value, 0 if is_number else size, wanted)
     return value
-
-
-def _alike(wanted: Any, given: Any) -> bool:
-    """Whether a C array may hold a numpy array: signs may differ, and bytes may be of any type."""
-    if wanted.itemsize == 1:
-        return True
-    integers = wanted.kind in "iu" and given.kind in "iu"
-    pairs = wanted.kind == "f" and given.kind == "c"
-    size = given.itemsize // 2 if pairs else given.itemsize
-    return bool(size == wanted.itemsize and (integers or pairs or given.kind == wanted.kind))
 
 
 def shape(workload: OpenCLWorkload, kernel: Kernel) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Groups along each axis, and work-items along each axis of a group. Raises KernelError for sizes that do not fit."""
-    items, group = _axes(workload.global_size), _axes(workload.local_size)
+    items, group = checks.axes(workload.global_size), checks.axes(workload.local_size)
     name, required = kernel.name, kernel.group_shape
     if len(items) != len(group) or not 1 <= len(items) <= 3:
         raise KernelError(
@@ -115,8 +97,3 @@ def shape(workload: OpenCLWorkload, kernel: Kernel) -> tuple[tuple[int, ...], tu
             f"kernel {name} has {math.prod(grid)} work-groups; at most {MOST_GROUPS} can be traced"
         )
     return grid, group
-
-
-def _axes(size: Any) -> tuple[int, ...]:
-    listed = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
-    return tuple(int(extent) for extent in listed)

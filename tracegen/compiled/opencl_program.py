@@ -5,22 +5,21 @@ Machine code has neither names nor types of parameters. clang writes them beside
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from memsim.errors import KernelError
 from memsim.files import temporary_folder
 from tracegen.compiled.build_options import BuildOptions, read_options, with_folder
+from tracegen.compiled.request import plain_reason
 from tracegen.tools import cache
-from tracegen.tools.headers import DEPENDENCIES, included, unchanged
+from tracegen.tools.headers import DEPENDENCIES, included
 from tracegen.tools.process import Finished, run
 from tracegen.tools.toolchain import INSTALL_CLANG, CompilerMissing, Tool, find_clang
+from tracegen.workloads.checks import read_text
 from tracegen.workloads.workload import OpenCLWorkload
 
 LONGEST_TEXT = 8_000_000
@@ -127,17 +126,6 @@ class Program:
         return self.kernels[name]
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """headers : see tracegen.tools.headers"""
-
-    program: Program
-    headers: Mapping[str, str]
-
-
-_DECODER = msgspec.json.Decoder(_Kept)
-
-
 def read_program(workload: OpenCLWorkload) -> Program:
     """Raises KernelError for a file that cannot be read, and a text that does not compile, with the user's lines."""
     source, file = _source(workload)
@@ -148,27 +136,18 @@ def read_program(workload: OpenCLWorkload) -> Program:
     beside = os.path.abspath(Path(file).parent)
     given = (*options.arguments, str(options.registers_limit), *options.ignored)
     key = cache.key("OpenCL C", clang.identity, source, file, beside, *given)
-    kept = _kept(key)
-    if kept is None:
+
+    def made() -> tuple[Program, dict[str, str]]:
         with temporary_folder() as folder:
-            kept = _made(source, file, beside, options, clang, folder)
-        cache.save_bytes(key, msgspec.json.encode(kept))
-    return kept.program
+            return _made(source, file, beside, options, clang, folder)
 
-
-def _kept(key: str) -> _Kept | None:
-    content = cache.load_bytes(key)
-    with contextlib.suppress(msgspec.DecodeError, RecursionError):
-        kept = _DECODER.decode(content) if content is not None else None
-        if kept is not None and unchanged(kept.headers):
-            return kept
-    return None
+    return cache.kept(key, Program, made)
 
 
 def _made(
     source: str, file: str, beside: str, options: BuildOptions, clang: Tool, folder: Path
-) -> _Kept:
-    """The program as clang reads it. beside : the folder of the file"""
+) -> tuple[Program, dict[str, str]]:
+    """The program as clang reads it, and its headers. beside : the folder of the file"""
     name = file.replace("\\", "\\\\").replace('"', '\\"')
     (folder / _FILE).write_text(f'#line 1 "{name}"\n{source}', encoding="utf-8")
     version = f"{options.arguments[0].rpartition('CL')[2].replace('.', '')}0"
@@ -193,7 +172,7 @@ def _made(
     _check(parsed, file, places)
     ir = (folder / "program.ll").read_text(encoding="utf-8")
     kernels = {one.name: one for one in _kernels(ir, parsed.output)}
-    return _Kept(Program(file, text, places, _for_compiler(rest, options), kernels), headers)
+    return Program(file, text, places, _for_compiler(rest, options), kernels), headers
 
 
 def _source(workload: OpenCLWorkload) -> tuple[str, str]:
@@ -202,15 +181,7 @@ def _source(workload: OpenCLWorkload) -> tuple[str, str]:
         return workload.source, str(workload.path or "kernel.cl")
     if workload.path is None:
         raise KernelError("an OpenCLWorkload needs a path or a source")
-    path = Path(workload.path)
-    if not path.is_file():
-        raise KernelError(f"no such kernel file: {path}")
-    try:
-        return path.read_text(encoding="utf-8"), str(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise KernelError(
-            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
-        ) from error
+    return read_text(Path(workload.path)), str(workload.path)
 
 
 def _for_compiler(rest: list[str], options: BuildOptions) -> tuple[str, ...]:
@@ -231,9 +202,7 @@ def _check(finished: Finished, file: str, places: tuple[SourceLine, ...] | None)
         else:
             found.append(f"{where}:{line}: {reason}")
     if not found:
-        lines = [line for line in finished.errors.splitlines() if "error: " in line]
-        reason = lines[0].partition("error: ")[2] if lines else f"status {finished.status}"
-        raise KernelError(f"{file}: clang refuses it: {reason}")
+        raise KernelError(f"{file}: clang refuses it: {plain_reason(finished)}")
     more = f" (and {len(found) - MOST_SHOWN} more)" if len(found) > MOST_SHOWN else ""
     raise KernelError(f"{'; '.join(found[:MOST_SHOWN])}{more}")
 

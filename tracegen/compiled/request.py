@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -51,6 +52,17 @@ class CompileError(KernelError):
     def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(reason if line is None else f"line {line}: {reason}")
         self.reason, self.line = reason, line
+
+
+@contextlib.contextmanager
+def with_places(place: Callable[[int], str]) -> Iterator[None]:
+    """Turns errors on lines of the compiled text into ones that name the user's. place : 1-based line -> where it is"""
+    try:
+        yield
+    except CompileError as error:
+        if error.line is None:
+            raise
+        raise KernelError(f"{place(error.line)}: {error.reason}") from None
 
 
 class LocalMemoryError(CompileError):
@@ -140,6 +152,12 @@ def linked(libraries: list[Path]) -> list[str]:
         for path in libraries
         for word in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(path))
     ]
+
+
+def plain_reason(finished: Finished) -> str:
+    """What clang says without a position: its first error, else its status."""
+    errors = (line.partition("error: ")[2] for line in finished.errors.splitlines())
+    return next(filter(None, errors), f"status {finished.status}").strip()
 
 
 def check(finished: Finished, tool: Tool, request: Request) -> Finished:

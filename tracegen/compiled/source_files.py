@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from tracegen.compiled.model import Location
 
-_FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d+)[ \t]+"([^"]*)"(?:[ \t]+"([^"]*)")?', re.MULTILINE)
+FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d+)[ \t]+"([^"]*)"(?:[ \t]+"([^"]*)")?', re.MULTILINE)
 _POSITION = re.compile(r"(\d+)\s+(\d+)\s+(\d+)")
 
 
@@ -20,7 +20,7 @@ def user_files(text: str, before: Mapping[str, int] | None) -> dict[str, int]:
     """
     names = {
         number: os.path.normpath(os.path.join(path, name))
-        for number, path, name in _FILE.findall(text)
+        for number, path, name in FILE.findall(text)
     }
     if before is None:
         before = {os.path.basename(names.get("0") or names.get("1") or ""): 0}

@@ -124,37 +124,34 @@ def _compiled(workload: TritonWorkload, target: str) -> TritonCode:
     key = cache.key(
         "triton", triton.__version__, source.hash(), str(gpu), str(chosen), function.file_name
     )
-    made: dict[str, Any] | None = cache.load(key, "text", "kernel")
-    if made is None:
-        try:
-            made = _made(source, backend, gpu, chosen)
-        except Exception as error:  # whatever the compiler raises for a text that it refuses
-            reason = _line(error)
-            missing = re.search(r"NameError\('(\w+) is not defined", reason)
-            why = why_missing(function.fn.__module__, missing[1]) if missing else ""
-            raise KernelError(
-                f"{what}: Triton cannot compile it for {target}: {reason}{why}"
-            ) from error
-        cache.save(key, made)
+    try:
+        made = cache.kept(key, _Made, lambda: (_made(source, backend, gpu, chosen), {}))
+    except Exception as error:  # whatever the compiler raises for a text that it refuses
+        reason = _line(error)
+        missing = re.search(r"NameError\('(\w+) is not defined", reason)
+        why = why_missing(function.fn.__module__, missing[1]) if missing else ""
+        raise KernelError(
+            f"{what}: Triton cannot compile it for {target}: {reason}{why}"
+        ) from error
     named = {
         k: _value(what, k, values[k], kind) for k, kind in signature.items() if kind != "constexpr"
     }
     grid = _grid(what, workload.grid, given)
-    scratch = made["global_scratch_size"] * int(np.prod(grid))
+    scratch = made.global_scratch_size * int(np.prod(grid))
     named |= {
         "global scratch": np.zeros(scratch, np.uint8) if scratch else None,
         "profile scratch": None,
     }
     integers = {k: int(v) for k, v in values.items() if isinstance(v, int | np.integer)}
     return TritonCode(
-        kernel=made["kernel"],
-        text=made["text"],
+        kernel=made.kernel,
+        text=made.text,
         file=function.file_name,
         given=named,
-        grid=(grid[0] * made["num_ctas"], *grid[1:]),
-        cluster=(made["num_ctas"],),
-        threads=made["num_warps"] * gpu.warp_size,
-        shared_bytes=made["shared"],
+        grid=(grid[0] * made.num_ctas, *grid[1:]),
+        cluster=(made.num_ctas,),
+        threads=made.num_warps * gpu.warp_size,
+        shared_bytes=made.shared,
         settings=integers,
     )
 
@@ -241,7 +238,19 @@ def _element(what: str, name: str, array: Any) -> Any:
     return dtype
 
 
-def _made(source: Any, backend: Any, gpu: Any, options: Any) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Made:
+    """What Triton's stages write: the text and the symbol of the kernel, and sizes by Triton's names."""
+
+    text: str
+    kernel: str
+    shared: int
+    num_warps: int
+    num_ctas: int
+    global_scratch_size: int
+
+
+def _made(source: Any, backend: Any, gpu: Any, options: Any) -> _Made:
     """Triton's stages up to the text."""
     from triton._C.libtriton import ir
 
@@ -258,11 +267,8 @@ def _made(source: Any, backend: Any, gpu: Any, options: Any) -> dict[str, Any]:
         module = stage(module, metadata)
         if name in ("ptx", "amdgcn"):
             break
-    sizes = {
-        k: int(metadata.get(k) or 0)
-        for k in ("shared", "num_warps", "num_ctas", "global_scratch_size")
-    }
-    return {"text": str(module), "kernel": metadata["name"], **sizes}
+    sizes = ("shared", "num_warps", "num_ctas", "global_scratch_size")
+    return _Made(str(module), metadata["name"], *(int(metadata.get(k) or 0) for k in sizes))
 
 
 def _value(what: str, name: str, value: Any, kind: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import KernelError
-from tracegen.workloads.checks import by_name, check_array, check_gaps, number, record
+from tracegen.workloads import checks
 
 MOST_ARRAYS = 60
 _NUMBERS = "iufb"
@@ -79,25 +79,25 @@ class Arguments:
         elif parameter.kind in "tT":
             self._add_tensor(parameter, what, value)
         elif parameter.kind == "s":
-            whole = record(what, parameter.size_bytes, value, objects=True).reshape(-1)
+            whole = checks.record(what, parameter.size_bytes, value, objects=True).reshape(-1)
             if whole.dtype.hasobject:
                 self._reach(parameter.name, whole if len(whole) > 1 else whole.reshape(()))
             self.values.append(whole)
         else:
             is_truth = parameter.kind == "b"
             dtype = np.dtype("?" if is_truth else f"{parameter.kind}{parameter.size_bytes}")
-            self.values.append(np.array([number(what, dtype, value)]))
+            self.values.append(np.array([checks.number(what, dtype, value)]))
 
     def _add_tensor(self, parameter: Parameter, what: str, value: Any) -> None:
         """An accessor of PyTorch, `headers/torch.h`: a pointer, the extents of the axes, and their strides in elements."""
         index = np.dtype(np.int32 if parameter.kind == "t" else np.int64)
         n_axes = (parameter.size_bytes - 8) // (2 * index.itemsize)
-        value = check_array(what, value)
+        value = checks.check_array(what, value)
         if value.ndim != n_axes:
             raise KernelError(
                 f"{what} takes an array with {n_axes} axes, got one with {value.ndim}"
             )
-        check_gaps(what, value)
+        checks.check_gaps(what, value)
         _check_elements(what, parameter, value)
         name = self.owner(parameter.name, value)
         if not parameter.is_constant:
@@ -115,8 +115,8 @@ class Arguments:
             self.owners[parameter.name] = parameter.name
             self.arrays[parameter.name] = np.empty(0, np.uint8)
             return
-        value = check_array(what, value, objects=True)
-        check_gaps(what, value)
+        value = checks.check_array(what, value, objects=True)
+        checks.check_gaps(what, value)
         _check_elements(what, parameter, value)
         name = self.owner(parameter.name, value)
         self.owners[parameter.name] = name
@@ -127,7 +127,7 @@ class Arguments:
 
 def bound(kernel: str, parameters: Sequence[Parameter], given: Any) -> Arguments:
     """The arguments of a launch. Raises KernelError that names the parameter and the rule."""
-    values = by_name(kernel, [parameter.name for parameter in parameters], given)
+    values = checks.by_name(kernel, [parameter.name for parameter in parameters], given)
     arguments = Arguments(parameters, kernel)
     for parameter in parameters:
         arguments.add(parameter, kernel, values[parameter.name])
@@ -148,18 +148,8 @@ def pointers_in(array: npt.NDArray[Any]) -> list[tuple[str, Any]]:
 
 def _check_elements(what: str, parameter: Parameter, value: npt.NDArray[Any]) -> None:
     element, size = parameter.element, parameter.element_bytes
-    dtype = value.dtype
-    if dtype.hasobject:
-        if element not in ("p", "s"):
-            raise KernelError(f"{what} points to numbers, got an array of {dtype}")
-        return
-    if size and value.nbytes % size:
-        raise KernelError(f"{what} takes elements of {size} bytes, got {value.nbytes} bytes")
-    if element not in _NUMBERS or size <= 1 or dtype.fields is not None:
-        return
-    own = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
-    integers = element in "iu" and dtype.kind in "iu"
-    floats = element == "f" and dtype.kind in "fc"
-    if own != size or not (integers or floats):
-        wanted = np.dtype(f"{element}{size}")
-        raise KernelError(f"{what} takes an array of {wanted}, got one of {dtype}")
+    if not value.dtype.hasobject:
+        is_number = element in _NUMBERS and size > 1
+        checks.check_elements(what, value, size, f"{element}{size}" if is_number else None)
+    elif element not in ("p", "s"):
+        raise KernelError(f"{what} points to numbers, got an array of {value.dtype}")

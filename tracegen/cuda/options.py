@@ -11,6 +11,7 @@ from typing import Any
 from memsim.errors import KernelError
 
 STANDARD = "-std=c++17"
+DEFINITIONS = ("-D", "-U", "-I")
 _FAST = ("use_fast_math", "ffast-math")
 _REGISTERS = "maxrregcount"
 _MATH = {
@@ -76,9 +77,8 @@ def read_options(options: str | Sequence[str]) -> BuildOptions:
     known: dict[str, Any] = {}
     for word in words:
         name, _, value = word.lstrip("-").partition("=")
-        if word[:2] in ("-D", "-U", "-I"):
-            value = word[2:] or _next(word, words)
-            given.append(word[:2] + (os.path.abspath(value) if word[:2] == "-I" else value))
+        if word.startswith(DEFINITIONS):
+            given.append(definition(word, words))
         elif name == "std":
             known["standard"] = f"-std={value or _next(word, words)}"
         elif name in _FAST:
@@ -99,6 +99,12 @@ def read_options(options: str | Sequence[str]) -> BuildOptions:
         else:
             ignored.append(word)
     return BuildOptions(given=tuple(given), ignored=tuple(ignored), **known)
+
+
+def definition(option: str, words: Iterator[str]) -> str:
+    """One of DEFINITIONS with its value; a folder is made absolute, because compilers run in folders of their own."""
+    kind, value = option[:2], option[2:] or _next(option, words)
+    return kind + (os.path.abspath(value) if kind == "-I" else value)
 
 
 def _next(option: str, words: Iterator[str]) -> str:

@@ -6,16 +6,14 @@ import functools
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from memsim.errors import KernelError
-from tracegen.cuda import includes
+from tracegen.cuda import host_code, includes
 from tracegen.cuda.options import BuildOptions, read_options
+from tracegen.workloads.checks import axes, read_text
 from tracegen.workloads.workload import BinaryWorkload, CudaWorkload
 
 HEADERS = Path(__file__).parent / "headers"
@@ -53,6 +51,10 @@ _ATTRIBUTES = (
 _NO_FILE = re.compile(r"""cannot open source file "([^"]+)"|'([^']+)' file not found""")
 """NVRTC's error, and clang's."""
 _NO_NAME = {'"': "'", "\\": "/"}
+Error = tuple[str, int, str]
+"""Of a compiler: absolute path of a file, line there, reason."""
+LeaveOut = Callable[[str, int, str], str | None]
+"""(text, line, reason) -> the text without what an error on that line is about, None where it stays."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,47 @@ class CudaProgram:
         """The headers that are empty, or replaced by others."""
         return [*filter(includes.is_left_out, self.missing), *self.absent]
 
-    def without_header(self, path: str, line: int, reason: str) -> CudaProgram | None:
-        """The program without the header that is not found, as an error on a line of a file says."""
-        found = _NO_FILE.match(reason)
-        name = (found[1] or found[2]) if found else ""
-        lines = self.texts.get(path, "").splitlines()[line - 1 : line]
-        if not name or name in self.absent or not lines or name not in lines[0]:
-            return None
-        return replace(self, absent=(*self.absent, name))
+    def without(
+        self, errors: Iterable[Error], leave_out: LeaveOut = host_code.without
+    ) -> CudaProgram | None:
+        """The program without what errors are about; None where nothing can be left out. leave_out : of host_code"""
+        texts, edited = self.texts, dict(self.edited)
+        for path, line, reason in sorted(errors, key=lambda one: -one[1]):
+            text = edited.get(path, texts.get(path))
+            leaner = None if text is None else leave_out(text, line, reason)
+            if leaner is not None:
+                edited[path] = leaner
+        is_new = any(text != texts[path] for path, text in edited.items())
+        return replace(self, edited=edited) if is_new else None
+
+    def without_declarations(self, errors: Sequence[Error]) -> CudaProgram | None:
+        """As `without`, of declarations and classes of the host outside of functions."""
+        declaration = functools.partial(host_code.without, in_functions=False)
+        return self.without(errors, declaration) or self.without(errors, host_code.without_class)
+
+    def without_others(self, errors: Iterable[Error]) -> CudaProgram | None:
+        """As `without`, of code for the device, too, other than the kernel."""
+        others = functools.partial(host_code.without, kernel=self.plain_kernel)
+        return self.without(errors, others)
+
+    def with_unknown(self, errors: Iterable[Error]) -> CudaProgram | None:
+        """The program with the types that errors say are declared nowhere; None where they say so of none."""
+        texts, names = self.texts, dict.fromkeys(self.unknown)
+        for path, line, reason in errors:
+            if path in texts and (name := host_code.unknown_type(texts[path], line, reason)):
+                names[name] = None
+        return replace(self, unknown=tuple(names)) if len(names) > len(self.unknown) else None
+
+    def without_header(self, errors: Iterable[Error]) -> CudaProgram | None:
+        """The program without the first header that errors on its lines say is not found; None where there is none."""
+        texts = self.texts
+        for path, line, reason in errors:
+            found = _NO_FILE.match(reason)
+            name = (found[1] or found[2]) if found else ""
+            lines = texts.get(path, "").splitlines()[line - 1 : line]
+            if name and name not in self.absent and lines and name in lines[0]:
+                return replace(self, absent=(*self.absent, name))
+        return None
 
     @property
     def is_hip(self) -> bool:
@@ -235,7 +270,9 @@ def read_program(workload: CudaWorkload) -> CudaProgram:
     if workload.source is None and workload.path is None:
         raise KernelError("a CudaWorkload needs a path or a source")
     path = Path(workload.path or "kernel.cu")
-    text = workload.source if workload.source is not None else _read(path)
+    text = (
+        workload.source if workload.source is not None else read_text(path, "utf-8-sig", "replace")
+    )
     known = list(dict.fromkeys(kernels(text)))
     name = workload.kernel
     if name is None:
@@ -265,12 +302,6 @@ def launch_shape(
             f"block of kernel {name} may have {MOST_THREADS} threads, got {math.prod(block)}"
         )
     return (*grid, *[1] * (n_axes - len(grid))), (*block, *[1] * (n_axes - len(block)))
-
-
-def axes(size: Any) -> tuple[int, ...]:
-    """Extents along each axis, of which a number is the first."""
-    listed = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
-    return tuple(int(extent) for extent in listed)
 
 
 def _plain(name: str) -> str:
@@ -378,12 +409,3 @@ def template_parameters(text: str, name: str) -> str | None:
         text,
     )
     return " ".join(template[1].split()) if template else None
-
-
-def _read(path: Path) -> str:
-    if not path.is_file():
-        raise KernelError(f"no such kernel file: {path}")
-    try:
-        return path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
-        raise KernelError(f"cannot read {path}: {error.strerror}") from error

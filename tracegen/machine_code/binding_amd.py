@@ -31,7 +31,7 @@ from tracegen.machine_code.binding_values import (
 
 DEFAULT_STACK = 1024
 """Bytes that a work-item has in addition where the compiler does not know its stack: hipLimitStackSize."""
-ARGUMENTS_AT, PACKET_AT, PACKET_BYTES = 1 << 16, 1 << 15, 64
+ARGUMENTS_AT, PACKET_AT = 1 << 16, 1 << 15
 """Addresses below those of arrays."""
 _REFERENCE = re.compile(r"([\w.$]+)@(?:rel32|gotpcrel32|abs32)@lo")
 _OBJECT = re.compile(
@@ -56,12 +56,7 @@ class AmdCode:
         self.has_constant_arguments = False
         objects = {match[1]: (match[2], int(match[3])) for match in _OBJECT.finditer(code.listing)}
         objects |= {name: ("", int(size)) for name, size in _COMMON.findall(code.listing)}
-        named = {
-            name
-            for block in code.blocks
-            for one in block.instructions
-            for name in _REFERENCE.findall(one.text)
-        }
+        named = {name for one in code.instructions for name in _REFERENCE.findall(one.text)}
         self.variables: dict[str, bytes] = {}
         self.addresses: dict[str, list[tuple[int, str, int]]] = {}
         while reached := sorted(

@@ -15,13 +15,13 @@ from memsim.trace import SourceLocation
 from tracegen.compiled.binary import CompiledText, read_file
 from tracegen.compiled.triton_code import compile_triton
 from tracegen.cuda.arguments import Arguments, Parameter
-from tracegen.cuda.program import axes, launch_shape
+from tracegen.cuda.program import launch_shape
 from tracegen.machine_code.binding_makers import code_of
 from tracegen.machine_code.binding_memory import Memory
 from tracegen.machine_code.binding_nvidia import NvidiaCode
 from tracegen.machine_code.binding_values import Shape
 from tracegen.machine_code.bound import BoundKernel
-from tracegen.workloads.checks import is_whole, short
+from tracegen.workloads.checks import axes, is_whole, short
 from tracegen.workloads.workload import BinaryWorkload, TritonWorkload
 
 _FLOATS = {2: np.float16, 4: np.float32, 8: np.float64}

@@ -15,15 +15,15 @@ from memsim.trace import SourceLocation
 from tracegen.compiled.compile import compile_cuda
 from tracegen.compiled.cuda_signature import Described, DeviceVariable, described, last_name
 from tracegen.compiled.model import MachineCode
-from tracegen.compiled.request import CompileError
+from tracegen.compiled.request import with_places
 from tracegen.cuda.arguments import Arguments, bound
-from tracegen.cuda.program import CudaProgram, axes, launch_shape, read_program
+from tracegen.cuda.program import CudaProgram, launch_shape, read_program
 from tracegen.machine_code.binding_makers import code_of
 from tracegen.machine_code.binding_memory import Bytes, Memory, content
 from tracegen.machine_code.binding_values import Shape
 from tracegen.machine_code.bound import BoundKernel
 from tracegen.options import Compiler
-from tracegen.workloads.checks import check_array, number
+from tracegen.workloads.checks import axes, check_array, number
 from tracegen.workloads.workload import CudaWorkload
 
 _REFUSED = {
@@ -89,13 +89,8 @@ def bind_cuda(
 def _compiled(found: Described, target: str, registers: int | None) -> MachineCode:
     """The machine code, under the kernel's symbol; errors have the user's lines."""
     program = found.program
-    try:
+    with with_places(lambda line: ":".join(map(str, program.place(line)))):
         code = compile_cuda(found, target, registers)
-    except CompileError as error:
-        if error.line is None:
-            raise
-        where = ":".join(map(str, program.place(error.line)))
-        raise KernelError(f"{where}: {error.reason}") from None
     text = code.intermediate or code.listing
     _, _, own = text.partition(f"\n{found.symbol}:")  # of AMD's assembly, which has all kernels
     if ".callprototype" in text:

@@ -12,6 +12,7 @@ import numpy as np
 from memsim.errors import KernelError
 from memsim.trace import SourceLocation
 from tracegen.instrumented import known_arguments, prepare
+from tracegen.instrumented.host import build_options
 from tracegen.instrumented.launch import LoopyLaunch, element_bytes
 from tracegen.instrumented.sites import static_accesses
 from tracegen.machine_code.binding_makers import DeviceCode
@@ -29,7 +30,7 @@ def bind_loopy(
 ) -> Iterator[BoundKernel]:
     prepared = _prepared(workload)
     launches = prepared.launches
-    options = [*prepared.build_options, *_include_options()]
+    options = [*build_options(prepared.kernel), *_include_options()]
     place = "line {} of the code that Loopy generates".format
     made: dict[Any, DeviceCode] = {}
     accesses: dict[str, tuple[KnownAccess, ...]] = {}

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memsim.errors import KernelError
 from memsim.trace import SourceLocation
 from tracegen.compiled.compile import compile_kernel
 from tracegen.compiled.opencl_arguments import Argument, bound, shape
 from tracegen.compiled.opencl_program import read_program
-from tracegen.compiled.request import CompileError
+from tracegen.compiled.request import with_places
 from tracegen.machine_code.binding_makers import DeviceCode, code_of
 from tracegen.machine_code.binding_memory import Memory
 from tracegen.machine_code.binding_values import ConstantBytes, LocalBytes, Shape, Value
@@ -82,7 +81,7 @@ def compiled_opencl(
     place: Callable[[int], str],
 ) -> DeviceCode:
     """A kernel's machine code; errors have the user's lines."""
-    try:
+    with with_places(place):
         code = compile_kernel(
             text,
             kernel,
@@ -92,10 +91,6 @@ def compiled_opencl(
             registers_limit=registers,
             by=compiler,
         )
-    except CompileError as error:
-        if error.line is None:
-            raise
-        raise KernelError(f"{place(error.line)}: {error.reason}") from None
     return code_of(code)
 
 

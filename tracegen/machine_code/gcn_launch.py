@@ -9,16 +9,12 @@ import re
 from collections.abc import Mapping
 
 from memsim.errors import KernelError
+from tracegen.compiled.amd.gcn_metadata import USER_REGISTERS
 from tracegen.compiled.model import MachineCode
 from tracegen.execution import operations as o
 from tracegen.execution.code import Special
 from tracegen.machine_code.gcn_wave import Wave
 
-_USER: tuple[tuple[str, int], ...] = (
-    ("private_segment_buffer", 4), ("dispatch_ptr", 2), ("queue_ptr", 2), ("kernarg_segment_ptr", 2), ("dispatch_id", 2),
-    ("flat_scratch_init", 2), ("private_segment_size", 1),
-)  # fmt: skip
-"""What may be in the first scalar registers, in this order, and how many it takes."""
 _POINTERS = {"dispatch_ptr": "dispatch", "kernarg_segment_ptr": "arguments"}
 _PACKED_ITEMS = re.compile(r"gfx(90a|94\d|950|1[1-9]\d\d)$")
 """Targets on which one register holds a work-item's place along all three axes."""
@@ -42,7 +38,7 @@ def set_registers(wave: Wave, given: Mapping[str, int]) -> None:
         wave.flush = o.FLUSH
     scalar, at = wave.files["s"], 0
     arguments = -1
-    for name, count in _USER:
+    for name, count in USER_REGISTERS.items():
         if given.get(f"user_sgpr_{name}"):
             if name in _POINTERS:
                 for word, half in enumerate(("low", "high")):

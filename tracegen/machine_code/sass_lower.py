@@ -41,7 +41,7 @@ def lower(code: MachineCode, lanes: int = 32, note: Note | None = None) -> Code:
     lanes : of a sub-group: 8, 16, 32 or 64
     note : called before the micro-operations of each instruction are emitted
     """
-    instructions = [one for block in code.blocks for one in block.instructions]
+    instructions = code.instructions
     read_ones = [_sass(one) for one in instructions]
     assembler = Assembler(lanes=max(lanes, 32), width=lanes)
     slots, copies, counted = _slots(instructions, read_ones)

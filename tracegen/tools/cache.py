@@ -1,4 +1,4 @@
-"""What the compilers wrote, kept on disk: texts, and files that other runs of the compilers read.
+"""What the compilers wrote, kept on disk: values that were read from it, and files that other runs of the compilers read.
 
 Everything that is kept decides what is executed on this computer or reported, so files of other users
 are not used.
@@ -10,11 +10,16 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
+
+import msgspec
 
 from memsim import disk_cache
 from memsim.files import whole_file
+
+T = TypeVar("T")
 
 KIND = "compiled"
 MOST_BYTES = 256 << 20
@@ -36,27 +41,53 @@ def _our_code(rooms: tuple[Path, ...]) -> str:
     return disk_cache.fingerprint(path.read_text(encoding="utf-8") for path in files)
 
 
-def load(key: str, *names: str) -> Any:
-    """The content saved under a key; None if there is none, it is damaged, or lacks a text of these names."""
-    content = disk_cache.load(KIND, key)
-    if not isinstance(content, dict):
+@dataclass(frozen=True)
+class _Kept(Generic[T]):
+    """headers : path -> identity of the files that were included, see tracegen.tools.headers"""
+
+    content: T
+    headers: Mapping[str, str]
+
+
+def kept(key: str, kind: type[T], make: Callable[[], tuple[T, Mapping[str, str]]]) -> T:
+    """The value under a key, or else that which `make` returns with its headers; it is saved then."""
+    content = load(key, kind)
+    if content is None:
+        content, headers = make()
+        save(key, content, headers)
+    return content
+
+
+def load(key: str, kind: type[T]) -> T | None:
+    """The value of a kind that was saved under a key; None if there is none, it is damaged, or an included file has changed."""
+    saved = disk_cache.load_bytes(KIND, key)
+    if saved is None:
         return None
-    return content if all(isinstance(content.get(name), str) for name in names) else None
+    try:
+        found: _Kept[T] = msgspec.json.decode(saved, type=_Kept[kind])  # type: ignore[valid-type]
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    unchanged = all(identity(path) == before for path, before in found.headers.items())
+    return found.content if unchanged else None
 
 
-def save(key: str, content: Mapping[str, Any]) -> None:
-    """Saves JSON content, and deletes the files that were not used for longest beyond 256 MB."""
-    disk_cache.save(KIND, key, dict(content), MOST_BYTES)
+def save(key: str, content: object, headers: Mapping[str, str]) -> None:
+    """Saves a value, and deletes the files that were not used for longest beyond 256 MB. headers : see `_Kept`"""
+    disk_cache.save_bytes(KIND, key, msgspec.json.encode(_Kept(content, headers)), MOST_BYTES)
 
 
-def load_bytes(key: str) -> bytes | None:
-    """As `load`, but the content is not read from JSON."""
-    return disk_cache.load_bytes(KIND, key)
+def identity(path: str, latest_ns: int | None = None) -> str:
+    """Changes whenever a file does; "" if there is none.
 
-
-def save_bytes(key: str, content: bytes) -> None:
-    """As `save`, for content that is JSON already."""
-    disk_cache.save_bytes(KIND, key, content, MOST_BYTES)
+    latest_ns : a time after which the file must not have changed
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    if latest_ns is not None and status.st_ctime_ns > latest_ns:
+        return "changing"
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
 def kept_file(name: str, make: Callable[[Path], None]) -> Path | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from memsim.errors import KernelError
@@ -33,14 +33,7 @@ def included(folder: Path, source: str, searched: Sequence[str] = ()) -> dict[st
     paths = [path for path in listed if path != source and not path.startswith(f"{folder}{os.sep}")]
     latest = (folder / source).stat().st_ctime_ns
     missing = {path: "" for path in _sooner(paths, searched) if not os.path.exists(path)}
-    return missing | {path: _identity(path, latest) for path in paths}
-
-
-def unchanged(headers: object) -> bool:
-    """Whether these are files, as `included` returns them, and still what they were."""
-    return isinstance(headers, Mapping) and all(
-        _identity(path) == identity for path, identity in headers.items()
-    )
+    return missing | {path: cache.identity(path, latest) for path in paths}
 
 
 def _sooner(paths: Sequence[str], searched: Sequence[str]) -> Iterator[str]:
@@ -50,17 +43,6 @@ def _sooner(paths: Sequence[str], searched: Sequence[str]) -> Iterator[str]:
         for place in searched:
             if path.startswith(f"{place}{os.sep}"):
                 yield from (os.path.join(other, os.path.relpath(path, place)) for other in around)
-
-
-def _identity(path: str, latest_ns: int | None = None) -> str:
-    """Changes whenever the file does. latest_ns : a time after which the file must not have changed"""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ""
-    if latest_ns is not None and status.st_ctime_ns > latest_ns:
-        return "changing"
-    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
 _UNDEFINED = ("-Xclang", "-no-enable-noundef-analysis")

@@ -11,14 +11,18 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from memsim.errors import KernelError
 from tracegen.tools import cache
 from tracegen.tools.process import run
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CLANG_VARIABLE = "MEMSIM_CLANG"
 DEVICE_LIBRARIES_VARIABLE = "HIP_DEVICE_LIB_PATH"
@@ -125,9 +129,29 @@ class AmdTools:
         return {self.clang.name: self.clang.version}
 
 
+def _for_environment(find: Callable[P, T]) -> Callable[P, T]:
+    """Keeps what a function finds for as long as the variables that determine which programs are used stay the same."""
+
+    @functools.lru_cache(maxsize=8)
+    def kept(_: tuple[str | None, ...], *arguments: P.args, **options: P.kwargs) -> T:
+        return find(*arguments, **options)
+
+    @functools.wraps(find)
+    def found(*arguments: P.args, **options: P.kwargs) -> T:
+        return kept(tuple(map(os.environ.get, _VARIABLES)), *arguments, **options)  # type: ignore[arg-type]
+
+    return found
+
+
+@_for_environment
 def nvidia_tools() -> NvidiaTools:
     """The programs for NVIDIA's targets. Raises CompilerMissing, with how to install what is missing."""
-    return _nvidia_tools(_environment())
+    clang, ptxas, nvdisasm = find_clang("nvptx64"), find_tool("ptxas"), find_tool("nvdisasm")
+    libdevice = find_libdevice(ptxas.path) if ptxas is not None else None
+    if clang and ptxas and nvdisasm and libdevice:
+        return NvidiaTools(clang, ptxas, nvdisasm, libdevice)
+    parts = {"clang": clang, "ptxas": ptxas, "nvdisasm": nvdisasm, "libdevice": libdevice}
+    raise _missing("NVIDIA", parts, {"clang": INSTALL_CLANG}, INSTALL_NVIDIA)
 
 
 def nvrtc_tool() -> Tool:
@@ -161,9 +185,14 @@ def nvvm_tools() -> NvvmTools:
     )
 
 
+@_for_environment
 def amd_tools() -> AmdTools:
     """The programs for AMD's targets. Raises CompilerMissing, with how to install what is missing."""
-    return _amd_tools(_environment())
+    clang, libraries = find_clang("amdgcn"), find_device_libraries()
+    if clang and libraries:
+        return AmdTools(clang, libraries)
+    parts = {"clang": clang, "device libraries": libraries}
+    raise _missing("AMD", parts, {"clang": INSTALL_CLANG}, INSTALL_DEVICE_LIBRARIES)
 
 
 def versions_for(target: str) -> dict[str, str]:
@@ -179,30 +208,6 @@ def versions_for(target: str) -> dict[str, str]:
     versions |= {tool.name: tool.version for tool in libraries}
     typed = find_typed_clang() if "libnvvm" in versions else None
     return versions | {"clang for libnvvm": typed.version} if typed else versions
-
-
-def _environment() -> tuple[str | None, ...]:
-    """The variables that determine which programs are used."""
-    return tuple(os.environ.get(name) for name in _VARIABLES)
-
-
-@functools.lru_cache(maxsize=8)
-def _nvidia_tools(_: tuple[str | None, ...]) -> NvidiaTools:
-    clang, ptxas, nvdisasm = find_clang("nvptx64"), find_tool("ptxas"), find_tool("nvdisasm")
-    libdevice = find_libdevice(ptxas.path) if ptxas is not None else None
-    if clang and ptxas and nvdisasm and libdevice:
-        return NvidiaTools(clang, ptxas, nvdisasm, libdevice)
-    parts = {"clang": clang, "ptxas": ptxas, "nvdisasm": nvdisasm, "libdevice": libdevice}
-    raise _missing("NVIDIA", parts, {"clang": INSTALL_CLANG}, INSTALL_NVIDIA)
-
-
-@functools.lru_cache(maxsize=8)
-def _amd_tools(_: tuple[str | None, ...]) -> AmdTools:
-    clang, libraries = find_clang("amdgcn"), find_device_libraries()
-    if clang and libraries:
-        return AmdTools(clang, libraries)
-    parts = {"clang": clang, "device libraries": libraries}
-    raise _missing("AMD", parts, {"clang": INSTALL_CLANG}, INSTALL_DEVICE_LIBRARIES)
 
 
 def _missing(
@@ -281,13 +286,9 @@ def find_typed_clang() -> Tool | None:
     return next((tool for tool in tools if tool and tool.targets), None)
 
 
+@_for_environment
 def find_library(name: str) -> Tool | None:
     """NVRTC (`nvrtc`) or libNVVM (`libnvvm`): from NVIDIA's wheels, else from CUDA_HOME."""
-    return _library(name, _environment())
-
-
-@functools.lru_cache(maxsize=8)
-def _library(name: str, _: tuple[str | None, ...]) -> Tool | None:
     for path in _installed(name, *_LIBRARIES[name]):
         words = _answer(tuple(library_command(name, path)), _identity(path))
         if version := re.match(r"version (\S+)(.*)", words):
@@ -295,13 +296,9 @@ def _library(name: str, _: tuple[str | None, ...]) -> Tool | None:
     return None
 
 
+@_for_environment
 def cuda_headers() -> tuple[Path, ...]:
     """The folders of CUDA's headers, of libcu++ and, where it is there, of cuRAND: of NVIDIA's wheels, else of CUDA_HOME."""
-    return _cuda_headers(_environment())
-
-
-@functools.lru_cache(maxsize=8)
-def _cuda_headers(_: tuple[str | None, ...]) -> tuple[Path, ...]:
     found: dict[str, Path] = {}
     for name, file in {**CUDA_HEADERS, "curand": CURAND}.items():
         for place in _installed(name, f"include/{file}"):
@@ -384,17 +381,16 @@ def _identity(path: Path) -> str:
 @functools.lru_cache(maxsize=64)
 def _answer(command: tuple[str, ...], identity: str) -> str:
     """What a program prints, once for each identity; "" if it does not run."""
-    key = cache.key("answer", identity, *command)
-    kept: dict[str, str] | None = cache.load(key, "said")
-    if kept is None:
-        try:
-            finished = run(command)
-        except KernelError:
-            return ""
+
+    def said() -> tuple[str, dict[str, str]]:
+        finished = run(command)
         # clang prints its targets to the standard error, and nothing of the kind if it has none.
-        kept = {"said": "" if finished.status else finished.output + finished.errors}
-        cache.save(key, kept)
-    return kept["said"]
+        return "" if finished.status else finished.output + finished.errors, {}
+
+    try:
+        return cache.kept(cache.key("answer", identity, *command), str, said)
+    except KernelError:
+        return ""
 
 
 def major(tool: Tool) -> int:

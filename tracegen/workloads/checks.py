@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,44 @@ def number(what: str, dtype: np.dtype[Any] | None, value: Any) -> Any:
         return dtype.type(value)
     except OverflowError as error:
         raise KernelError(f"{what} takes a number of type {dtype}, got {short(value)}") from error
+
+
+def check_elements(
+    what: str, value: npt.NDArray[Any], size_bytes: int, wanted: str | None = None
+) -> None:
+    """Raises KernelError for an array that has no whole elements of this size, 0 for any, or other numbers than are wanted."""
+    dtype = value.dtype
+    if size_bytes and value.nbytes % size_bytes:
+        raise KernelError(f"{what} takes elements of {size_bytes} bytes, got {value.nbytes} bytes")
+    if wanted and dtype.fields is None and not _alike(np.dtype(wanted), dtype):
+        raise KernelError(f"{what} takes an array of {np.dtype(wanted)}, got one of {dtype}")
+
+
+def _alike(wanted: np.dtype[Any], given: np.dtype[Any]) -> bool:
+    """Whether a C array may hold a numpy array: signs may differ, and bytes may be of any type."""
+    if wanted.itemsize == 1:
+        return True
+    integers = wanted.kind in "iu" and given.kind in "iu"
+    pairs = wanted.kind == "f" and given.kind == "c"
+    size = given.itemsize // 2 if pairs else given.itemsize
+    return size == wanted.itemsize and (integers or pairs or given.kind == wanted.kind)
+
+
+def axes(size: Any) -> tuple[int, ...]:
+    """Extents along each axis, of which a number is the first."""
+    listed = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
+    return tuple(int(extent) for extent in listed)
+
+
+def read_text(path: Path, encoding: str = "utf-8", errors: str = "strict") -> str:
+    """The text of a kernel's file. Raises KernelError where it cannot be read."""
+    if not path.is_file():
+        raise KernelError(f"no such kernel file: {path}")
+    try:
+        return path.read_text(encoding=encoding, errors=errors)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise KernelError(f"cannot read {path}: {reason}") from error
 
 
 def record(what: str, size_bytes: int, value: Any, *, objects: bool = False) -> npt.NDArray[Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from memsim.errors import KernelError
+from tracegen.workloads.checks import read_text
 
 SUFFIX = ".floopy"
 LINE_ID = "fortran_line_"
@@ -26,14 +27,7 @@ def load_fortran(path: Path, name: str) -> Any:
 
     Raises KernelError in one line where the file or the name is wrong.
     """
-    if not path.is_file():
-        raise KernelError(f"no such kernel file: {path}")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise KernelError(
-            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
-        ) from error
+    text = read_text(path)
     lines: dict[tuple[str, str], int] = {}
     with _quiet(path), _recording_lines(lines, text):
         units = _parsed(text, str(path))

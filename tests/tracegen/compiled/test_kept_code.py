@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tracegen.compiled import kept_code
+from memsim import disk_cache
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.compiled.nvidia.sass import read_sass
@@ -44,13 +44,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_code_is_kept_as_it_was_read(name: str) -> None:
     code = read(name)
     assert any(one.memory for block in code.blocks for one in block.instructions)
-    kept_code.save(KEY, code, {})
-    assert kept_code.load(KEY) == code
+    cache.save(KEY, code, {})
+    assert cache.load(KEY, MachineCode) == code
 
 
 def test_a_header_that_changed(tmp_path: Path) -> None:
-    kept_code.save(KEY, read("row_sums.sm_80.sass"), {str(tmp_path / "value.h"): "7 bytes"})
-    assert kept_code.load(KEY) is None
+    cache.save(KEY, read("row_sums.sm_80.sass"), {str(tmp_path / "value.h"): "7 bytes"})
+    assert cache.load(KEY, MachineCode) is None
 
 
 def damaged(code: Any, field: str, value: Any) -> None:
@@ -71,15 +71,15 @@ def damaged(code: Any, field: str, value: Any) -> None:
     ],
 )
 def test_content_that_lacks_something(damage: Any) -> None:
-    kept_code.save(KEY, read("row_sums.sm_80.sass"), {})
-    content = cache.load(KEY)
-    damage(content["code"])
-    cache.save(KEY, content)
-    assert cache.load(KEY) == content
-    assert kept_code.load(KEY) is None
+    cache.save(KEY, read("row_sums.sm_80.sass"), {})
+    content = disk_cache.load(cache.KIND, KEY)
+    damage(content["content"])
+    disk_cache.save(cache.KIND, KEY, content)
+    assert disk_cache.load(cache.KIND, KEY) == content
+    assert cache.load(KEY, MachineCode) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", "{", "[" * 100_000])
 def test_text_that_is_no_code(text: str) -> None:
-    cache.save_bytes(KEY, text.encode())
-    assert kept_code.load(KEY) is None
+    disk_cache.save_bytes(cache.KIND, KEY, text.encode())
+    assert cache.load(KEY, MachineCode) is None

@@ -80,8 +80,8 @@ def test_what_is_kept_is_that_of_the_program_its_headers_and_options(
     assert result(program, compiler) == 7
     (program / "step.h").unlink()
     assert result(program, compiler) == 5
-    # Forged files of the program, whose checksums are right, and damaged ones, also of what compilers say of themselves.
-    forged = [file.stem for file in kept.glob("*.json") if '"said"' not in file.read_text()]
+    # Forged files, whose checksums are right, and damaged ones, also of what compilers say of themselves.
+    forged = [file.stem for file in kept.glob("*.json")]
     assert forged
     contents: tuple[Any, ...] = ({}, [], None, {"symbol": 3, "headers": {}})
     for content in contents:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from memsim.errors import KernelError
 from memsim.files import temporary_folder
-from tracegen.compiled import kept_code
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.amd.gcn_metadata import read_resources
-from tracegen.compiled.cuda_request import CudaRequest
+from tracegen.compiled.cuda_request import CudaRequest, run_clang
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.request import CompileError, Request, check, linked
 from tracegen.cuda.includes import originals
@@ -30,7 +28,7 @@ from tracegen.tools.toolchain import (
 )
 
 TRIPLE = "amdgcn-amd-amdhsa"
-_KERNEL = re.compile(r"^\s*\.amdhsa_kernel (\S+)", re.MULTILINE)
+KERNEL = re.compile(r"^\s*\.amdhsa_kernel (\S+)", re.MULTILINE)
 _LABEL = re.compile(r"^([\w.$]+):", re.MULTILINE)
 _COMMON = re.compile(r"^\s*\.l?comm\s+([\w.$]+),", re.MULTILINE)
 _REFERENCE = re.compile(r"(?<![\w.$])([\w.$]+)@(?:gotpcrel32|rel32|abs32)@lo")
@@ -45,11 +43,13 @@ def machine_code(request: Request) -> MachineCode:
     if request.target not in tools.clang.targets:
         raise CompilerMissing(f"{tools.clang} does not compile for {request.target}")
 
-    def made() -> tuple[MachineCode, dict[str, Any]]:
-        texts = _compiled(request, tools)
-        return _read(request, tools, texts["listing"]), texts["headers"]
+    def made() -> tuple[MachineCode, dict[str, str]]:
+        listing, headers = _compiled(request, tools)
+        code = read_code(listing, request.kernel, request.target, request.lines_before)
+        notes = (*_limit_notes(request, code.registers_per_item), *code.notes)
+        return replace(code, tools=tools.versions, notes=notes), headers
 
-    code = kept_code.machine_code(cache.key(*_dependencies(request, tools)), made)
+    code = cache.kept(cache.key(*_dependencies(request, tools)), MachineCode, made)
     return replace(code, notes=(*request.notes, *code.notes))
 
 
@@ -61,16 +61,15 @@ def _dependencies(request: Request, tools: AmdTools) -> Iterator[str]:
         yield f"{library} {status.st_size} {status.st_mtime_ns}"
 
 
-def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
-    """What clang writes: `listing`, and the headers that it read."""
+def _compiled(request: Request, tools: AmdTools) -> tuple[str, dict[str, str]]:
+    """The assembly that clang writes, and the headers that it read."""
     with temporary_folder() as folder:
         (folder / request.file).write_text(request.source, encoding="utf-8")
         libraries = linked(list(_libraries(request, tools)))
         if isinstance(request, CudaRequest):
             own = request.amd_language(64 if is_wide(request.target) else 32)
-            finished = request.run_clang(
-                tools.clang, [*libraries, *_INLINED, *own], "kernel.s", folder
-            )
+            language = [*libraries, *_INLINED, *own]
+            finished = run_clang(request.program, tools.clang, language, "kernel.s", folder)
         else:
             own = [
                 *("-target", TRIPLE, f"-mcpu={request.target}"),
@@ -81,12 +80,12 @@ def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
         check(finished, tools.clang, request)
         listing = originals((folder / "kernel.s").read_text(encoding="utf-8"), folder)
         _check_symbols(listing, request)
-        return {"listing": listing, "headers": included(folder, request.file, request.searched)}
+        return listing, included(folder, request.file, request.searched)
 
 
 def _check_symbols(listing: str, request: Request) -> None:
     """Raises KernelError where the kernel is not there, or a called function is defined nowhere."""
-    kernels = _KERNEL.findall(listing)
+    kernels = KERNEL.findall(listing)
     if request.kernel not in kernels:
         raise KernelError(
             f"the program has no kernel {request.kernel}; it has {', '.join(kernels) or 'none'}"
@@ -157,12 +156,15 @@ def _architecture(target: str, folder: Path) -> str:
     return f"oclc_isa_version_{max(before, key=lambda name: int(name, 16))}.bc"
 
 
-def _read(request: Request, tools: AmdTools, listing: str) -> MachineCode:
-    resources = read_resources(listing, request.kernel)
-    blocks, notes = read_gcn(listing, request.kernel, request.lines_before)
+def read_code(
+    listing: str, kernel: str, target: str, before: Mapping[str, int] | None
+) -> MachineCode:
+    """The machine code of a kernel in AMD's assembly. before : of the user's files, see `user_files`"""
+    resources = read_resources(listing, kernel)
+    blocks, notes = read_gcn(listing, kernel, before)
     return MachineCode(
-        kernel=request.kernel,
-        target=request.target,
+        kernel=kernel,
+        target=target,
         blocks=blocks,
         registers_per_item=resources.registers_per_item,
         scalar_registers=resources.scalar_registers,
@@ -171,8 +173,7 @@ def _read(request: Request, tools: AmdTools, listing: str) -> MachineCode:
         spill_store_bytes=resources.spill_bytes,
         spill_load_bytes=resources.spill_bytes,
         listing=listing,
-        tools=tools.versions,
-        notes=(*_limit_notes(request, resources.registers_per_item), *notes),
+        notes=notes,
     )
 
 

@@ -14,6 +14,11 @@ _BLOCK = re.compile(r"^\s*\.amdgpu_metadata\s*$(.*?)^\s*\.end_amdgpu_metadata", 
 _KERNEL = re.compile(r"^  - (.*?)(?=^  - |^\S|\Z)", re.M | re.S)
 _ARGUMENT = re.compile(r"^      - (.*?)(?=^      - |^    \S|\Z)", re.M | re.S)
 _REGISTER_BYTES = 4
+USER_REGISTERS = {
+    "private_segment_buffer": 4, "dispatch_ptr": 2, "queue_ptr": 2, "kernarg_segment_ptr": 2, "dispatch_id": 2,
+    "flat_scratch_init": 2, "private_segment_size": 1,
+}  # fmt: skip
+"""What may be in the first scalar registers, in this order, and how many it takes."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from msgspec import structs
 
 from memsim.errors import KernelError
 from memsim.files import temporary_folder
-from tracegen.compiled import kept_code
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode
 from tracegen.compiled.nvidia.nvidia_ptx import builtins_text, number, write_ptx
 from tracegen.compiled.nvidia.ptx import Origin, number_instructions
@@ -74,9 +74,6 @@ def read_usage(log: str) -> Usage:
     )
 
 
-VOLTA = 70
-"""The compute capability from which each instruction's encoding has its stall cycles, and registers lie in two banks.
-What older GPUs run may be shown in the code of a later one, whose latencies are others."""
 _TABLE_JUMP = re.compile(r"\b(?:BRX|JMX)")
 _SHAPES = re.compile(r"^[ \t]*\.(?:reqntid|maxntid|minnctapersm)\b[^\n]*\n", re.MULTILINE)
 
@@ -89,7 +86,7 @@ def machine_code(request: Request) -> MachineCode:
         texts = _compiled(request, tools)
         return _read(request, tools, texts), texts["headers"]
 
-    code = kept_code.machine_code(cache.key(*_dependencies(request, tools)), made)
+    code = cache.kept(cache.key(*_dependencies(request, tools)), MachineCode, made)
     return dataclasses.replace(code, notes=(*request.notes, *code.notes))
 
 
@@ -203,10 +200,11 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
     usage = read_usage(texts["log"])
     _, origins = number_instructions(texts["ptx"], request.lines_before)
     blocks, notes = read_sass(texts["encoded"], request.kernel, number(request.target))
+    blocks = mark_spills(blocks, origins)
     return MachineCode(
         kernel=request.kernel,
         target=request.target,
-        blocks=tuple(_with_origins(mark_spills(blocks, origins), origins)),
+        blocks=tuple(one.with_each(partial(_with_location, origins=origins)) for one in blocks),
         registers_per_item=usage.registers_per_item,
         local_memory_bytes=usage.local_memory_bytes,
         private_bytes=usage.private_bytes,
@@ -247,20 +245,6 @@ def _spill_notes(request: Request, texts: Mapping[str, Any]) -> Iterator[str]:
             yield f"On {shown}, {spilled} bytes of registers are spilled."
 
 
-def _with_origins(blocks: Iterable[BasicBlock], origins: Sequence[Origin]) -> Iterator[BasicBlock]:
-    """The blocks with the position of the PTX instruction that each instruction implements."""
-    for block in blocks:
-        instructions = tuple(_with_origin(one, origins) for one in block.instructions)
-        yield dataclasses.replace(block, instructions=instructions)
-
-
-def _with_origin(instruction: Instruction, origins: Sequence[Origin]) -> Instruction:
-    number = instruction.origin
-    if number is None or not 1 <= number <= len(origins):
-        return instruction
-    return structs.replace(instruction, location=origins[number - 1].location)
-
-
 _PRIVATE_ACCESS = re.compile(
     r"(?:@!?%?\w+ )?(?:ld|st|atom|red)\."
     r"(?:(?:volatile|relaxed|acquire|release|acq_rel|cta|cluster|gpu|sys)\.)*+"
@@ -274,12 +258,7 @@ def mark_spills(blocks: Sequence[BasicBlock], origins: Sequence[Origin]) -> tupl
 
     origins : of the PTX instructions, from `number_instructions`
     """
-    return tuple(
-        dataclasses.replace(
-            block, instructions=tuple(_marked(one, origins) for one in block.instructions)
-        )
-        for block in blocks
-    )
+    return tuple(block.with_each(partial(_marked, origins=origins)) for block in blocks)
 
 
 def _marked(instruction: Instruction, origins: Sequence[Origin]) -> Instruction:
@@ -289,3 +268,11 @@ def _marked(instruction: Instruction, origins: Sequence[Origin]) -> Instruction:
     if _PRIVATE_ACCESS.match(origins[number - 1].text):
         return instruction
     return structs.replace(instruction, memory=structs.replace(memory, spill=True))
+
+
+def _with_location(instruction: Instruction, origins: Sequence[Origin]) -> Instruction:
+    """An instruction with the position of the PTX instruction that it implements."""
+    number = instruction.origin
+    if number is None or not 1 <= number <= len(origins):
+        return instruction
+    return structs.replace(instruction, location=origins[number - 1].location)

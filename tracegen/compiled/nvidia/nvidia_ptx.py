@@ -13,7 +13,7 @@ import re
 from importlib import resources
 from pathlib import Path
 
-from tracegen.compiled.cuda_request import CudaRequest
+from tracegen.compiled.cuda_request import CudaRequest, run_clang
 from tracegen.compiled.nvidia.nvvm_ir import as_nvvm
 from tracegen.compiled.request import CompileError, Request, check, linked
 from tracegen.cuda.includes import originals
@@ -116,7 +116,8 @@ def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
     if isinstance(request, CudaRequest):
         name = known_target(request.target, tools.clang)
         language = [*AS_NVIDIA, *linked([tools.libdevice]), *request.nvidia_language(name)]
-        check(request.run_clang(tools.clang, language, "kernel.ptx", folder), tools.clang, request)
+        finished = run_clang(request.program, tools.clang, language, "kernel.ptx", folder)
+        check(finished, tools.clang, request)
         return
     options = request.options
     precision = 0 if options.is_relaxed else 2 if options.divides_exactly else 1

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -80,7 +79,6 @@ _TABLE = re.compile(r"^\.[^\n]*\bmemsim_parameters\[[^\n]*?= \{([^}]*)\};", re.M
 _OF_ONE = re.compile(
     r"\b(?:wgmma|setmaxnreg|tcgen05|tensormap[._]replace|block_scale|kind::f8f6f4)"
 )
-_without_declaration = functools.partial(host_code.without, in_functions=False)
 _OF_TABLE = re.compile(
     r"^\.[^\n]*\w*memsim_(?:parameters|type|plain|describe)[^\n]*\n", re.MULTILINE
 )
@@ -133,25 +131,27 @@ def translated(program: CudaProgram, target: str, folder: Path) -> Translated:
         if more and more not in brought:
             brought += more
             continue
-        leaner = _with_header(program, errors) or _edited(program, errors)
+        named = [one for one in errors if not _of_directive(one)]
+        leaner = _with_header(program, errors) or program.without(named)
         if leaner is None and not has_library and any(map(_LIBRARY.match, program.missing)):
             has_library, leaner = True, program
-        leaner = leaner or _with_unknown(program, errors)
-        leaner = leaner or _edited(program, errors, without=_without_declaration)
-        leaner = leaner or _edited(program, errors, without=host_code.without_class)
+        leaner = leaner or program.with_unknown(errors) or program.without_declarations(named)
         if (
             leaner is None and program.options.standard == STANDARD
         ):  # nvcc takes some of C++20 with it
             leaner = replace(program, options=replace(program.options, standard="-std=c++20"))
         if leaner is None:
             refusal = refusal or _refusal(program, errors, log)
-            others = functools.partial(host_code.without, kernel=program.plain_kernel)
-            tried = (program.without_header(*one) for one in errors)
-            leaner = _edited(program, errors, without=others) or next(filter(None, tried), None)
+            leaner = program.without_others(named) or program.without_header(errors)
         if leaner is None:
             break
         program = leaner
     raise refusal or _refusal(program, errors, log)
+
+
+def _of_directive(error: _Error) -> bool:
+    """Whether an error is about a directive, which is no code that could be left out."""
+    return bool(_NO_FILE.match(error.reason)) or error.reason.startswith("#error")
 
 
 def _members(errors: Sequence[_Error]) -> Iterator[str]:
@@ -224,33 +224,6 @@ def _with_header(program: CudaProgram, errors: Sequence[_Error]) -> CudaProgram 
             missing = dict.fromkeys((*program.missing, found[1], *_FOR_HOST))
             return replace(program, missing=tuple(missing))
     return None
-
-
-def _edited(
-    program: CudaProgram,
-    errors: Sequence[_Error],
-    *,
-    without: Callable[[str, int, str], str | None] = host_code.without,
-) -> CudaProgram | None:
-    """The program without the host code that errors are about. without : of host_code"""
-    edited = dict(program.edited)
-    for path, line, reason in sorted(errors, key=lambda one: -one.line):
-        text = program.texts.get(path)
-        if text is not None and not _NO_FILE.match(reason) and not reason.startswith("#error"):
-            leaner = without(edited.get(path, text), line, reason)
-            if leaner is not None:
-                edited[path] = leaner
-    return replace(program, edited=edited) if edited != program.edited else None
-
-
-def _with_unknown(program: CudaProgram, errors: Sequence[_Error]) -> CudaProgram | None:
-    """The program with the types that are declared nowhere."""
-    names = dict.fromkeys(program.unknown)
-    for path, line, reason in errors:
-        text = program.texts.get(path)
-        if text is not None and (name := host_code.unknown_type(text, line, reason)):
-            names[name] = None
-    return replace(program, unknown=tuple(names)) if len(names) > len(program.unknown) else None
 
 
 def _translated(

@@ -25,6 +25,8 @@ from tracegen.compiled.nvidia.sass_opcodes import BULK_COPIES, PIPE_OF, words
 from tracegen.compiled.nvidia.sass_operands import access_bytes, registers
 
 VOLTA = 70
+"""The compute capability from which each instruction's encoding has its stall cycles, and registers lie in two banks.
+What older GPUs run may be shown in the code of a later one, whose latencies are others."""
 _SECTION = re.compile(r"^\s*\.section\s+([^,\s]+)")
 _ORIGIN = re.compile(r'^\s*//## File "[^"]*", line (\d+)')
 _FUNCTION = re.compile(r"^\s*\.type\s+([^,\s]+),\s*@function")
