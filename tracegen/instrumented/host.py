@@ -53,10 +53,6 @@ class PreparedLoopy:
         return self.instrumented.plain
 
     @property
-    def build_options(self) -> list[str]:
-        return build_options(self.kernel)
-
-    @property
     def launch_names(self) -> tuple[str, ...]:
         return tuple(program.name for program in self.instrumented.programs)
 
@@ -194,4 +190,4 @@ class Kernels:
         launch = LoopyLaunch(proxy, queue, self.n_launched, grid, shape)
         self.n_launched += 1
         self.executor.observer(launch)
-        return cl.enqueue_marker(queue)
+        return cl.enqueue_marker(queue) if queue.context else None

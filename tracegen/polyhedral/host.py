@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegen.instrumented.host import Kernels, PreparedLoopy, WrapperGenerator
+from tracegen.instrumented.host import PreparedLoopy, WrapperGenerator
 from tracegen.instrumented.launch import LoopyLaunch, Observer
 from tracegen.workloads.loopy_unit import as_kernel_error
 
@@ -28,7 +28,8 @@ class StaticPrepared(PreparedLoopy):
 
         Raises KernelError where Loopy's host code refuses the arguments.
         """
-        kernels = _Kernels(self.executor, None)
+        launches: list[LoopyLaunch] = []
+        self.executor.observer = launches.append
         arguments = dict(self.workload.arguments)
         with as_kernel_error(self.kernel.name):
             self.executor.check_for_required_array_arguments(arguments.keys())
@@ -37,8 +38,10 @@ class StaticPrepared(PreparedLoopy):
             invoker = _Generator()(
                 self.executor.scheduled, self.executor.entrypoint, self.executor.result
             )
-            invoker(kernels, SimpleNamespace(context=None), None, None, None, **arguments)
-        return tuple(kernels.launches)
+            invoker(
+                self.executor.kernels, SimpleNamespace(context=None), None, None, None, **arguments
+            )
+        return tuple(launches)
 
     def run(self, observer: Observer) -> dict[str, Any]:
         """Calls observer with every launch in order; there are no outputs."""
@@ -90,22 +93,6 @@ class _Generator(WrapperGenerator):
 
     def initialize_system_args(self, gen: Any) -> None:
         gen("allocator = _lpy_cl_array.allocator")
-
-
-class _Kernels(Kernels):
-    """Collects launches."""
-
-    def __init__(self, executor: Any, builds: Any) -> None:
-        super().__init__(executor, builds)
-        self.launches: list[LoopyLaunch] = []
-
-    def enqueue_nd_range_kernel(
-        self, queue: Any, proxy: Any, gsize: Any, lsize: Any, *_: Any
-    ) -> None:
-        grid = tuple(int(extent) for extent in gsize)
-        shape = tuple(int(extent) for extent in lsize)
-        self.launches.append(LoopyLaunch(proxy, queue, self.n_launched, grid, shape))
-        self.n_launched += 1
 
 
 def static(prepared: PreparedLoopy) -> StaticPrepared:

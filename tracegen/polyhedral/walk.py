@@ -20,26 +20,6 @@ from tracegen.instrumented.tables import ProbeTables
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.code import Code
 
-(
-    _END,
-    _JUMP,
-    _JUMP_IF_EMPTY,
-    _COMPARE,
-    _MINUS,
-    _JOIN,
-    _COMPUTE,
-    _SELECT,
-    _WITHIN,
-    _ACCESS,
-    _EVENT,
-) = range(11)
-_NOT_NEGATIVE, _IS_ZERO = range(2)
-_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _REMAINDER, _FLOOR_DIVIDE, _MODULO, _LEAST, _GREATEST = range(
-    9
-)
-assert (_JOIN, _SELECT, _EVENT, _IS_ZERO) == (c.JOIN, c.SELECT, c.EVENT, c.IS_ZERO)
-assert (_ADD, _DIVIDE, _GREATEST) == (c.ADD, c.DIVIDE, c.GREATEST)
-
 
 class Walk(NamedTuple):
     """What a walk reads and the room that it works in.
@@ -108,7 +88,7 @@ def walk(
             at[PAUSED] = 0
             while row < len(rows):
                 instruction = rows[row, 0]
-                if instruction >= _WITHIN:
+                if instruction >= c.WITHIN:
                     if walk.masks[rows[row, 2]] != 0:
                         if progress.n_access >= most_accesses or progress.n_granule > most_granules:
                             _pause(at, group, number, row, progress)
@@ -117,13 +97,13 @@ def walk(
                         if fault[0] != 0:
                             fault[5] = groups[group]
                             return n_done, progress.n_access, progress.n_granule
-                        if instruction != _WITHIN:
+                        if instruction != c.WITHIN:
                             progress = take(
                                 walk.tables, walk.lanes, step, subgroup.n_lane, walk.reduced,
                                 progress, out,
                             )  # fmt: skip
                     row += 1
-                elif instruction <= _JUMP_IF_EMPTY:
+                elif instruction <= c.JUMP_IF_EMPTY:
                     row = _next_row(walk, row)
                 else:
                     _set(walk, subgroup, row)
@@ -170,9 +150,9 @@ def _next_row(walk: Walk, row: int) -> Any:
     """Where a jump goes; the end is behind the last row."""
     rows = walk.code.rows
     instruction = rows[row, 0]
-    if instruction == _JUMP:
+    if instruction == c.JUMP:
         return np.int64(rows[row, 1])
-    if instruction == _JUMP_IF_EMPTY:
+    if instruction == c.JUMP_IF_EMPTY:
         return np.int64(rows[row, 2]) if walk.masks[rows[row, 1]] == 0 else row + 1
     return len(rows)
 
@@ -181,7 +161,7 @@ def _next_row(walk: Walk, row: int) -> Any:
 def _step(walk: Walk, subgroup: Subgroup, row: int, fault: npt.NDArray[np.int64]) -> Step:
     """The active lanes with their indices; sets `fault` where one is not in its range."""
     row_of, lanes = walk.code.rows[row], walk.lanes
-    is_event, active, extent = row_of[0] == _EVENT, walk.masks[row_of[2]], row_of[4]
+    is_event, active, extent = row_of[0] == c.EVENT, walk.masks[row_of[2]], row_of[4]
     n_active = 0
     for lane in range(subgroup.n_lane):
         if active >> lane & 1:
@@ -190,7 +170,7 @@ def _step(walk: Walk, subgroup: Subgroup, row: int, fault: npt.NDArray[np.int64]
                 this = walk.values[row_of[3], lane]
                 lanes.address[n_active] = this
                 if not 0 <= this < extent:
-                    within = row_of[0] == _WITHIN
+                    within = row_of[0] == c.WITHIN
                     fault[0] = 1
                     fault[1] = row_of[1]
                     fault[2] = -1 if within else this
@@ -210,21 +190,21 @@ def _set(walk: Walk, subgroup: Subgroup, row: int) -> None:
         walk.code.rows[row, 0], walk.code.rows[row, 1], walk.code.rows[row, 2], walk.code.rows[row, 3],
         walk.code.rows[row, 4],
     )  # fmt: skip
-    if instruction == _COMPUTE:
+    if instruction == c.COMPUTE:
         _compute(first, values[a], values[b], values[d], subgroup.n_lane)
-    elif instruction == _SELECT:
+    elif instruction == c.SELECT:
         for lane in range(subgroup.n_lane):
             values[d, lane] = values[a, lane] if masks[first] >> lane & 1 else values[b, lane]
-    elif instruction == _MINUS:
+    elif instruction == c.MINUS:
         masks[d] = masks[first] & ~masks[a]
-    elif instruction == _JOIN:
+    elif instruction == c.JOIN:
         masks[d] = masks[first] | masks[a]
     else:
         chosen = np.int64(0)
         for lane in range(subgroup.n_lane):
             this = values[a, lane]
-            is_zero = (this == 0) == (b == _IS_ZERO)
-            chosen |= np.int64(this >= 0 if b == _NOT_NEGATIVE else is_zero) << lane
+            is_zero = (this == 0) == (b == c.IS_ZERO)
+            chosen |= np.int64(this >= 0 if b == c.NOT_NEGATIVE else is_zero) << lane
         masks[d] = chosen & masks[first]
 
 
@@ -237,10 +217,10 @@ def _compute(
     n_lane: int,
 ) -> None:
     """An operation in all lanes: those that are commonest, without a choice in each."""
-    if operation == _ADD:
+    if operation == c.ADD:
         for lane in range(n_lane):
             d[lane] = a[lane] + b[lane]
-    elif operation == _MULTIPLY:
+    elif operation == c.MULTIPLY:
         for lane in range(n_lane):
             d[lane] = a[lane] * b[lane]
     else:
@@ -251,21 +231,21 @@ def _compute(
 @inner
 def operate(operation: int, a: int, b: int) -> int:
     """A division by 0 gives 0: only an idle lane divides by it. Divisions are those of C, and of Loopy."""
-    if operation == _ADD:
+    if operation == c.ADD:
         return a + b
-    if operation == _SUBTRACT:
+    if operation == c.SUBTRACT:
         return a - b
-    if operation == _MULTIPLY:
+    if operation == c.MULTIPLY:
         return a * b
-    if operation >= _LEAST:
-        return min(a, b) if operation == _LEAST else max(a, b)
+    if operation >= c.LEAST:
+        return min(a, b) if operation == c.LEAST else max(a, b)
     if b == 0:
         return 0
-    if operation == _FLOOR_DIVIDE:
+    if operation == c.FLOOR_DIVIDE:
         return a // b
-    if operation == _MODULO:
+    if operation == c.MODULO:
         return a % b
     quotient = abs(a) // abs(b)
     if (a < 0) != (b < 0):
         quotient = -quotient
-    return quotient if operation == _DIVIDE else a - quotient * b
+    return quotient if operation == c.DIVIDE else a - quotient * b
