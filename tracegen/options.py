@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from memsim.errors import KernelError, MemsimError
 from memsim.options import Options, option
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 Tracer = Literal["auto", "polyhedral", "instrumented", "machine"]
 Compiler = Literal["auto", "nvrtc", "nvvm", "clang"]
-COMPILERS: tuple[Compiler, ...] = get_args(Compiler)
 MEMORY_PART, MOST_MEMORY_BYTES = 8, 1 << 32
 """Recording may use one part in so many of this computer's memory: to write and read files takes several times as long. But at most so much:
 in a container it may be more than there is."""

@@ -79,17 +79,17 @@ class Branching(Program):
             for part in (0, 1):
                 self.emit("SELECT", d=row + part, a=nan, b=row + part, m=low)
         elif form == "high":
-            bits = made.temporary()
+            bits = made.rows("temporary", 1)
             self.emit("LOGIC3", d=bits, a=row, b=made.constant(0x7FFFFFFF), y=_AND)
             self.emit("COMPARE_U", d=low >> 1, a=bits, b=made.constant(0x7FF00000), x=o.GREATER)
             self.emit("SELECT", d=row, a=nan, b=row, m=low)
         elif form:
             self.emit("COMPARE_F16", d=low >> 1, e=high >> 1, a=row, b=row, x=unordered)
             for mask, ones in ((low, 0xFFFF), (high, 0xFFFF0000)):
-                bits = made.temporary()
+                bits = made.rows("temporary", 1)
                 self.emit("LOGIC3", d=bits, a=row, b=made.constant(ones), y=_OR)
                 self.emit("SELECT", d=row, a=bits, b=row, m=mask)
-        self.emit("MOVE", d=made.temporary())
+        self.emit("MOVE", d=made.rows("temporary", 1))
 
     # --- memory -------------------------------------------------------------------------------------
     def access(self) -> None:
@@ -156,7 +156,7 @@ class Branching(Program):
             x |= o.FLOATING
             x |= {"f16": o.PACKED, "bf16": o.PACKED | o.BF16}.get(self.form, 0)
             keep, ones = _ONES[self.form]
-            number = made.temporary(2)
+            number = made.rows("temporary 2", 2)
             self.emit("MOVE", d=number, a=operand)
             kept, one = made.constant(keep), made.constant(ones)
             self.emit("LOGIC3", d=number + (size == 8), a=operand, b=kept, c=one, y=0xEA)

@@ -17,8 +17,9 @@ from memsim.machine import Machine, load_machine
 from tracegen.blocks.model import Block, BlockCounts, Counts, LaunchCounts, blocks_of
 from tracegen.executed.faults import sentence
 from tracegen.executed.targets import Target, lowered, target_of
+from tracegen.execution import operations as o
 from tracegen.execution.code import Code
-from tracegen.execution.operations import ALWAYS, OPERATIONS, ZERO_ROW, MicroOperation
+from tracegen.execution.operations import MicroOperation
 from tracegen.execution.run import STEPS_BETWEEN, Execution, Fault
 from tracegen.execution.slicing import sliced
 from tracegen.machine_code.binding import bind
@@ -166,10 +167,7 @@ def _items(execution: Execution, first: int, n: int) -> Counts:
     return np.asarray(execution.rows(first, n).sum(axis=(0, 2), dtype=np.int64))
 
 
-_BLOCK, _BRANCH = OPERATIONS["BLOCK"].number, OPERATIONS["BRANCH"].number
-_GATHERING = frozenset(OPERATIONS[name].number for name in ("BARRIER", "JOIN_WAIT", "SYNC_LANES"))
-"""Lanes meet behind these, at the segment that follows."""
-_Y = MicroOperation._fields.index("y")
+_BLOCK, _BRANCH, _ADD = o.numbers("BLOCK", "BRANCH", "ADD3")
 
 
 def counting(code: Code, *, values: bool) -> tuple[Code, int]:
@@ -185,29 +183,27 @@ def counting(code: Code, *, values: bool) -> tuple[Code, int]:
     for number, segment in enumerate(code.segments):
         first_segments.setdefault(segment.block, number)
     one, counters = code.n_rows, code.n_rows + 1
-    guard = 2 * next((mask for mask, name in code.masks.items() if name == "exec"), ALWAYS // 2)
+    guard = 2 * next((mask for mask, name in code.masks.items() if name == "exec"), o.ALWAYS // 2)
     rows: list[list[int]] = []
     place = []
     for row in code.table.tolist():
         place.append(len(rows))
         if row[0] == _BLOCK:
-            block = code.segments[row[_Y]].block
-            begins = first_segments[block] == row[_Y]
-            if not begins and rows[-1][0] not in _GATHERING:
+            block = code.segments[row[o.COLUMNS["y"]]].block
+            begins = first_segments[block] == row[o.COLUMNS["y"]]
+            if not begins and rows[-1][0] not in o.GATHERING:
                 continue
             rows.append(row)
             if begins:
                 at = counters + block
-                add = MicroOperation(
-                    OPERATIONS["ADD3"].number, guard, d=at, a=at, b=one, c=ZERO_ROW, z=row[-1]
-                )
+                add = MicroOperation(_ADD, guard, d=at, a=at, b=one, c=o.ZERO_ROW, z=row[-1])
                 rows.append(list(add))
             continue
         rows.append(row)
     place.append(len(rows))
     for row in rows:
         if row[0] == _BRANCH:
-            row[_Y] = place[row[_Y]]
+            row[o.COLUMNS["y"]] = place[row[o.COLUMNS["y"]]]
     changed = dataclasses.replace(
         code,
         table=np.array(rows, np.int32).reshape(-1, len(MicroOperation._fields)),

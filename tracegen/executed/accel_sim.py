@@ -103,7 +103,7 @@ def _write_launch(run: SassRun, number: int, folder: Path, most: int | None) -> 
     n_groups = math.prod(bound.grid)
     count = min(n_groups, most or n_groups)
     grid = _three(bound.grid) if count == n_groups else (count, 1, 1)
-    lines = _Lines([one for block in bound.code.blocks for one in block.instructions])
+    lines = _Lines(bound.code.instructions)
     instructions = 0
     with open(folder / name, "wb") as file:
         file.write(_head(bound, number, grid).encode())

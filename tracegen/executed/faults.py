@@ -6,14 +6,12 @@ import math
 import re
 
 from memsim.errors import KernelError
-from tracegen.executed.sites import PRIVATE_MEMORY, access_text, line_of
+from tracegen.executed.sites import DIRECTIONS, PRIVATE_MEMORY, access_text, line_of
 from tracegen.execution import state as s
 from tracegen.execution.code import Code
-from tracegen.execution.operations import OPERATIONS
 from tracegen.execution.run import Fault
 from tracegen.machine_code.bound import BoundKernel
 
-_DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}
 MOST_WAITING = 4
 _REFUSED = {"(?:TEX|TLD4?|TXD|TXQ|TMML|image_)": "a texture", "SU(?:LD|ST|RED|ATOM)": "a surface"}
 """What unknown instructions begin with, and what is not there to be read."""
@@ -23,7 +21,7 @@ _NULL = 1 << 16
 
 def not_known(bound: BoundKernel, code: Code, number: int) -> KernelError:
     """That an instruction cannot be run, with its place, or that of the nearest one before it whose place is known."""
-    instructions = [one for block in bound.code.blocks for one in block.instructions]
+    instructions = bound.code.instructions
     before = instructions[number::-1]
     location = next((one.location for one in before if one.location is not None), None)
     where = f"{bound.place(location.line)}: " if location is not None else ""
@@ -36,7 +34,7 @@ def not_known(bound: BoundKernel, code: Code, number: int) -> KernelError:
 
 def sentence(bound: BoundKernel, code: Code, fault: Fault) -> KernelError:
     """One line: the access or instruction, the rule that it breaks, and the work-item."""
-    instructions = [one for block in bound.code.blocks for one in block.instructions]
+    instructions = bound.code.instructions
 
     def where(number: int) -> str:
         one = instructions[number] if number < len(instructions) else None
@@ -92,8 +90,11 @@ def _access(bound: BoundKernel, code: Code, fault: Fault) -> str:
         for row in code.table.tolist()
         if row[11] & 0xFFFFF == fault.instruction and row[9] >> 3 & 63
     ]
-    row = next((row for row in rows if row[0] in _DIRECTIONS), rows[0] if rows else [0] * 12)
-    direction, size = _DIRECTIONS.get(row[0], "atomic"), row[9] >> 3 & 63
+    row = next(
+        (row for row in rows if DIRECTIONS.get(row[0]) in ("load", "store")),
+        rows[0] if rows else [0] * 12,
+    )
+    direction, size = DIRECTIONS.get(row[0], "atomic"), row[9] >> 3 & 63
     near = {s.OUT_OF_LOCAL: "local memory", s.OUT_OF_PRIVATE: PRIVATE_MEMORY}.get(fault.kind)
     array = None if near else _nearest(bound, fault)
     called = _name(bound, fault.instruction, near or (array[0] if array else ""), direction)
@@ -113,7 +114,7 @@ def _access(bound: BoundKernel, code: Code, fault: Fault) -> str:
 
 
 def _name(bound: BoundKernel, number: int, array: str, direction: str) -> str:
-    one = [one for block in bound.code.blocks for one in block.instructions][number]
+    one = bound.code.instructions[number]
     lines = bound.lines
     if one.location is None or not 1 <= one.location.line <= len(lines):
         return one.text.split(";")[0]

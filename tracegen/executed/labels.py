@@ -37,7 +37,7 @@ def _expression(line: str, at: int) -> str:
     if at < len(line) and line[at] in "*&(":
         end = at
         while end < len(line) and line[end] in "*&(":
-            end = _closing(line, end) if line[end] == "(" else end + 1
+            end = _matching(line, end, 1) + 1 if line[end] == "(" else end + 1
             if line[end - 1] == ")":
                 return line[at:end]
         return line[at : _after(line, end)]
@@ -53,7 +53,7 @@ def _after(line: str, at: int) -> int:
     end = name.end() if name else at
     while end < len(line):
         if line[end] in "[(":
-            end = _closing(line, end)
+            end = _matching(line, end, 1) + 1
             continue
         member = re.match(r"\s*(?:\.|->)\s*[A-Za-z_]\w*", line[end:])
         if member is None or line[end - 1 : end] == "(":
@@ -62,14 +62,17 @@ def _after(line: str, at: int) -> int:
     return end
 
 
-def _closing(line: str, at: int) -> int:
-    """The offset behind the bracket that closes the one at an offset."""
-    depth = 0
-    for offset in range(at, len(line)):
+def _matching(line: str, at: int, step: int) -> int:
+    """The offset of the bracket that belongs to the one at an offset; the line's last or first one for none.
+
+    step : 1 looks for the one that closes it, -1 for the one that it closes
+    """
+    depth, last = 0, len(line) - 1 if step > 0 else 0
+    for offset in range(at, last + step, step):
         depth += (line[offset] in "([") - (line[offset] in ")]")
         if depth == 0:
-            return offset + 1
-    return len(line)
+            return offset
+    return last
 
 
 def _beginning(line: str, end: int) -> int:
@@ -81,7 +84,7 @@ def _beginning(line: str, end: int) -> int:
             return at
         last = before[-1]
         if last in _CLOSING:
-            at = _opening(before)
+            at = _matching(before, len(before) - 1, -1)
         elif last == "." or before.endswith("->"):
             at = len(before) - (1 if last == "." else 2)
         elif (last.isalnum() or last == "_") and (at == end or line[at : at + 1] in "[(.-"):
@@ -93,13 +96,3 @@ def _beginning(line: str, end: int) -> int:
     while at > 0 and line[at - 1] == "*" and re.search(r"(?:^|[;{(,=])\s*\**$", line[:at]):
         at -= 1
     return at
-
-
-def _opening(before: str) -> int:
-    """The offset of the bracket that the last character closes."""
-    depth = 0
-    for offset in range(len(before) - 1, -1, -1):
-        depth += (before[offset] in ")]") - (before[offset] in "([")
-        if depth == 0:
-            return offset
-    return 0

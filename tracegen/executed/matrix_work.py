@@ -9,16 +9,14 @@ from typing import NamedTuple
 
 from tracegen.compiled.model import Instruction
 from tracegen.compiled.nvidia.sass_operands import matrix_shape
-from tracegen.machine_code.gcn_matrices import mfma_of_opcode
+from tracegen.machine_code.gcn_matrices import EIGHT, mfma_of_opcode
 
 _LANES, _PASS_BYTES = 32, 128
 _FACTORS = {"BF16": "bf16", "TF32": "tf32", "E4M3": "f8", "E5M2": "f8", "S4": "i4", "U4": "i4"}
 _BASES = {"H": "f16", "I": "i8", "D": "f64", "B": "b1", "Q": "f8", "O": "f4"}
 _BITS = {"b1": 1, "f4": 4, "i4": 4, "i8": 8, "f8": 8, "f16": 16, "bf16": 16, "tf32": 32, "f64": 64}
 _TOTALS = {"i8": "i32", "i4": "i32", "b1": "i32", "f64": "f64"}
-_ON_AMD = {"xf32": "tf32", "bf16_1k": "bf16", "iu8": "i8", "f8f6f4": "f8"} | dict.fromkeys(
-    ("fp8_fp8", "fp8_bf8", "bf8_fp8", "bf8_bf8"), "f8"
-)
+_ON_AMD = {"xf32": "tf32", "bf16_1k": "bf16", "iu8": "i8"} | dict.fromkeys((*EIGHT, "f8f6f4"), "f8")
 _IN_TENSOR_MEMORY = {
     "UTCHMMA": ("tcgen05_f16_f32", "tcgen05_tf32_f32", "tcgen05m64_f16_f32", "tcgen05m64_tf32_f32"),
     "UTCQMMA": ("tcgen05_f8_f32", "tcgen05m64_f8_f32"),

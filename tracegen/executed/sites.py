@@ -16,14 +16,13 @@ from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.executed.labels import label, shortened
 from tracegen.execution import operations as o
 from tracegen.execution.code import Code
-from tracegen.execution.operations import OPERATIONS
 from tracegen.execution.slicing import address_loads
 from tracegen.machine_code.bound import BoundKernel, KnownAccess
 from tracegen.recording.sites import unique
 
 PRIVATE_MEMORY = "private memory"
 MOST_INSTRUCTIONS, MOST_CHARACTERS, NO_SITE = 5000, 160, -1
-_DIRECTIONS = {OPERATIONS["LOAD"].number: "load", OPERATIONS["STORE"].number: "store"}
+DIRECTIONS = dict(zip(o.numbers(*o.ACCESSES), ("load", "store", "atomic"), strict=True))
 _ASSIGNED, _SUBSCRIPTED = re.compile(r"(?<![=!<>])=(?!=)"), re.compile(r"\b[A-Za-z_]\w*\s*\[")
 _IN_TRITON = r"\btl\.(?:load|store|atomic_\w+)"
 _CALLED = re.compile(
@@ -44,11 +43,11 @@ class Sites:
 
     def __init__(self, bound: BoundKernel, code: Code, places: list[int]) -> None:
         self.bound, self.code, self.places = bound, code, places
-        self.instructions = [one for block in bound.code.blocks for one in block.instructions]
+        self.instructions = bound.code.instructions
         self.regions = [
             (region.extent.name, region.hidden) for region in bound.launch_to_read.regions
         ]
-        is_access = [row for row in code.table.tolist() if row[0] in _ACCESSES]
+        is_access = [row for row in code.table.tolist() if row[0] in DIRECTIONS]
         self.flags = [(row[0], row[9]) for row in is_access]
         self.met: dict[int, int] = {}
         self.keys: dict[Any, int] = {}
@@ -84,7 +83,7 @@ class Sites:
         return where, self.regions[region][0], direction, bool(x & o.ONE_LANE)
 
     def _direction(self, place: int) -> str:
-        return _DIRECTIONS.get(self.flags[place][0], "atomic")
+        return DIRECTIONS[self.flags[place][0]]
 
     def _known(self, instruction: Instruction, array: str, direction: str) -> KnownAccess | None:
         """What the program that generated the text says of an access; of several on a line, the nearest is not known, so
@@ -237,9 +236,6 @@ def access_text(line: str, column: int, array: str, direction: str) -> str:
     if not is_statement and any(sign in text for sign in "*>("):
         return text
     return f"{direction} of {array}"
-
-
-_ACCESSES = frozenset(OPERATIONS[name].number for name in ("LOAD", "STORE", "ATOMIC"))
 
 
 def code_table(code: MachineCode, sites: Sites) -> dict[str, Any]:

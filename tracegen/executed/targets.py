@@ -81,7 +81,7 @@ def lowered(code: MachineCode, lanes: int) -> Code:
 
 
 def _check_free_of_warps(code: MachineCode, lanes: int) -> None:
-    for instruction in (one for block in code.blocks for one in block.instructions):
+    for instruction in code.instructions:
         found = _FULL_WARP.match(instruction.text)
         if found is None and lanes > _WARP:
             found = _MASKS_OF_LANES.match(instruction.text)

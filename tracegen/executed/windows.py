@@ -19,7 +19,6 @@ from tracegen.executed.touched import touched
 from tracegen.executed.work import executions_of, instruction_counts, segment_counts
 from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, Code
-from tracegen.execution.operations import MicroOperation
 from tracegen.execution.recorded import Recorded
 from tracegen.execution.run import EVERYTHING, Execution
 from tracegen.machine_code.bound import BoundKernel
@@ -28,7 +27,6 @@ from tracegen.options import TraceOptions
 from tracegen.recording import earlier, snapshot, windows
 from tracegen.recording.earlier import Touched, TouchedGranules
 
-_OP = MicroOperation._fields.index("op")
 REST = o.OPERATIONS["REST"].number
 """Stands where sub-groups wait at barriers in memory."""
 
@@ -86,7 +84,7 @@ def sampled_run(run: Runs) -> windows.Run | None:
         ids = first
     barriers = run.counted(first, by_barriers=True).progress
     by_barriers = bool(barriers.min() >= windows.LEAST_BARRIERS)
-    if not by_barriers and (run.execution.code.table[:, _OP] == REST).any():
+    if not by_barriers and (run.execution.code.table[:, 0] == REST).any():
         return None  # where some copy and others compute, equal steps are no equal times
     accesses, longest, instructions = [], [], 0.0
     runs, segments = np.zeros(len(alone.runs)), np.zeros(len(alone.segment_count))
@@ -122,9 +120,7 @@ def waits_for_groups(code: Code, met: Set[int] | None = None) -> bool:
 
     met : if given, the instructions that have met an array: others load local memory through generic pointers
     """
-    op, x, y, z = (
-        code.table[:, MicroOperation._fields.index(name)] for name in ("op", "x", "y", "z")
-    )
+    op, x, y, z = code.columns("op", "x", "y", "z")
     loads = (op == o.OPERATIONS["LOAD"].number) & (x & o.SKIPPED == 0) & (x & o.BYPASS_L1 != 0)
     copies = z >> INSTRUCTION_BITS & 7 == COPIES
     loads &= ~copies & ~np.isin(x & 7, (o.LOCAL, o.PRIVATE))

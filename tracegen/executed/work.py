@@ -83,8 +83,7 @@ def executions_of(code: Code, recorded: Recorded) -> npt.NDArray[np.int64]:
 
 def kinds_of(code: MachineCode) -> tuple[str, ...]:
     """The kinds under which the instructions of a kernel are counted."""
-    instructions = [one for block in code.blocks for one in block.instructions]
-    found = {kind for one in instructions for kind in _more(one)}
+    found = {kind for one in code.instructions for kind in _more(one)}
     return (*KINDS, *sorted(found))
 
 
@@ -153,7 +152,7 @@ def _conflicts(
     code: MachineCode, local_counts: npt.NDArray[np.int64]
 ) -> tuple[list[Instruction], list[float], list[float]]:
     """All instructions, the passes that conflicts add to an execution of each, and its wide passes."""
-    instructions = [one for block in code.blocks for one in block.instructions]
+    instructions = code.instructions
     executed, _, passes, wide = local_counts[: len(instructions)].T
     each = np.zeros((2, len(instructions)))
     np.divide((passes, wide), executed, out=each[:, : len(passes)], where=executed > 0)

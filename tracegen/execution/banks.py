@@ -31,7 +31,6 @@ import numpy as np
 
 from memsim.compile import hot
 
-BANKS = 32
 WIDE_WORDS = 16
 """Words of a pass that is not wide."""
 

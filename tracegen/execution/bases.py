@@ -7,7 +7,7 @@ an index where it is added to a pointer, and may be a pointer where it stands fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +15,9 @@ import numpy as np
 from tracegen.execution import operations as o
 from tracegen.execution.code import ARGUMENTS, Code
 from tracegen.execution.flow import follow
-from tracegen.execution.operations import ALWAYS, OPERATIONS, MicroOperation
-from tracegen.execution.slicing import PARTIAL, WHOLE, change, uses_of, widths
+from tracegen.execution.operations import ACCESSES, ALWAYS, BY_NUMBER, MicroOperation, numbers
+from tracegen.execution.slicing import PARTIAL, WHOLE, change, united, uses_of, widths
 
-_BY_NUMBER = {operation.number: operation for operation in OPERATIONS.values()}
 _LOADED, _MIXED, _FIRST = 1, 2, 4
 """Bits of a value: it may come from memory; something was done with a pointer that leaves none, or several were added. Each further
 bit is a pointer into one array, or a place among AMD's arguments."""
@@ -31,7 +30,6 @@ _CHOOSING = _OF_OTHER_LANES | {
     "MOVE", "MOVE2", "SELECT", "READ_FIRST_LANE", "MINIMUM_S", "MINIMUM_U", "MAXIMUM_S", "MAXIMUM_U",
     "MINIMUM64_S", "MINIMUM64_U", "MAXIMUM64_S", "MAXIMUM64_U",
 }  # fmt: skip
-_ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
 
 
 class _Value(NamedTuple):
@@ -85,12 +83,10 @@ def bases(
     """
     flow = _Flow(code, arrays, pointers, specials)
     if not flow.first:
-        return [-1] * int(
-            np.isin(code.table[:, 0], [OPERATIONS[one].number for one in _ACCESSES]).sum()
-        )
-    rows = [MicroOperation(*numbers) for numbers in code.table.tolist()]
+        return [-1] * int(np.isin(code.table[:, 0], numbers(*ACCESSES)).sum())
+    rows = [MicroOperation(*fields) for fields in code.table.tolist()]
     found: dict[int, int] = {
-        k: 0 for k, row in enumerate(rows) if _BY_NUMBER[row.op].name in _ACCESSES
+        k: 0 for k, row in enumerate(rows) if BY_NUMBER[row.op].name in ACCESSES
     }
 
     def step(k: int, here: _Values) -> _Values:
@@ -150,7 +146,7 @@ class _Flow:
 
     def step(self, row: MicroOperation, here: _Values) -> None:
         """Changes the values of all rows as one operation does."""
-        operation = _BY_NUMBER[row.op]
+        operation = BY_NUMBER[row.op]
         name = operation.name
         for field in operation.masks_written:
             if getattr(row, field) > o.TRASH_MASK:
@@ -190,7 +186,7 @@ class _Flow:
             return read["a"].anywhere
         bits = {field: value.under(row.guard) for field, value in read.items()}
         if name in _CHOOSING:
-            return _union(bits.values())
+            return united(bits.values())
         if name in _ADDING:
             signs = 0 if name == "LOGIC3" else 2 if name == "BORROW" else row.x
             for k, field in enumerate(bits):
@@ -201,7 +197,7 @@ class _Flow:
             factors = bits["a"] | bits["b"]
             product = factors if any(ones) or factors < _FIRST else _MIXED
             return self._sum(row, {"a": _negated(product, row.x & o.NEGATE_A), "c": bits["c"]})
-        either = _union(bits.values())
+        either = united(bits.values())
         return _MIXED if either >= _FIRST else either
 
     def _sum(self, row: MicroOperation, bits: Mapping[str, int]) -> int:
@@ -239,10 +235,3 @@ def _added(bits: int, more: int) -> int:
 
 def _negated(bits: int, negative: int) -> int:
     return _MIXED if negative and bits >= _FIRST else bits
-
-
-def _union(parts: Iterable[int]) -> int:
-    total = 0
-    for part in parts:
-        total |= part
-    return total

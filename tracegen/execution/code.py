@@ -9,21 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tracegen.execution.operations import (
-    ALWAYS,
-    BULK,
-    FIRST_MASK,
-    FIRST_ROW,
-    GENERIC,
-    GLOBAL,
-    NEVER,
-    OPERATIONS,
-    PRIVATE,
-    TRASH_MASK,
-    TRASH_ROW,
-    ZERO_ROW,
-    MicroOperation,
-)
+from tracegen.execution import operations as o
+from tracegen.execution.operations import ALWAYS, OPERATIONS, MicroOperation
 
 NO_SLOT = 7
 ARGUMENTS = -1
@@ -40,10 +27,8 @@ Special = Literal[
 z << 20), masks of lanes below and so on as bits (lanes 0 to 31), the number of the sub-group in its group and of its first
 work-item; of every group its place in the grid, and its number in its cluster (rank); of the launch the addresses of AMD's arguments and dispatch packet."""
 
-_ACCESSES = frozenset(OPERATIONS[name].number for name in ("LOAD", "STORE", "ATOMIC"))
-_NO_CARRY = dict.fromkeys(("ADD_CARRY", "BORROW", "MULTIPLY_WIDE_U", "MULTIPLY_WIDE_S"), NEVER)
-_GATHERING = frozenset(OPERATIONS[name].number for name in ("BARRIER", "JOIN_WAIT", "SYNC_LANES"))
-"""Behind these, lanes go on that came there from different blocks, so a segment begins."""
+_ACCESSES = frozenset(o.numbers(*o.ACCESSES))
+_NO_CARRY = dict.fromkeys(("ADD_CARRY", "BORROW", "MULTIPLY_WIDE_U", "MULTIPLY_WIDE_S"), o.NEVER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +78,10 @@ class Code:
     tables: dict[int, tuple[int, ...]] = field(default_factory=dict)
     unknown: dict[int, str] = field(default_factory=dict)
 
+    def columns(self, *names: str) -> list[npt.NDArray[np.int32]]:
+        """(n,) columns of the table, by the fields of MicroOperation."""
+        return [self.table[:, o.COLUMNS[name]] for name in names]
+
 
 @dataclass
 class Assembler:
@@ -113,7 +102,7 @@ class Assembler:
     _tables: dict[int, tuple[int, ...]] = field(default_factory=dict)
     unknown: dict[int, str] = field(default_factory=dict)
     _initial: dict[int, str] = field(default_factory=dict)
-    _next_row: int = FIRST_ROW
+    _next_row: int = o.FIRST_ROW
     _labels: dict[str, int] = field(default_factory=dict)
     _pending: list[tuple[int, str]] = field(default_factory=list)
     _places: dict[int, int] = field(default_factory=dict)
@@ -133,7 +122,7 @@ class Assembler:
         """The first of rows with these 32-bit numbers, one behind the other."""
         words = tuple(word & 0xFFFFFFFF for word in words)
         if not any(words) and len(words) <= 2:
-            return ZERO_ROW
+            return o.ZERO_ROW
         row = self.rows(f"constant {words}", len(words))
         self._constants.update((row + k, word) for k, word in enumerate(words))
         return row
@@ -165,7 +154,7 @@ class Assembler:
     def mask(self, name: str, initial: Literal["", "exec"] = "") -> int:
         """The number of a mask; `exec` begins with the sub-group's lanes, others empty."""
         if name not in self._masks:
-            self._masks[name] = FIRST_MASK + len(self._masks)
+            self._masks[name] = o.FIRST_MASK + len(self._masks)
             if initial:
                 self._initial[self._masks[name]] = initial
         return self._masks[name]
@@ -203,9 +192,9 @@ class Assembler:
         guard: int = ALWAYS,
         d: int | None = None,
         e: int | None = None,
-        a: int = ZERO_ROW,
-        b: int = ZERO_ROW,
-        c: int = ZERO_ROW,
+        a: int = o.ZERO_ROW,
+        b: int = o.ZERO_ROW,
+        c: int = o.ZERO_ROW,
         m: int | None = None,
         n: int | None = None,
         x: int = 0,
@@ -220,11 +209,11 @@ class Assembler:
         operation = OPERATIONS[name]
         m, n = (_NO_CARRY.get(name, ALWAYS) if one is None else one for one in (m, n))
         if d is None:
-            d = TRASH_MASK if "d" in operation.masks_written else TRASH_ROW
+            d = o.TRASH_MASK if "d" in operation.masks_written else o.TRASH_ROW
         if e is None:
-            e = TRASH_MASK if "e" in operation.masks_written else 0
+            e = o.TRASH_MASK if "e" in operation.masks_written else 0
         if y is None:
-            y = TRASH_MASK if "y" in operation.masks_written else 0
+            y = o.TRASH_MASK if "y" in operation.masks_written else 0
         if not self._open:  # a second access of one instruction, which is counted before it
             self._begin_segment(self._instruction + 1)
             self._just_begun = 0
@@ -235,13 +224,14 @@ class Assembler:
             MicroOperation(operation.number, guard, d, e, a, b, c, m, n, x, y, z)
         )
         space = x & 7
-        recorded = operation.number in _ACCESSES and space in (GLOBAL, PRIVATE, GENERIC, BULK)
-        if recorded or operation.number in _GATHERING:
+        recorded = operation.number in _ACCESSES and space in (
+            o.GLOBAL,
+            o.PRIVATE,
+            o.GENERIC,
+            o.BULK,
+        )
+        if recorded or operation.number in o.GATHERING:
             self._open = False
-
-    def temporary(self, count: int = 1) -> int:
-        """Rows that hold a value within one instruction."""
-        return self.rows(f"temporary {count}", count)
 
     def temporary_mask(self, number: int = 0) -> int:
         """A mask that holds a value within one instruction."""
@@ -251,13 +241,13 @@ class Assembler:
         """The code. Raises KeyError for a label that no block has."""
         table = np.array(self.operations, np.int32).reshape(-1, len(MicroOperation._fields))
         for at, label in self._pending:
-            table[at, MicroOperation._fields.index("y")] = self._labels[label]
+            table[at, o.COLUMNS["y"]] = self._labels[label]
         return Code(
             lanes=self.lanes,
             width=self.width or self.lanes,
             table=table,
             n_rows=self._next_row,
-            n_masks=FIRST_MASK + len(self._masks),
+            n_masks=o.FIRST_MASK + len(self._masks),
             constants=self._constants,
             banks=self._banks,
             specials=self._specials,

@@ -17,7 +17,7 @@ _SIGNS = {
     "b": (o.NEGATE_B, o.ABSOLUTE_B),
     "c": (o.NEGATE_C, o.ABSOLUTE_C),
 }
-_FRACTION, _EXPONENT = 0x007FFFFF, 0x7F800000
+_EXPONENT = 0x7F800000
 
 
 def _flushed(v: Lanes, bits: Any, flush: int = o.FLUSH) -> Any:

@@ -21,7 +21,6 @@ U8, S8, U16, S16, U32, S32, U64, S64, F16, BFLOAT16, F32, F64, E4M3, E5M2, E4M3F
 """As in operations, whose names numba cannot see through a module."""
 _LEAST = -(2**63)
 _SIGN = np.int64(_LEAST)
-_WORD = 0xFFFFFFFF
 
 
 @inner

@@ -110,15 +110,8 @@ TURNS = 1 << 11
 SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY = range(4)
 VOTE_ANY, VOTE_ALL, VOTE_EQUAL = range(3)
 (
-    REDUCE_ADD,
-    REDUCE_MIN_S,
-    REDUCE_MAX_S,
-    REDUCE_MIN_U,
-    REDUCE_MAX_U,
-    REDUCE_AND,
-    REDUCE_OR,
-    REDUCE_XOR,
-) = range(8)
+    REDUCE_ADD, REDUCE_MIN_S, REDUCE_MAX_S, REDUCE_MIN_U, REDUCE_MAX_U, REDUCE_AND, REDUCE_OR, REDUCE_XOR,
+) = range(8)  # fmt: skip
 
 # Memory: x.
 GLOBAL, LOCAL, PRIVATE, CONSTANT, GENERIC, BULK, TENSOR = range(7)
@@ -398,3 +391,16 @@ def _read(text: str) -> dict[str, Operation]:
 
 OPERATIONS = _read(_DEFINITIONS)
 """Name -> operation; the numbers are the order of the table above."""
+BY_NUMBER = {operation.number: operation for operation in OPERATIONS.values()}
+
+
+def numbers(*names: str) -> tuple[int, ...]:
+    """The numbers of operations, in the order of their names here."""
+    return tuple(OPERATIONS[name].number for name in names)
+
+
+ACCESSES = ("LOAD", "STORE", "ATOMIC")
+GATHERING = frozenset(numbers("BARRIER", "JOIN_WAIT", "SYNC_LANES"))
+"""Behind these, lanes go on that came there from different blocks, so a segment begins."""
+COLUMNS = {name: k for k, name in enumerate(MicroOperation._fields)}
+"""Of a table of micro-operations."""

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tracegen.execution import slow
 from tracegen.execution.code import Assembler, Code
-from tracegen.execution.operations import ALWAYS, NEVER, OPERATIONS
-from tracegen.execution.slicing import ACCESSES, PRODUCTS, ROOTS, WHOLE
+from tracegen.execution.operations import ACCESSES, ALWAYS, NEVER, OPERATIONS
+from tracegen.execution.slicing import PRODUCTS, ROOTS, WHOLE
 
 Integers = npt.NDArray[np.int64]
 Compute = Callable[[Code, int, int, Mapping[str, Integers]], Integers]
@@ -45,12 +46,10 @@ class Made(NamedTuple):
     old: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-TOGETHER = frozenset(
-    ("SHUFFLE", "READ_LANE", "READ_FIRST_LANE", "WRITE_LANE", "PERMUTE_LANES", "SCATTER_LANES", "MATCH_ANY", "MATCH_ALL", "REDUCE")
-)  # fmt: skip
+TOGETHER = frozenset(slow.TOGETHER)
 """What reads lanes that may be at another place of the code."""
 _OF_MASKS = WHOLE | {"VOTE", "LOAD_CONSTANT", "CLOCK", "UNKNOWN"}
-COMPUTING = frozenset(OPERATIONS) - ROOTS - ACCESSES - PRODUCTS - _OF_MASKS - TOGETHER | {
+COMPUTING = frozenset(OPERATIONS) - ROOTS - {*ACCESSES} - PRODUCTS - _OF_MASKS - TOGETHER | {
     "READ_FIRST_LANE"
 }
 """Operations whose results depend on their operands alone, lane by lane, or that copy what all lanes have."""

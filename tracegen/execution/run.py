@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.trace import ArrayExtent
+from tracegen.execution import operations as o
+from tracegen.execution import state as s
 from tracegen.execution import tile_products
 from tracegen.execution.affine import Movement, movement
 from tracegen.execution.bases import bases
@@ -22,42 +24,11 @@ from tracegen.execution.clusters import clusters_of, of_groups, places_of
 from tracegen.execution.code import Code
 from tracegen.execution.columns import grown, recording, staging
 from tracegen.execution.interpreter import prepared_number, run_groups
-from tracegen.execution.operations import (
-    BULK,
-    FLOATING,
-    GENERIC,
-    GROUP_BITS,
-    LOCAL,
-    NO_RESULT,
-    OPERATIONS,
-    PRIVATE,
-    SKIPPED,
-    TRASH_MASK,
-    TRUE_MASK,
-    MicroOperation,
-)
+from tracegen.execution.operations import OPERATIONS, MicroOperation
 from tracegen.execution.paths import MOST_PATH
 from tracegen.execution.recorded import Recorded, misses_values, recorded_of
-from tracegen.execution.slicing import TENSOR_OPERATIONS
-from tracegen.execution.state import (
-    DONE,
-    ENDLESS,
-    FAULT,
-    FULL,
-    LOCAL_PART,
-    MOST_CHUNKS,
-    MOST_LOADS,
-    N_BARRIERS,
-    N_COUNTERS,
-    N_FACTS,
-    N_WARP,
-    Chunk,
-    Counter,
-    Reference,
-    Size,
-    State,
-    listed,
-)
+from tracegen.execution.slicing import PRODUCTS
+from tracegen.execution.state import Chunk, Counter, Reference, Size, State, listed
 
 BATCH = 8
 """Sub-groups that run together, so that an operation is decoded once for them; the rows of more do not stay in the first cache."""
@@ -78,7 +49,7 @@ EVERYTHING = 1 << 62
 MOST_STEPS = 1 << 32
 """Blocks of one group, after which it is taken to be endless."""
 _BYTE_FIELDS = ("d", "e", "a", "b", "c")
-_ACCESSES = tuple(OPERATIONS[name].number for name in ("LOAD", "STORE", "ATOMIC"))
+_ACCESSES = o.numbers(*o.ACCESSES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,9 +128,9 @@ class Execution:
 
     def __init__(self, code: Code, launch: Launch) -> None:
         self.code, self.launch = code, launch
-        fields = MicroOperation._fields
-        is_access = np.isin(code.table[:, 0], _ACCESSES)
-        self.places = [int(z) & 0xFFFFF for z in code.table[is_access, fields.index("z")]]
+        op, z = code.columns("op", "z")
+        is_access = np.isin(op, _ACCESSES)
+        self.places = (z[is_access] & 0xFFFFF).tolist()
         self.n_items = int(np.prod(np.array(launch.group_shape, np.int64)))
         self.n_subgroup = -(-self.n_items // code.width)
         self.in_cluster = math.prod(launch.cluster)
@@ -249,17 +220,17 @@ class Execution:
         while True:
             status = run_groups(listed(state))
             position = int(state.counters[Counter.POSITION])
-            if status == DONE and position < len(every) and not self.needs_values:
+            if status == s.DONE and position < len(every) and not self.needs_values:
                 seconds = (time.perf_counter() - begin) * (len(every) / max(position, 1) - 1)
                 if seconds > ANALYSIS_SECONDS * len(self.code.table):
                     state = self._with_references(state, every)
                 state = state._replace(groups=every)
                 continue
-            if status == DONE:
+            if status == s.DONE:
                 break
-            if status == FAULT:
+            if status == s.FAULT:
                 raise self._fault(state)
-            if status == FULL:
+            if status == s.FULL:
                 state = grown(state, memory_bytes)
                 self.state = self.state._replace(stage=state.stage)
                 continue
@@ -268,7 +239,7 @@ class Execution:
             at = position
             # It may wait for a value that no store writes.
             if self.needs_values or since > MOST_STEPS:
-                state.counters[Counter.FAULT] = ENDLESS
+                state.counters[Counter.FAULT] = s.ENDLESS
                 raise self._fault(state)
             if progress is not None:
                 progress(position * self.in_cluster)
@@ -379,7 +350,7 @@ class Execution:
 
     def _state(self, is_access: npt.NDArray[np.bool_]) -> State:
         code, launch, n = self.code, self.launch, self.at_once
-        local_bytes = (self.in_cluster - 1 << GROUP_BITS) + launch.local_bytes
+        local_bytes = (self.in_cluster - 1 << o.GROUP_BITS) + launch.local_bytes
         arrays = [one.extent.base_bytes for one in launch.regions]
         own = bases(code, arrays, launch.pointers, launch.specials)
         lanes, row_bytes = code.lanes, 4 * code.lanes * self.together
@@ -401,7 +372,7 @@ class Execution:
         regions = launch.regions
         each, ends = GRANULES_AN_ACCESS, self.together + 2
         accesses = 2 * ends
-        if np.any(code.table[is_access, 9] & 7 == BULK):
+        if np.any(code.table[is_access, 9] & 7 == o.BULK):
             each, ends = MOST_GRANULES, ends + 2 * self.together * n
             accesses = ends + self.together * MOST_GRANULES
         sizes = np.zeros(len(Size), np.int64)
@@ -436,17 +407,17 @@ class Execution:
         cluster = np.array((*launch.cluster, 1, 1)[:3], np.int64)
         grid = np.array((*launch.grid, 1, 1)[:3], np.int64) // cluster
         return State(
-            counters=np.zeros(N_COUNTERS, np.int64),
+            counters=np.zeros(s.N_COUNTERS, np.int64),
             table=self._table(is_access, row_bytes),
             rows=places.reshape(-1).astype(np.int64),
             masks=np.zeros((n, max(code.n_masks, 3)), np.int64),
-            subgroups=np.zeros((n, N_WARP), np.int64),
+            subgroups=np.zeros((n, s.N_WARP), np.int64),
             lane_pc=np.zeros((n, 64), np.int32),
             lane_waits=np.zeros((n, 64), np.int64),
             slots=np.zeros((n, 8), np.int32),
-            loads=np.zeros((n, MOST_LOADS), np.int32),
-            copies=np.zeros((n, MOST_LOADS), np.int32),
-            marks=np.zeros((n, MOST_LOADS), np.int32),
+            loads=np.zeros((n, s.MOST_LOADS), np.int32),
+            copies=np.zeros((n, s.MOST_LOADS), np.int32),
+            marks=np.zeros((n, s.MOST_LOADS), np.int32),
             places=targets,
             region_base=np.array([one.extent.base_bytes for one in regions] or [0], np.int64),
             region_end=np.array(
@@ -459,7 +430,7 @@ class Execution:
             hidden=np.array([one.hidden for one in regions] or [False], np.bool_),
             region_use=np.zeros(max(len(regions), 1), np.uint8),
             left_out=np.zeros(
-                local_bytes // LOCAL_PART + 1 if _leaves_local(code) else 0, np.uint8
+                local_bytes // s.LOCAL_PART + 1 if _leaves_local(code) else 0, np.uint8
             ),
             hints=np.maximum(np.array(own or [0], np.int32), 0),
             stays=np.array(own or [0], np.int32) >= 0,
@@ -481,17 +452,17 @@ class Execution:
             initial=np.array(
                 [mask for mask, name in code.masks.items() if name == "exec"], np.int64
             ),
-            barrier_arrived=np.zeros(self.in_cluster * N_BARRIERS, np.int64),
-            barrier_needed=np.zeros(self.in_cluster * N_BARRIERS, np.int64),
-            barrier_votes=np.zeros((2, self.in_cluster * N_BARRIERS), np.int64),
+            barrier_arrived=np.zeros(self.in_cluster * s.N_BARRIERS, np.int64),
+            barrier_needed=np.zeros(self.in_cluster * s.N_BARRIERS, np.int64),
+            barrier_votes=np.zeros((2, self.in_cluster * s.N_BARRIERS), np.int64),
             segment_count=np.zeros(n_segment, np.int64),
             local_counts=np.zeros((n_instruction, 4), np.int64),
             path=np.zeros((n, MOST_PATH), np.int32),
             touched=np.zeros((n, n_segment), np.int32),
             pending=np.zeros((n, n_segment), np.int64),
-            who=np.zeros(MOST_CHUNKS, np.int64),
-            chunks=np.zeros((len(Chunk), MOST_CHUNKS), np.int64),
-            facts=np.zeros((n_place, N_FACTS), np.int64),
+            who=np.zeros(s.MOST_CHUNKS, np.int64),
+            chunks=np.zeros((len(Chunk), s.MOST_CHUNKS), np.int64),
+            facts=np.zeros((n_place, s.N_FACTS), np.int64),
             pattern=np.zeros((n_place, 64), np.int32),
             row_keys=np.zeros(1, np.int64),
             row_values=np.zeros(1, np.int32),
@@ -585,25 +556,23 @@ class Execution:
     def _table(self, is_access: npt.NDArray[np.bool_], row_bytes: int) -> npt.NDArray[np.int32]:
         """The micro-operations as the interpreter reads them: its own numbers, and rows as offsets in bytes."""
         table = self.code.table.copy()
-        names = {operation.number: operation for operation in OPERATIONS.values()}
-        column = {name: k for k, name in enumerate(MicroOperation._fields)}
         for row, source in zip(table, self.code.table.tolist(), strict=True):
-            operation = names[source[0]]
+            operation = o.BY_NUMBER[source[0]]
             row[0] = prepared_number(MicroOperation(*source), operation)
             used = {*operation.rows_read, *operation.rows_written} | _address_rows(operation.name)
-            if operation.number in _ACCESSES and row[column["x"]] & 7 == BULK:
+            if operation.number in _ACCESSES and row[o.COLUMNS["x"]] & 7 == o.BULK:
                 used = set(_BYTE_FIELDS)
             for name in _BYTE_FIELDS:
                 if name in used:
-                    row[column[name]] *= row_bytes
+                    row[o.COLUMNS[name]] *= row_bytes
             for name in ("d", "e", "y"):
-                if name in operation.masks_written and row[column[name]] == TRUE_MASK:
-                    row[column[name]] = TRASH_MASK
+                if name in operation.masks_written and row[o.COLUMNS[name]] == o.TRUE_MASK:
+                    row[o.COLUMNS[name]] = o.TRASH_MASK
             if operation.name in ("MULTIPLY_WIDE_U", "MULTIPLY_WIDE_S", "BORROW"):
-                row[column["y"]] = TRASH_MASK
+                row[o.COLUMNS["y"]] = o.TRASH_MASK
             if operation.name in ("CLASS_F32", "CLASS_F64", "DIVISION_CHECK"):
-                row[column["e"]] = TRASH_MASK
-        table[is_access, column["m"]] = np.arange(int(is_access.sum()))
+                row[o.COLUMNS["e"]] = o.TRASH_MASK
+        table[is_access, o.COLUMNS["m"]] = np.arange(int(is_access.sum()))
         return np.ascontiguousarray(table, np.int32)
 
 
@@ -634,26 +603,27 @@ def computed(
 
 def writes_arrays(code: Code, *, skipped: bool = False) -> bool:
     """Whether code writes global memory, or would do so if that were not skipped; generic addresses may be those of it."""
-    op, x = (code.table[:, MicroOperation._fields.index(name)] for name in ("op", "x"))
+    op, x = code.columns("op", "x")
     writes = (
-        np.isin(op, _ACCESSES) & (op != OPERATIONS["LOAD"].number) & ((x & SKIPPED != 0) == skipped)
+        np.isin(op, _ACCESSES)
+        & (op != OPERATIONS["LOAD"].number)
+        & ((x & o.SKIPPED != 0) == skipped)
     )
-    return bool((writes & ~np.isin(x & 7, (LOCAL, PRIVATE))).any())
+    return bool((writes & ~np.isin(x & 7, (o.LOCAL, o.PRIVATE))).any())
 
 
 def _leaves_local(code: Code) -> bool:
     """Whether some stores to local memory are skipped, but not all that may take values from there."""
-    op, x = (code.table[:, MicroOperation._fields.index(name)] for name in ("op", "x"))
-    accesses, skipped = np.isin(op, _ACCESSES), x & SKIPPED != 0
-    left_out = accesses & skipped & (op == OPERATIONS["STORE"].number) & (x & 7 == LOCAL)
-    taken = accesses & ~skipped & np.isin(x & 7, (LOCAL, GENERIC, BULK))
+    op, x = code.columns("op", "x")
+    accesses, skipped = np.isin(op, _ACCESSES), x & o.SKIPPED != 0
+    left_out = accesses & skipped & (op == OPERATIONS["STORE"].number) & (x & 7 == o.LOCAL)
+    taken = accesses & ~skipped & np.isin(x & 7, (o.LOCAL, o.GENERIC, o.BULK))
     return bool(left_out.any() and taken.any())
 
 
 def _has_tile_products(code: Code) -> bool:
     """Whether there are any, or other uses of tensor memory, or would be if these were not skipped."""
-    names = (*TENSOR_OPERATIONS, "MATRIX_MULTIPLY", "BLOCK_MULTIPLY")
-    return any(np.any(code.table[:, 0] == OPERATIONS[name].number) for name in names)
+    return bool(np.isin(code.table[:, 0], o.numbers(*PRODUCTS)).any())
 
 
 def _address_rows(name: str) -> set[str]:
@@ -663,7 +633,6 @@ def _address_rows(name: str) -> set[str]:
 
 def _is_ordered(code: Code) -> bool:
     """Whether results depend on the order of sub-groups: what atomic operations return, and sums of rounded numbers."""
-    flags = code.table[
-        code.table[:, 0] == OPERATIONS["ATOMIC"].number, MicroOperation._fields.index("x")
-    ]
-    return bool(np.any((flags & NO_RESULT == 0) | (flags & FLOATING != 0)))
+    op, x = code.columns("op", "x")
+    flags = x[op == OPERATIONS["ATOMIC"].number]
+    return bool(np.any((flags & o.NO_RESULT == 0) | (flags & o.FLOATING != 0)))

@@ -15,16 +15,17 @@ both: what is written under the mask is new for the former alone, and the mask's
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import functools
+import operator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, Code
 from tracegen.execution.flow import follow
-from tracegen.execution.operations import ALWAYS, OPERATIONS, MicroOperation
+from tracegen.execution.operations import ACCESSES, ALWAYS, BY_NUMBER, OPERATIONS, MicroOperation
 
-_BY_NUMBER = {operation.number: operation for operation in OPERATIONS.values()}
 ROOTS = frozenset(
     [
         "BLOCK",
@@ -47,9 +48,8 @@ ROOTS = frozenset(
 )
 """Operations that are needed for what they do, not for what they write."""
 _WAITS = frozenset(("WAIT_SLOTS", "WAIT_COUNT", "COPIES_END", "WAIT_COPIES"))
-ACCESSES = frozenset(("LOAD", "STORE", "ATOMIC"))
 TENSOR_OPERATIONS = ("TENSOR_LOAD", "TENSOR_STORE", "TENSOR_MULTIPLY", "TENSOR_COPY")
-_STAY = ACCESSES | {"TENSOR_MULTIPLY"}
+_STAY = frozenset((*ACCESSES, "TENSOR_MULTIPLY"))
 """These are recorded or counted, though nobody needs what they compute."""
 PRODUCTS = frozenset((*TENSOR_OPERATIONS, "MATRIX_MULTIPLY", "BLOCK_MULTIPLY"))
 _LOADS = frozenset(("LOAD", "TENSOR_LOAD", "MATRIX_MULTIPLY"))
@@ -58,7 +58,7 @@ WHOLE = frozenset(("READ_LANE", "READ_FIRST_LANE", "MASK_TO_ROWS", "ROWS_TO_MASK
 """What these write, they write in all lanes, whatever the guard."""
 PARTIAL = frozenset(("WRITE_LANE", "PERMUTE_LANES"))
 """These may keep what stands in the row; permuted lanes do not if those without a source become zero (bit 0 of x)."""
-_X, _Y, _Z = (MicroOperation._fields.index(name) for name in "xyz")
+_X, _Y, _Z = (o.COLUMNS[name] for name in "xyz")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _all_needed(
         more = {space for space in loaded if space != o.GLOBAL}
         if o.GENERIC in more:
             more |= {o.LOCAL, o.PRIVATE}
-        noted = stay | (ACCESSES - {"LOAD"} if loaded & {o.GLOBAL, o.GENERIC} else set())
+        noted = stay | ({"STORE", "ATOMIC"} if loaded & {o.GLOBAL, o.GENERIC} else set())
         if more <= spaces and noted == stay:
             return needed, stay
         spaces |= more
@@ -187,7 +187,7 @@ def _uses(code: Code) -> Iterator[_Use]:
     executing = 2 * next(iter(code.masks), -1)
     for k, numbers in enumerate(code.table.tolist()):
         row = MicroOperation(*numbers)
-        operation = _BY_NUMBER[row.op]
+        operation = BY_NUMBER[row.op]
         name = operation.name
 
         def mask(number: int) -> int:
@@ -197,12 +197,12 @@ def _uses(code: Code) -> Iterator[_Use]:
             return ((1 << count) - 1) << first if first >= o.FIRST_ROW else 0
 
         written, read, values = widths(name, row)
-        writes = _sum(rows(getattr(row, field), count) for field, count in written.items())
-        writes |= _sum(mask(getattr(row, field)) for field in operation.masks_written)
-        reads = _sum(rows(getattr(row, field), count) for field, count in read.items())
+        writes = united(rows(getattr(row, field), count) for field, count in written.items())
+        writes |= united(mask(getattr(row, field)) for field in operation.masks_written)
+        reads = united(rows(getattr(row, field), count) for field, count in read.items())
         reads |= mask(row.guard >> 1)
-        reads |= _sum(mask(getattr(row, field) >> 1) for field in operation.masks_read)
-        stored = _sum(rows(getattr(row, field), count) for field, count in values.items())
+        reads |= united(mask(getattr(row, field) >> 1) for field in operation.masks_read)
+        stored = united(rows(getattr(row, field), count) for field, count in values.items())
         masks_read = reads >> code.n_rows << code.n_rows
         works_alone = (
             executing >= 0
@@ -261,16 +261,14 @@ def change(name: str, row: MicroOperation, executing: int) -> tuple[bool, bool]:
     )
 
 
-def _sum(parts: Iterator[int]) -> int:
-    total = 0
-    for part in parts:
-        total |= part
-    return total
+def united(parts: Iterable[int]) -> int:
+    """The bits that any of them has."""
+    return functools.reduce(operator.or_, parts, 0)
 
 
 def widths(name: str, row: MicroOperation) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
     """How many rows an operation writes, reads, and reads as values of an access, by field."""
-    operation = _BY_NUMBER[row.op]
+    operation = BY_NUMBER[row.op]
     written, read = dict(operation.rows_written), dict(operation.rows_read)
     if name == "CONVERT":
         wide = (o.U64, o.S64, o.F64)

@@ -25,4 +25,4 @@ BOX = 55
 TYPES = ["u1", "u2", "u4", "i4", "u8", "i8", "f2", "f4", "f4", "f8", "bfloat16", "f4", "f4"]
 """By number: what numpy calls them. 8 is float32 whose subnormal numbers count as 0; 11 and 12 are TF32 likewise."""
 TYPE_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4, 0, 0, 0)
-HALF, SINGLE, DOUBLE, BFLOAT16 = 6, 7, 9, 10
+HALF, BFLOAT16 = 6, 10

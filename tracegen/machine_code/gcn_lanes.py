@@ -15,7 +15,7 @@ from tracegen.machine_code.gcn_text import Kind, Parsed
 
 NOBODY = 255
 """A lane that does not exist."""
-_AND, _XOR = 0xC0, 0x3C
+_AND = 0xC0
 _ROW = 16
 
 

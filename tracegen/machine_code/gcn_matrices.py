@@ -49,7 +49,7 @@ def _shape(name: str, rows: int, depth: int, blocks: int) -> Blocks:
 
 def _of_match(match: re.Match[str]) -> Blocks:
     return _shape(
-        match[5].partition("_")[0] if match[5] in _EIGHT else match[5],
+        match[5].partition("_")[0] if match[5] in EIGHT else match[5],
         int(match[2]),
         int(match[3]),
         int(match[4] or 0),
@@ -61,7 +61,7 @@ def _lower_mfma(wave: Wave, match: re.Match[str]) -> None:
     gfx950 on; in `f8f6f4` cbsz and blgp are the formats of both factors."""
     modifiers, name = wave.parsed.modifiers, match[5]
     numbers = [wave.parsed.number(one) for one in ("cbsz", "blgp")]
-    names = name.split("_") if name in _EIGHT else [name, name]
+    names = name.split("_") if name in EIGHT else [name, name]
     if name == "f8f6f4":
         if max(numbers) > 1:
             raise wave.unknown("floats of 6 and 4 bits")
@@ -70,7 +70,7 @@ def _lower_mfma(wave: Wave, match: re.Match[str]) -> None:
         formats = [_KINDS[one][0] for one in names]
         if any(numbers) or wave.parsed.number("abid") or "neg" in modifiers:
             raise wave.unknown("matrices that blocks share, or whose signs change")
-    if name in _EIGHT and wave.target == "gfx942":
+    if name in EIGHT and wave.target == "gfx942":
         formats = [f"{one}fnuz" for one in formats]
     try:
         shape = _of_match(match)
@@ -115,10 +115,11 @@ def _multiply(wave: Wave, shape: Blocks, formats: list[str], flags: int) -> None
     wave.emit_always("BLOCK_MULTIPLY", d=d, a=a, b=b, c=c, m=adds, x=x, y=y)
 
 
-_EIGHT = ("fp8_fp8", "fp8_bf8", "bf8_fp8", "bf8_bf8")
+EIGHT = ("fp8_fp8", "fp8_bf8", "bf8_fp8", "bf8_bf8")
+"""Formats of both factors, numbers of eight bits."""
 _MFMA = (
     r"v_mfma_(f32|f64|i32)_(\d+)x\2x(\d+)_?(?:(\d+)b_)?"
-    rf"(xf32|f32|f64|f16|bf16_1k|bf16|i8|f8f6f4|{'|'.join(_EIGHT)})$"
+    rf"(xf32|f32|f64|f16|bf16_1k|bf16|i8|f8f6f4|{'|'.join(EIGHT)})$"
 )
 
 

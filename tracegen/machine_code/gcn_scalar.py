@@ -5,27 +5,9 @@ from __future__ import annotations
 import re
 
 from tracegen.execution import operations as o
-from tracegen.machine_code.gcn_wave import (
-    AND,
-    AND_NOT,
-    NAND,
-    NOR,
-    NOT_A,
-    NOT_AND,
-    NOT_OR,
-    OR,
-    OR_NOT,
-    XNOR,
-    XOR,
-    Wave,
-    by_patterns,
-    relation,
-)
+from tracegen.machine_code.gcn_table import LOGIC
+from tracegen.machine_code.gcn_wave import AND, NOT_A, OR, Wave, by_patterns, relation
 
-_LOGIC = {
-    "and": AND, "or": OR, "xor": XOR, "nand": NAND, "nor": NOR, "xnor": XNOR, "andn2": AND_NOT, "and_not1": AND_NOT,
-    "orn2": OR_NOT, "or_not1": OR_NOT, "andn1": NOT_AND, "and_not0": NOT_AND, "orn1": NOT_OR, "or_not0": NOT_OR,
-}  # fmt: skip
 _ALL = -1
 IGNORED = re.compile(
     r"s_(nop|delay_alu|clause|sleep|setprio|set_inst_prefetch_distance|inst_prefetch|sethalt|icache_inv|dcache_inv|dcache_wb"
@@ -49,7 +31,7 @@ def _logic(wave: Wave, match: re.Match[str]) -> bool:
     if operation in ("not", "mov"):
         wave.mask_logic(d, sources[0] ^ (operation == "not"), o.ALWAYS, AND)
     else:
-        wave.mask_logic(d, sources[0], sources[1], _LOGIC[operation])
+        wave.mask_logic(d, sources[0], sources[1], LOGIC[operation])
     if operation != "mov":
         _mask_to_scc(wave, 2 * d)
     return True
@@ -63,7 +45,7 @@ def _logic_of_rows(wave: Wave, operation: str) -> bool:
     b = wave.read(texts[2], "b64") if len(texts) > 2 else o.ZERO_ROW
     d = wave.result(texts[0], 2)
     for word in (0, 1):
-        wave.logic(d + word, a + word, b + word, NOT_A if operation == "not" else _LOGIC[operation])
+        wave.logic(d + word, a + word, b + word, NOT_A if operation == "not" else LOGIC[operation])
     wave.set_scc(d, 2)
     return True
 
@@ -82,7 +64,7 @@ def _save_exec(wave: Wave, match: re.Match[str]) -> None:
         wave.mask_logic(source >> 1, 2 * d, o.ALWAYS, AND)
     if match[2] == "saveexec":
         wave.mask_logic(d, wave.exec, o.ALWAYS, AND)
-    wave.mask_logic(wave.exec >> 1, source, wave.exec, _LOGIC[match[1]])
+    wave.mask_logic(wave.exec >> 1, source, wave.exec, LOGIC[match[1]])
     if match[2] == "wrexec":
         wave.mask_logic(d, wave.exec, o.ALWAYS, AND)
     _mask_to_scc(wave, wave.exec)
@@ -253,8 +235,8 @@ def _denormal_mode(wave: Wave, match: re.Match[str]) -> None:
 
 
 scalar = by_patterns(
-    (rf"s_({'|'.join(_LOGIC)}|not|mov)_b(32|64)$", _logic),
-    (rf"s_({'|'.join(_LOGIC)})_(saveexec|wrexec)_b(32|64)$", _save_exec),
+    (rf"s_({'|'.join(LOGIC)}|not|mov)_b(32|64)$", _logic),
+    (rf"s_({'|'.join(LOGIC)})_(saveexec|wrexec)_b(32|64)$", _save_exec),
     (r"s_(cselect|cmov)_b64$", _select_pair),
     (r"s_cmpk?_(eq|lg|ne|gt|ge|lt|le)_([iu])(32|64)$", _compare),
     (r"s_cmp_(n?(?:lt|eq|le|gt|lg|ge)|[ou])_(f)(32)$", _compare),

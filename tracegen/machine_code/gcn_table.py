@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 from tracegen.execution import operations as o
 
-_LOGIC = {
+LOGIC = {
     "and": 0xC0, "or": 0xFC, "xor": 0x3C, "xnor": 0xC3, "nand": 0x3F, "nor": 0x03,
+    "andn1": 0x0C, "orn1": 0xCF, "and_not0": 0x0C, "or_not0": 0xCF,
     "andn2": 0x30, "orn2": 0xF3, "and_not1": 0x30, "or_not1": 0xF3,
 }  # fmt: skip
-"""Tables of LOGIC3; of two sources."""
+"""Tables of LOGIC3 and MASK_LOGIC3; of two sources."""
 _TABLE = """
 v_mov_b32 v_accvgpr_write_b32 v_accvgpr_read_b32 v_accvgpr_mov_b32 s_mov_b32 s_movk_i32 = MOVE 1
 v_mov_b64 s_mov_b64 = MOVE2 1
@@ -266,7 +267,7 @@ class Rule:
 def _lines() -> Iterator[str]:
     """The table, and what follows a pattern."""
     yield from _TABLE.strip().splitlines()
-    for name, table in _LOGIC.items():
+    for name, table in LOGIC.items():
         yield f"v_{name}_b32 = LOGIC3 1 2 y={table}"
         yield f"s_{name}_b32 = LOGIC3 1 2 y={table} !"
     specials = {

@@ -12,6 +12,7 @@ from tracegen.compiled.model import MachineCode
 from tracegen.execution import operations as o
 from tracegen.execution.code import Assembler
 from tracegen.machine_code import gcn_lanes
+from tracegen.machine_code.gcn_table import LOGIC
 from tracegen.machine_code.gcn_text import Kind, Parsed, number
 
 _REGISTER = re.compile(r"(v|s|a|ttmp)(?:(\d+)|\[(\d+):(\d+)\])$")
@@ -25,10 +26,9 @@ _APERTURES = {"src_shared_base": o.LOCAL_WINDOW, "src_private_base": o.PRIVATE_W
 _TEMPORARIES = 80
 Unit = Literal["vector", "scalar"]
 
-NOT_A, AND, OR, XOR, AND_NOT, OR_NOT, NAND, NOR, XNOR, NOT_AND, NOT_OR = (
-    0x0F, 0xC0, 0xFC, 0x3C, 0x30, 0xF3, 0x3F, 0x03, 0xC3, 0x0C, 0xCF,
-)  # fmt: skip
-"""Tables of LOGIC3 and MASK_LOGIC3 that do not depend on the third source; NOT_AND is ~a & b, AND_NOT a & ~b."""
+NOT_A = 0x0F
+AND, OR, XOR, AND_NOT = (LOGIC[name] for name in ("and", "or", "xor", "andn2"))
+"""Tables of LOGIC3 and MASK_LOGIC3 that do not depend on the third source; AND_NOT is a & ~b."""
 
 
 _CONDITIONS = {

@@ -11,15 +11,12 @@ from tracegen.execution import operations as o
 from tracegen.execution.operations import ALWAYS, TRASH_ROW, ZERO_ROW
 from tracegen.machine_code.sass_emit import Emitter, UnknownInstruction, lowers
 from tracegen.machine_code.sass_integers import RELATIONS
-from tracegen.machine_code.sass_memory import COPIES, come
+from tracegen.machine_code.sass_memory import ATOMICS, COPIES, come
 from tracegen.machine_code.sass_text import Operand, Sass
 
 LOADS = ("UTMALDG", "UBLKCP")
 _AXES = "1D 2D 3D 4D 5D"
-_OPERATIONS = {
-    "ADD": o.ATOMIC_ADD, "MIN": o.ATOMIC_MIN_U, "MAX": o.ATOMIC_MAX_U, "AND": o.ATOMIC_AND, "OR": o.ATOMIC_OR,
-    "XOR": o.ATOMIC_XOR, "INC": o.ATOMIC_INCREMENT, "DEC": o.ATOMIC_DECREMENT,
-}  # fmt: skip
+_REDUCTIONS = ("ADD", "MIN", "MAX", "AND", "OR", "XOR", "INC", "DEC")
 _BYTES = {"U32": 4, "S32": 4, "F32": 4, "U64": 8, "S64": 8, "64": 8, "F64": 8, "F16": 2, "BF16": 2}
 _EVERY_SECOND = 0x5555
 _HEAD = 16 << o.BYTES | o.BULK
@@ -62,7 +59,7 @@ def _store_tile(e: Emitter, s: Sass) -> None:
     )
 
 
-@lowers("UTMAREDG", f"{_AXES} {' '.join(_OPERATIONS)}")
+@lowers("UTMAREDG", f"{_AXES} {' '.join(_REDUCTIONS)}")
 def _reduce_tile(e: Emitter, s: Sass) -> None:
     """The tensor map has the type of the elements."""
     place, x = _first(e, s.operands[0], 6), _operation(s) | _HEAD
@@ -70,7 +67,7 @@ def _reduce_tile(e: Emitter, s: Sass) -> None:
     e.emit("ATOMIC", guard=first_lane(e), a=to, b=place + 1, c=place, x=x, y=_axes(s))
 
 
-@lowers("UBLKRED", f"G S {' '.join(_OPERATIONS)} {' '.join(_BYTES)} RN FTZ NOFTZ")
+@lowers("UBLKRED", f"G S {' '.join(_REDUCTIONS)} {' '.join(_BYTES)} RN FTZ NOFTZ")
 def _reduce(e: Emitter, s: Sass) -> None:
     to, source, count, *_ = s.operands
     kind = s.one_of(*_BYTES) or "U32"
@@ -157,7 +154,7 @@ def _axes(s: Sass) -> int:
 
 
 def _operation(s: Sass) -> int:
-    return _OPERATIONS[s.one_of(*_OPERATIONS)] << o.ATOMIC_OPERATION | o.NO_RESULT
+    return ATOMICS[s.one_of(*_REDUCTIONS)] << o.ATOMIC_OPERATION | o.NO_RESULT
 
 
 def _bytes(e: Emitter, count: Operand) -> int:

@@ -207,12 +207,12 @@ def _load_some(e: Emitter, row: int, fields: dict[str, int], size: int, guard: i
 
 
 # --- atomics ----------------------------------------------------------------------------------------
-_OPERATIONS = {
+ATOMICS = {
     "ADD": o.ATOMIC_ADD, "AND": o.ATOMIC_AND, "OR": o.ATOMIC_OR, "XOR": o.ATOMIC_XOR, "EXCH": o.ATOMIC_EXCHANGE,
     "CAS": o.ATOMIC_COMPARE, "CAST": o.ATOMIC_COMPARE, "INC": o.ATOMIC_INCREMENT, "DEC": o.ATOMIC_DECREMENT,
     "MIN": o.ATOMIC_MIN_U, "MAX": o.ATOMIC_MAX_U, "POPC": o.ATOMIC_ADD, "ARRIVE": o.ATOMIC_ARRIVE,
 }  # fmt: skip
-_ATOMIC = f"{_GLOBAL} {' '.join(_OPERATIONS)} SPIN S32 S64 U32 U64 F32 F64 F16x2 BF16_V2 BF16x2 FTZ RN 32 NOFTZ"
+_ATOMIC = f"{_GLOBAL} {' '.join(ATOMICS)} SPIN S32 S64 U32 U64 F32 F64 F16x2 BF16_V2 BF16x2 FTZ RN 32 NOFTZ"
 
 
 @lowers("RED REDG ATOMG ATOM ATOMS", _ATOMIC)
@@ -222,7 +222,7 @@ def _atomic(e: Emitter, s: Sass) -> None:
     results, address, values = operands[:place], operands[place], operands[place + 1 :]
     told = [one for one in results if one.is_predicate]
     row = e.result(next((one for one in results if not one.is_predicate), operand_none()))
-    name, size, space = s.one_of(*_OPERATIONS), _size(e, s), SPACES[s.base]
+    name, size, space = s.one_of(*ATOMICS), _size(e, s), SPACES[s.base]
     words = size // 4
     if words > 2:
         raise UnknownInstruction
@@ -276,7 +276,7 @@ def _atomic_kind(s: Sass, name: str) -> int:
         return o.ATOMIC_MIN_S if name == "MIN" else o.ATOMIC_MAX_S
     if name == "INC" and s.has("POPC"):
         return o.ATOMIC_ADD
-    return _OPERATIONS[name]
+    return ATOMICS[name]
 
 
 # --- barriers in memory -----------------------------------------------------------------------------
