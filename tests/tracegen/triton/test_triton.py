@@ -14,11 +14,13 @@ import tracegen
 from calib.advice import AdviseOptions, advise
 from calib.prediction.basic_blocks_trace import blocks_from_trace
 from calib.prediction.prediction import predict
+from memsim import disk_cache
 from memsim.commands.cli import main
 from memsim.errors import KernelError
 from tracegen.compiled.triton_code import compile_triton
 from tracegen.executed.launches import checked
 from tracegen.options import TraceOptions
+from tracegen.tools import cache
 
 triton = pytest.importorskip("triton")
 HERE = Path(__file__).parent
@@ -155,6 +157,20 @@ def test_functions_with_their_kernel_take_its_settings(tmp_path):
     )
     workload = tracegen.load_kernel(f"{path}:make", {"k": "32", "config": "1", "num_warps": "8"})
     assert (workload.config, workload.settings) == (1, {"num_warps": 8})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, {}, {"text": "", "kernel": "add_kernel"}, {"content": {"text": 1}, "headers": {}}],
+)
+def test_what_is_kept_and_damaged_is_compiled_again(content, tmp_path, monkeypatch):
+    monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path))
+    workload = _load("add")
+    first = compile_triton(workload, "sm_80")
+    (kept,) = (tmp_path / cache.KIND).glob("*.json")
+    disk_cache.save(cache.KIND, kept.stem, content)
+    second = compile_triton(workload, "sm_80")
+    assert (second.text, second.kernel, second.threads) == (first.text, first.kernel, first.threads)
 
 
 def test_specialisation_and_configurations_are_those_of_the_launcher():
