@@ -213,10 +213,11 @@ def test_broken_fortran(folder: Path, text: str) -> None:
 
 @needs_nvidia
 def test_workload_from_a_python_file(folder: Path) -> None:
+    (folder / "fillings.py").write_text(ARGS)
     (folder / "whole.py").write_text(
-        "import args, dataclasses\n"
+        "import dataclasses, fillings\n"
         "def made():\n"
-        "    return dataclasses.replace(args.filled(), path='k.cl')\n"
+        "    return dataclasses.replace(fillings.filled(), path='k.cl')\n"
     )
     workload = tracegen.load_kernel("whole.py:made")
     assert isinstance(workload, OpenCLWorkload)
