@@ -180,8 +180,9 @@ __global__ void __launch_bounds__(GROUP)
 
 // A warp group, or one warp, copies; CONSUMERS groups multiply. Where a block STAYS it computes one tile after another, in squares of TALL x
 // WIDE tiles. LEFT products go on while the next begins. EACH thread of a group says that it is done with a slab, or one for all.
-template <int ROWS, int COLUMNS, int STAGES, int CONSUMERS, bool STAYS, int LEFT, bool EACH, int TALL, int WIDE, typename Keep>
-__device__ __forceinline__ void separately(const CUtensorMap &a, const CUtensorMap &b, int n, int depth, Keep keep)
+template <int ROWS, int COLUMNS, int STAGES, int CONSUMERS, int PRODUCERS, bool STAYS, int LEFT, bool EACH, int TALL, int WIDE>
+__global__ void __launch_bounds__(CONSUMERS *GROUP + PRODUCERS)
+    apart(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, __nv_bfloat16 *c, int n, int depth)
 {
   constexpr int A = ROWS * DEPTH * 2, B = COLUMNS * DEPTH * 2, PARTS = ROWS / 64 / CONSUMERS;
   extern __shared__ __align__(1024) char tiles[];
@@ -207,7 +208,7 @@ __device__ __forceinline__ void separately(const CUtensorMap &a, const CUtensorM
     }
   };
   if (group == CONSUMERS) {
-    if constexpr (CONSUMERS > 1)
+    if constexpr (CONSUMERS > 1 && PRODUCERS == GROUP)
       asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     if (threadIdx.x == CONSUMERS * GROUP)
       for (int tile = blockIdx.x; tile < last; tile += gridDim.x)
@@ -219,7 +220,7 @@ __device__ __forceinline__ void separately(const CUtensorMap &a, const CUtensorM
           copy(to + A, &b, slab * DEPTH, column_of(tile), barrier);
         }
   } else {
-    if constexpr (CONSUMERS > 1)
+    if constexpr (CONSUMERS > 1 && PRODUCERS == GROUP)
       asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
     auto release = [&](int which) {
       if (EACH || threadIdx.x % GROUP == 0)
@@ -241,37 +242,9 @@ __device__ __forceinline__ void separately(const CUtensorMap &a, const CUtensorM
         finish<0>();
         release((stage + STAGES - 1) % STAGES);
       }
-      keep(sums, row_of(tile) + group * PARTS * 64, column_of(tile));
+      store<PARTS, COLUMNS>(sums, c + (size_t)(row_of(tile) + group * PARTS * 64) * n + column_of(tile), n);
     }
   }
-}
-
-template <int ROWS, int COLUMNS, int STAGES, int CONSUMERS, int PRODUCERS, bool STAYS, int LEFT, bool EACH, int TALL, int WIDE>
-__global__ void __launch_bounds__(CONSUMERS *GROUP + PRODUCERS)
-    apart(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, __nv_bfloat16 *c, int n, int depth)
-{
-  separately<ROWS, COLUMNS, STAGES, CONSUMERS, STAYS, LEFT, EACH, TALL, WIDE>(a, b, n, depth, [&](auto sums, int row, int column) {
-    store<ROWS / 64 / CONSUMERS, COLUMNS>(sums, c + (size_t)row * n + column, n);
-  });
-}
-
-// The copying unit stores the tile that one group has computed.
-template <int ROWS, int COLUMNS, int STAGES, int PRODUCERS, int LEFT, int TALL, int WIDE>
-__global__ void __launch_bounds__(GROUP + PRODUCERS)
-    apart_stored(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, const __grid_constant__ CUtensorMap c, int n, int depth)
-{
-  extern __shared__ __align__(1024) char tiles[];
-  separately<ROWS, COLUMNS, STAGES, 1, false, LEFT, true, TALL, WIDE>(a, b, n, depth, [&](auto sums, int row, int column) {
-    char *out = tiles + STAGES * (ROWS + COLUMNS) * DEPTH * 2;
-    store<ROWS / 64, COLUMNS>(sums, (__nv_bfloat16 *)out, COLUMNS);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("bar.sync 1, %0;" ::"n"(GROUP) : "memory");
-    if (threadIdx.x == 0) {
-      asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&c), "r"(column), "r"(row), "r"(local(out)) : "memory");
-      asm volatile("cp.async.bulk.commit_group;");
-      asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-    }
-  });
 }
 
 __device__ __forceinline__ unsigned rank_in_pair()

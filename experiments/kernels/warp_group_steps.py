@@ -18,7 +18,7 @@ STEPS = {
     "apart": ("apart<128, 128, {}, 1, 128, false, 0, true, 1, 1>", 256, None, (5,)),
     "warp apart": ("apart<128, 128, {}, 1, 32, false, 0, true, 1, 1>", 160, None, (3, 6)),
     "goes on": ("apart<128, 128, {}, 1, 32, false, 1, true, 64, 8>", 160, None, (3, 6)),
-    "stored": ("apart_stored<128, 128, {}, 32, 1, 64, 8>", 160, None, (3, 5)),
+    "two go on": ("apart<128, 256, {}, 2, 32, false, 1, true, 64, 4>", 288, None, (3, 4)),
     "two groups": ("apart<128, 256, {}, 2, 128, false, 0, true, 1, 1>", 384, None, (3,)),
     "stays": ("apart<128, 256, {}, 2, 128, true, 0, true, 16, 8>", 384, 128, (3,)),
     "one arrives": ("apart<128, 256, {}, 2, 128, true, 0, false, 16, 8>", 384, 128, (3,)),
@@ -43,14 +43,13 @@ def product(
     slabs = several[0] if slabs is None else slabs
     kernel = kernel.format(slabs)
     rows, columns = map(int, kernel[kernel.index("<") + 1 : -1].split(",")[:2])
-    tiles, transposed = n // rows * (n // columns), kernel.startswith("paired")
-    staged = transposed or "stored" in kernel
+    tiles, staged = n // rows * (n // columns), kernel.startswith("paired")
     return copied_product(
         n,
         depth,
         lambda array, edge: tensor_map(array, (edge, DEPTH), dtype="bfloat16", swizzle="128B"),
         (rows, columns),
-        (columns, rows) if transposed else (rows, columns) if staged else None,
+        (columns, rows) if staged else None,
         path=SOURCE,
         kernel=kernel,
         grid=(staying or tiles,),

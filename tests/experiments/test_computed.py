@@ -226,7 +226,7 @@ def test_only_stores_of_the_fused_march_are_nontemporal() -> None:
             ("by warps", 512),
             ("slabs", 512),
             ("goes on", 1024),
-            ("stored", 1024),
+            ("two go on", 1024),
             ("two groups", 512),
             ("one arrives", 2048),
             ("pairs", 4096),
