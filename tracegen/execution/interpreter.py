@@ -31,7 +31,7 @@ from tracegen.execution.operations import (
     Operation,
 )
 from tracegen.execution.paths import enter, row_of_work
-from tracegen.execution.repeats import repeated
+from tracegen.execution.repeats import is_tried, repeated
 from tracegen.execution.row_operations import COMPARISONS, ROWS, VECTOR, rows_operation
 from tracegen.execution.state import (
     ASSERTED,
@@ -460,7 +460,9 @@ def run_groups(listed):
                 here = state.subgroups[subgroup, Warp.ACTIVE] & source_mask(
                     state.masks[subgroup], row[GUARD]
                 )
-                end = repeated(listed, pc - 1, kind, k, k + 1 if windowed else n)
+                end = k
+                if is_tried(state.facts[np.uint64(row[M])]):
+                    end = repeated(listed, pc - 1, kind, k, k + 1 if windowed else n)
                 if end == k:
                     if row[X] & 7 == BULK:
                         fault = bulk(listed, subgroup, pc - 1, kind, here)

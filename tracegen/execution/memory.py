@@ -28,10 +28,16 @@ from tracegen.execution.state import (
     Warp,
     opened,
 )
-from tracegen.execution.transfers import find_addresses, local_bounds, perform, transfer
+from tracegen.execution.transfers import (
+    find_addresses,
+    load_words,
+    local_bounds,
+    perform,
+    transfer,
+)
 from tracegen.execution.words import leading, lowest, ones
 
-_PLACE, _X, _Z = 7, 9, 11
+_D, _PLACE, _X, _Z = 2, 7, 9, 11
 """Columns of the interpreter's table; m of an access is the number of its place among the accesses of the code."""
 LOAD, STORE, ATOMIC = range(3)
 _GLOBAL, _LOCAL, _PRIVATE, _GENERIC = o.GLOBAL, o.LOCAL, o.PRIVATE, o.GENERIC
@@ -190,6 +196,9 @@ def _global(listed, subgroup, at, kind, active):
     host = state.region_host[region]
     if one_region and (form or x & o.ONE_LANE):
         perform(listed, subgroup, at, kind, active, host, first, form)
+        return np.int64(0)
+    if one_region and size == 4 and kind == LOAD:
+        load_words(scratch, active, host, state.rows[subgroup] + row[_D])
         return np.int64(0)
     left = active if not one_region else np.int64(0)
     while left != 0:

@@ -157,6 +157,12 @@ def remember(state, active, row, region, least, most, size, form):
 def is_worth(facts):
     """Whether to remember an access: seldom where the next ones were others, time and again."""
     facts[Fact.MISSES] += 1
+    return is_tried(facts)
+
+
+@inner
+def is_tried(facts):
+    """Whether the last access of an instruction was remembered, so that the next one may repeat it."""
     return facts[Fact.MISSES] < 16 or facts[Fact.MISSES] & 15 == 0
 
 

@@ -120,12 +120,10 @@ def transfer(listed, subgroup, at, kind, active, host, stride):
         return
     row_bytes = state.sizes[Size.ROW_BYTES]
     registers = state.rows[subgroup] + row[_D if kind == _LOAD else _C]
-    left = active
     if size == 4 and kind == _LOAD:
-        while left != 0:
-            lane = lowest(left)
-            left &= left - 1
-            poke32(registers + 4 * lane, peek32(scratch[np.uint64(lane)] + host))
+        load_words(scratch, active, host, registers)
+        return
+    left = active
     while left != 0:
         lane = lowest(left)
         left &= left - 1
@@ -138,6 +136,16 @@ def transfer(listed, subgroup, at, kind, active, host, stride):
         else:
             for word in range(size >> 2):
                 poke32(where + stride * word, peek32(here + row_bytes * word))
+
+
+@inner
+def load_words(scratch, active, host, registers):
+    """Loads a word of 32 bits for each active lane into a row."""
+    left = active
+    while left != 0:
+        lane = lowest(left)
+        left &= left - 1
+        poke32(registers + 4 * lane, peek32(scratch[np.uint64(lane)] + host))
 
 
 @inner
