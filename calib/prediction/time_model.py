@@ -44,6 +44,8 @@ other cores leave idle, which makes V100, A100 and MI210 streams 18 % too slow a
 cores are within 3 % of 4."""
 NEARLY_ALL, NOTABLE_PART = 0.8, 0.1
 """Parts of the time: of a lower bound that limits it, and of what latency, barriers or starts add."""
+WAITS = "waits"
+"""What limits a time that no resource does, where waits are not told apart."""
 TURN_CYCLES = 8.0
 """In which a unit serves a block of machine instructions before it serves others; where only operations are known, a
 block is issued as a whole, as in the paper. Of 50 configurations of a convolution on an A100, turns half
@@ -152,6 +154,25 @@ class Timing:
         return found.with_part(GROUPS, groups) if groups else found
 
     @property
+    def _groups_s(self) -> float:
+        """The time without the launch itself."""
+        return self.mean(self.seconds) - self.typical.launch_s
+
+    @property
+    def _largest_floor(self) -> tuple[str, float]:
+        return max(self.floor_means_s.items(), key=lambda item: item[1])
+
+    @property
+    def binds_at_a_glance(self) -> str:
+        """As `binds`, but WAITS where no resource is nearly all of the time: to tell waits apart takes several simulations."""
+        if self.typical.launch_s > self._groups_s:
+            return LAUNCH
+        name, floor = self._largest_floor
+        if floor < NEARLY_ALL * self._groups_s:
+            return WAITS
+        return "issue" if name == "arithmetic" else name
+
+    @property
     def binds(self) -> str:
         """What limits the time, by the first of four rules that applies. Rules 2 to 4 judge the time beside the
         launch itself, which adds to all else.
@@ -163,12 +184,10 @@ class Timing:
            at least half the time, else L1.
         4. The resource with the largest lower bound.
         """
-        launch = self.typical.launch_s
-        total = self.mean(self.seconds) - launch
-        if launch > total:
-            return LAUNCH
-        name, floor = max(self.floor_means_s.items(), key=lambda item: item[1])
-        if total and floor < NEARLY_ALL * total:
+        glance, total, name = self.binds_at_a_glance, self._groups_s, self._largest_floor[0]
+        if glance == LAUNCH:
+            return glance
+        if glance == WAITS:
             waits = {
                 name: saved for name, saved in self.parts_s.items() if name not in (IN_TURN, LAUNCH)
             }

@@ -57,7 +57,7 @@ class Outcome:
     time_s, half_width_s : of the 95 % interval over orderings, and groups that were not traced
     cold_s, warm_s : the time if groups before the snapshot left nothing of use in the caches, and if they left
         everything that they may have
-    binds : what limits the time
+    binds : what limits the time; of a glance `waits` where no resource does
     floors_s : resource -> the least time that it needs
     traced_groups : length of the snapshot
     read_bytes, write_bytes : of the launch, by level below the first, and DRAM
@@ -125,7 +125,7 @@ def outcome_of(
         half_width_s=half_width,
         cold_s=estimate.mean + cold,
         warm_s=estimate.mean + warm,
-        binds=timing.binds,
+        binds=timing.binds if effort else timing.binds_at_a_glance,
         floors_s=timing.floor_means_s,
         registers=trace.launch.registers_per_item,
         local_memory_bytes=trace.launch.local_memory_bytes,

@@ -309,7 +309,7 @@ def cuda_headers() -> tuple[Path, ...]:
 def library_command(name: str, library: Path) -> list[str]:
     """The command that calls a library; see run_nvidia.py."""
     script = Path(__file__).with_name("run_nvidia.py")
-    return [sys.executable, "-I", str(script), name, str(library)]
+    return [sys.executable, "-I", "-S", str(script), name, str(library)]
 
 
 def find_libdevice(ptxas: Path) -> Path | None:

@@ -115,7 +115,7 @@ def test_the_time_equals_the_lower_bound_that_limits_it(
     given = inputs(issue, latency, [[w] for w in channel], barrier=(False,) * 3)
     timing = time_of(given, resident(1, 8, rounds=3), V100, solver=solver)
     assert timing.estimate.mean * V100.clock_hz / 3 == pytest.approx(cycles, rel=0.03)
-    assert timing.binds == binds
+    assert timing.binds == timing.binds_at_a_glance == binds
 
 
 def test_latency_binds() -> None:
@@ -123,7 +123,7 @@ def test_latency_binds() -> None:
     given = inputs([0, 10, 20], [0, 500, 0], [[0], [0], [0]])
     timing = time_of(given, resident(1, 1, rounds=2), V100)
     assert timing.estimate.mean * V100.clock_hz == pytest.approx(2 * 530)
-    assert timing.binds == "latency"
+    assert (timing.binds, timing.binds_at_a_glance) == ("latency", "waits")
     assert timing.parts_s["latency"] * V100.clock_hz == pytest.approx(2 * 500)
     np.testing.assert_allclose(timing.exposed, [0, 1, 0])
     start = alone(inputs([0, 10], [300, 0], [[0], [0]]))
