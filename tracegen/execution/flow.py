@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +19,8 @@ def follow(
     most: float = float("inf"),
     taken: Callable[[int, dict[Any, Any]], Sequence[int]] | None = None,
 ) -> None:
-    """Calls `step` along all ways until nothing new comes to any block.
+    """Calls `step` along all ways until nothing new comes to any block. The first block that something new has come to is next, so
+    that what follows branches is followed once, with what all of them bring, and a loop before what is behind it.
 
     successors : of each micro-operation;  first : what is known before the first one
     step : (micro-operation, what is known before it, which may be changed) -> what is known behind it
@@ -31,7 +33,7 @@ def follow(
     }
     entering, waiting, visits = {0: first}, [0] if successors else [], dict.fromkeys(starts, 0)
     while waiting:
-        k = waiting.pop()
+        k = heapq.heappop(waiting)
         visits[k] += 1
         if visits[k] > most:
             raise TooOften
@@ -46,4 +48,5 @@ def follow(
             now = state if before is None else joined(before, state, to)
             if now != before:
                 entering[to] = now
-                waiting.append(to)
+                if to not in waiting:
+                    heapq.heappush(waiting, to)
