@@ -41,6 +41,7 @@ from tracegen.execution.state import (
     MOST_CHUNKS,
     NO_PLACE,
     PAUSED,
+    SLOTS,
     TRAPPED,
     UNKNOWN,
     Chunk,
@@ -461,7 +462,7 @@ def run_groups(listed):
                     state.masks[subgroup], row[GUARD]
                 )
                 end = k
-                if is_tried(state.facts[np.uint64(row[M])]):
+                if is_tried(state, np.int64(row[M])):
                     end = repeated(listed, pc - 1, kind, k, k + 1 if windowed else n)
                 if end == k:
                     if row[X] & 7 == BULK:
@@ -472,7 +473,8 @@ def run_groups(listed):
                         counters[Counter.FAULT], counters[Counter.FAULT_SUBGROUP] = fault, subgroup
                         break
                     if counters[Counter.STAGED] > before and row[X] & 7 != BULK:
-                        work = row_of_work(listed, state, subgroup, state.facts[np.int64(row[M])])
+                        of_place = state.facts[np.int64(row[M]) * SLOTS]
+                        work = row_of_work(listed, state, subgroup, of_place)
                         for one in range(before, counters[Counter.STAGED]):
                             poke64(staged(state, one) + 8 * Staged.WORK, work)
                     end = k + 1

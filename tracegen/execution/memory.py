@@ -180,16 +180,17 @@ def _global(listed, subgroup, at, kind, active):
             differ |= differing(where, first + (32 * chunk - lane) * size, size) << 32 * chunk
     same = one_region and least == most == 0
     form = np.int64(1 if differ & active == 0 else 2 if same else 0)
-    remembered = one_region and is_worth(state.facts[place])
+    remembered = one_region and is_worth(state, place)
+    at_row = np.int64(0)
     if remembered:
-        remember(state, active, row, region, least, most, size, form)
+        at_row = remember(state, active, row, region, least, most, size, form)
     if not state.subgroups[subgroup, Warp.RECORDS]:
         uncounted(state, 1, ones(active))
     elif not state.hidden[region]:
         begin = state.counters[Counter.STAGED_GRANULES]
         end = append(state, active, size, differ, same)
         if remembered:
-            state.facts[place, Fact.BEGIN], state.facts[place, Fact.END] = begin, end
+            state.facts[at_row, Fact.BEGIN], state.facts[at_row, Fact.END] = begin, end
         close(state, subgroup, row, kind, ones(active), region, begin, end, np.int64(0))
     if x & o.SKIPPED:
         return np.int64(0)
@@ -281,9 +282,9 @@ def _local(listed, at, kind, active):
     form = np.int64(1 if is_run else 2 if least == most == 0 else 0)
     passes, wide = _passes(state, active, size, form, np.int64(row[_X]) & o.IN_TURN != 0)
     count_local(state, row, 1, passes, wide)
-    remember(state, active, row, np.int64(0), least, most, size, form)
-    facts = state.facts[np.int64(row[_PLACE])]
-    facts[Fact.CONFLICTS], facts[Fact.WIDE] = passes, wide
+    if is_worth(state, np.int64(row[_PLACE])):
+        facts = state.facts[remember(state, active, row, np.int64(0), least, most, size, form)]
+        facts[Fact.CONFLICTS], facts[Fact.WIDE] = passes, wide
     return np.int64(0)
 
 

@@ -1,7 +1,8 @@
 """Accesses whose lanes' addresses lie as at an earlier access of the same instruction: most are so.
 
 Where all addresses move by the same, so do the granules, if by whole ones, and the banks of local memory, and all are checked by
-their bounds.
+their bounds. Of each instruction the last SLOTS accesses are remembered, for sub-groups may take turns: parts of a tile whose pieces
+are exchanged lie in two or four ways.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tracegen.execution.granules import close, staged
 from tracegen.execution.paths import row_of_work
 from tracegen.execution.state import (
     LOCAL_PART,
+    SLOTS,
     Counter,
     Fact,
     Size,
@@ -39,16 +41,35 @@ _LOAD, _ATOMIC = 0, 2
 
 @hot
 def repeated(listed, at, kind, k, n):
-    """Does an access of the running sub-groups from the k-th on, while it repeats the one that is remembered.
+    """Does an access of the running sub-groups from the k-th on, while it repeats one that is remembered.
 
     Returns the number of the first one that it does not, n if there is none.
     """
     state = opened(listed)
     row = state.table[np.uint64(at)]
-    x, place = np.int64(row[_X]), np.uint64(row[_PLACE])
-    facts, space = state.facts[place], x & 7
+    x, place = np.int64(row[_X]), np.int64(row[_PLACE])
+    if x & 7 > o.LOCAL or (kind == _ATOMIC and not x & o.SKIPPED):
+        return k
+    of_all = state.facts[np.uint64(place * SLOTS)]
+    for turn in range(SLOTS):
+        slot = (of_all[Fact.TRIED] + turn) % SLOTS
+        end = _repeated(listed, state, at, kind, k, n, place * SLOTS + slot)
+        if end > k:
+            of_all[Fact.MISSES] = 0
+            # Where others repeat another one, that is mostly the next.
+            of_all[Fact.TRIED] = slot if end == n else (slot + 1) % SLOTS
+            return end
+    return k
+
+
+@inner
+def _repeated(listed, state, at, kind, k, n, remembered):
+    """The same with one row of State.facts."""
+    row = state.table[np.uint64(at)]
+    x, space = np.int64(row[_X]), np.int64(row[_X]) & 7
+    facts = state.facts[np.uint64(remembered)]
     known = facts[Fact.ACTIVE]
-    if known == 0 or space > o.LOCAL or (kind == _ATOMIC and not x & o.SKIPPED):
+    if known == 0:
         return k
     scratch, sizes, is_local = state.scratch, state.sizes, space == o.LOCAL
     region, seen = facts[Fact.REGION], not is_local
@@ -60,7 +81,8 @@ def repeated(listed, at, kind, k, n):
     lane, phase, pair = lowest(known), phase_of(x), has_pair(x, row)
     count, start = ones(known), k
     high_row = np.int64(o.ZERO_ROW) if is_local else row[_A] + np.int64(sizes[Size.ROW_BYTES])
-    pattern, addresses = np.int64(state.pattern[place].ctypes.data), np.int64(scratch.ctypes.data)
+    pattern = np.int64(state.pattern[np.uint64(remembered)].ctypes.data)
+    addresses = np.int64(scratch.ctypes.data)
     while k < n:
         subgroup = state.who[k]
         active = state.subgroups[subgroup, Warp.ACTIVE]
@@ -68,7 +90,7 @@ def repeated(listed, at, kind, k, n):
         if x & o.ONE_LANE:
             active = np.int64(1)
         recorded = state.subgroups[subgroup, Warp.RECORDS] != 0
-        if active != known or (recorded and seen and facts[Fact.BEGIN] < 0):
+        if active != known:
             break
         other = np.int64(0)
         if pair:
@@ -103,6 +125,9 @@ def repeated(listed, at, kind, k, n):
             or first + most > high
         ):
             break
+        if recorded and seen and facts[Fact.BEGIN] < 0:
+            state.facts[np.uint64(row[_PLACE] * SLOTS), Fact.NEXT] = remembered % SLOTS
+            break
         if recorded and seen:
             work, to = row_of_work(listed, state, subgroup, facts), state.counters[Counter.STAGED]
             shift = (first >> 5) - (facts[Fact.FIRST] >> 5)
@@ -118,8 +143,6 @@ def repeated(listed, at, kind, k, n):
             perform(listed, subgroup, at, kind, known, host, first, facts[Fact.FORM])
         k += 1
     done = k - start
-    if done:
-        facts[Fact.MISSES] = 0
     if is_local:
         count_local(state, row, done, facts[Fact.CONFLICTS], facts[Fact.WIDE])
     elif done:
@@ -138,32 +161,33 @@ def phase_of(x):
 
 @inner
 def remember(state, active, row, region, least, most, size, form):
-    """Keeps the addresses in scratch, of an access to one memory."""
-    place = np.int64(row[_PLACE])
-    scratch, pattern = (
-        np.int64(state.scratch.ctypes.data),
-        np.int64(state.pattern[place].ctypes.data),
-    )
-    facts, first = state.facts[place], state.scratch[lowest(active)]
+    """Keeps the addresses in scratch, of an access to one memory. Returns the number of its row of State.facts."""
+    of_all = state.facts[np.int64(row[_PLACE]) * SLOTS]
+    to = np.int64(row[_PLACE]) * SLOTS + of_all[Fact.NEXT]
+    of_all[Fact.NEXT] = (of_all[Fact.NEXT] + 1) % SLOTS
+    scratch, pattern = np.int64(state.scratch.ctypes.data), np.int64(state.pattern[to].ctypes.data)
+    facts, first = state.facts[to], state.scratch[lowest(active)]
     for chunk in range(state.sizes[Size.LANES] >> 5):
         keep_pattern(scratch + 256 * chunk, first, pattern + 128 * chunk)
     facts[Fact.ACTIVE], facts[Fact.PHASE] = active, first & phase_of(np.int64(row[_X]))
     facts[Fact.LOW], facts[Fact.HIGH] = least, most + size
     facts[Fact.REGION], facts[Fact.FIRST], facts[Fact.FORM] = region, first, form
     facts[Fact.BEGIN] = -1
+    return to
 
 
 @inner
-def is_worth(facts):
+def is_worth(state, place):
     """Whether to remember an access: seldom where the next ones were others, time and again."""
-    facts[Fact.MISSES] += 1
-    return is_tried(facts)
+    state.facts[place * SLOTS, Fact.MISSES] += 1
+    return is_tried(state, place)
 
 
 @inner
-def is_tried(facts):
+def is_tried(state, place):
     """Whether the last access of an instruction was remembered, so that the next one may repeat it."""
-    return facts[Fact.MISSES] < 16 or facts[Fact.MISSES] & 15 == 0
+    misses = state.facts[np.uint64(place * SLOTS), Fact.MISSES]
+    return misses < 16 or misses & 15 == 0
 
 
 @inner

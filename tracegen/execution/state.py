@@ -142,7 +142,8 @@ class Chunk(IntEnum):
 
 class Fact(IntEnum):
     """Places in a row of State.facts: an access that an instruction made, whose lanes' addresses are those of State.pattern plus
-    the address of the first active one; see repeats."""
+    the address of the first active one; see repeats. Each instruction has SLOTS rows, the first of which has MISSES, NEXT and TRIED for
+    all."""
 
     ACTIVE = 0
     """The active lanes, 0 where nothing is remembered."""
@@ -165,6 +166,9 @@ class Fact(IntEnum):
     """The first address, and the places of its granules in the stage, BEGIN -1 where they are not there."""
     BEGIN = 11
     END = 12
+    NEXT = 14
+    """The row to which the next access is written, and the one that is tried first."""
+    TRIED = 15
 
 
 class Staged(IntEnum):
@@ -199,6 +203,8 @@ class Reference(IntEnum):
 
 
 N_FACTS, N_STAGED = 16, len(Staged)
+SLOTS = 4
+"""Accesses of an instruction that are remembered: sub-groups whose parts of a tile have their pieces exchanged have up to four."""
 MOST_STAGED = 1 << 13
 """Granules that a group leaves in the stage for the next ones."""
 MOST_LOADS = 64
@@ -277,7 +283,7 @@ class State(NamedTuple):
     segment_count : executions of each segment;  local_counts : (n_instruction, 4), see Recorded
     path, touched, pending : (n_subgroup, ...) the latest segments since a sub-group's last access, and the counts of those before
     who : sub-groups that run together;  chunks : (see Chunk, MOST_CHUNKS)
-    facts, pattern : (n_place, ...), see Fact
+    facts, pattern : (n_place * SLOTS, ...), see Fact
     steps, check_steps, check_kinds, first_check : see affine.Movement;  shifts : (n_place,) granules
     along : (n_group, n_axis) numbers of groups;  away : (n_axis,) by which one differs from another
     references : see Reference;  reference_counts : executions of segments, local_counts and runs of each

@@ -14,8 +14,9 @@ import memsim
 import tracegen
 from memsim.trace import Trace
 from tests.support.cuda_kernels import needs_clang, workload
-from tracegen.execution.banks import BANKS, added_passes
+from tracegen.execution.banks import added_passes
 
+BANKS = 32
 # Tiles of 32 rows of 32 + pad words: a column's words lie in 32 / gcd(32 + pad, 32) banks. Rows have no conflicts.
 PADS = (0, 1, 2, 16)
 TRANSPOSED = (
