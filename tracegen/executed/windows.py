@@ -25,7 +25,7 @@ from tracegen.machine_code.bound import BoundKernel
 from tracegen.machine_code.sass_memory import COPIES
 from tracegen.options import TraceOptions
 from tracegen.recording import earlier, snapshot, windows
-from tracegen.recording.earlier import Touched, TouchedGranules
+from tracegen.recording.earlier import Moved, Touched, TouchedGranules
 
 REST = o.OPERATIONS["REST"].number
 """Stands where sub-groups wait at barriers in memory."""
@@ -148,11 +148,12 @@ def window_traces(run: Runs, wave: int, n_places: int) -> list[Trace] | None:
     long = windows.length(sampled, min(wave, n_groups), wanted)
     listed = windows.windows(n_groups, wave, sampled.steps, long, n_places, sampled.trip)
     traces, sites, places = [], [], []
+    kept: Kept = {}
     for k, chosen in enumerate(listed):
         report("tracing windows", k, len(listed))
         recorded = run.recorded(chosen.groups, chosen.steps, sampled.by_barriers)
         trace = run.trace_of(chosen.groups, recorded)
-        if run.options.earlier and (before := touched_before(run, sampled, chosen, wave)):
+        if run.options.earlier and (before := touched_before(run, sampled, chosen, wave, kept)):
             trace = trace.replace(earlier=before.ranges, earlier_groups=before.n_groups)
         warming = windows.warming(
             trace.site,  # -1 for a barrier; what accesses nothing is recorded with its barriers
@@ -195,13 +196,18 @@ def window_traces(run: Runs, wave: int, n_places: int) -> list[Trace] | None:
 
 CHUNK_GRANULES = 1 << 22
 """Of a part of a run that is looked at, from a window backwards."""
+Kept = dict[tuple[int, int, int], tuple[int, list[Moved], int]]
+"""Parts of runs that were looked at: first group, groups, last step -> first step, what was touched, granules."""
 
 
 def touched_before(
-    run: Runs, sampled: windows.Run, chosen: windows.Window, wave: int
+    run: Runs, sampled: windows.Run, chosen: windows.Window, wave: int, kept: Kept
 ) -> Touched | None:
     """What a window's groups touch before it begins, and before them those of earlier waves, from the latest steps backwards until it is
-    as much as caches can hold; None where it takes too long to find out."""
+    as much as caches can hold; None where it takes too long to find out.
+
+    kept : of other windows, for each part of a run is executed from the run's beginning; new parts come to it
+    """
     assert run.machine is not None
     enough, found = enough_bytes(run.machine), TouchedGranules()
     groups, end, last = run.execution.with_clusters(chosen.groups), chosen.begin, chosen.begin
@@ -209,15 +215,23 @@ def touched_before(
     each = sampled.granules * (1 if run.execution.movement is not None else len(groups))
     while True:
         while end > 0 and found.n_bytes < enough:
-            begin = max(end - max(min(long, int(CHUNK_GRANULES / max(each, 1e-9))), 1), 0)
-            steps = np.tile(np.array([begin, last], np.int64), (len(groups), 1))
-            recorded, before = run.touched(groups, steps, sampled.by_barriers), found.n_bytes
-            for moved in touched(run.execution, groups, recorded, run.places(len(groups))):
+            whose = int(groups[0]), len(groups)
+            if (*whose, last) not in kept:
+                begin = end - max(min(long, int(CHUNK_GRANULES / max(each, 1e-9))), 1)
+                begin = max(0, begin, *(at for *one, at in kept if (*one,) == whose and at < end))
+                steps = np.tile(np.array([begin, last], np.int64), (len(groups), 1))
+                recorded = run.touched(groups, steps, sampled.by_barriers)
+                parts = touched(run.execution, groups, recorded, run.places(len(groups)))
+                kept[*whose, last] = begin, parts, len(recorded.granule)
+            begin, parts, granules = kept[*whose, last]
+            before = found.n_bytes
+            for moved in parts:
                 found.add(moved)
             new = max(found.n_bytes - before, 1)
             long = max(int((end - begin) * (enough - found.n_bytes) / new), 1)
-            looked_at += len(recorded.granule)
-            if looked_at > earlier.BUDGET_GRANULES:
+            looked_at += granules
+            needed = each * min(long, begin) if found.n_bytes < enough else 0
+            if looked_at + needed > earlier.BUDGET_GRANULES:
                 return None
             end = last = begin
         if found.n_bytes >= enough or groups[0] == 0:

@@ -260,7 +260,7 @@ def test_what_came_before_a_window(
     ]
     for enough, n_waves in ((1, 0), (32 * len(granules[0]) + 1, 1), (1 << 50, 3)):
         monkeypatch.setattr(executed, "enough_bytes", lambda machine, enough=enough: enough)
-        touched = executed.touched_before(run, sampled, window, 8)
+        touched = executed.touched_before(run, sampled, window, 8, {})
         found = np.concatenate([np.arange(*one) for one in touched.ranges])
         assert touched.n_groups == (0, 8, 16, 20)[n_waves]
         everything = np.unique(np.concatenate(granules[: n_waves + 1]))
@@ -273,7 +273,31 @@ def test_what_came_before_a_window(
             first = run.recorded(np.arange(4), np.array([[0, 1 << 40]] * 4), by_barriers).granule
             assert found.tolist() == np.unique(np.concatenate([everything, first])).tolist()
     monkeypatch.setattr("tracegen.recording.earlier.BUDGET_GRANULES", 10)
-    assert executed.touched_before(run, sampled, window, 8) is None  # it would take too long
+    assert executed.touched_before(run, sampled, window, 8, {}) is None  # it would take too long
+
+
+def test_what_came_before_several_windows_is_executed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three windows of the same groups each finds what it finds alone, and no part of the run is looked at twice."""
+    run, looked = run_of(workload(COLUMNS, 200, 8, 64)), []
+    monkeypatch.setattr(executed, "CHEAP_STEPS", 1)
+    monkeypatch.setattr(executed, "enough_bytes", lambda machine: 1 << 50)
+    sampled, touched, kept = executed.sampled_run(run), run.touched, {}
+    monkeypatch.setattr(
+        run,
+        "touched",
+        lambda groups, steps, by: looked.append(steps[0]) or touched(groups, steps, by),
+    )
+    for begin in (40, 90, 150):
+        window = windows.Window(np.arange(8), begin, begin + 20, begin + 10)
+        together = executed.touched_before(run, sampled, window, 8, kept)
+        n = len(looked)
+        alone = executed.touched_before(run, sampled, window, 8, {})
+        del looked[n:]
+        assert together.ranges.tolist() == alone.ranges.tolist()
+    parts = np.zeros(150, np.int64)
+    for begin, end in looked:
+        parts[begin:end] += 1
+    assert (parts == 1).all()
 
 
 def test_what_warms_ends_between_the_same_barriers() -> None:
