@@ -197,7 +197,8 @@ def window_traces(run: Runs, wave: int, n_places: int) -> list[Trace] | None:
 CHUNK_GRANULES = 1 << 22
 """Of a part of a run that is looked at, from a window backwards."""
 Kept = dict[tuple[int, int, int], tuple[int, list[Moved], int]]
-"""Parts of runs that were looked at: first group, groups, last step -> first step, what was touched, granules."""
+"""Parts of runs that were looked at: first group, groups, last step -> first step, what was touched, granules. Of a window they have
+at most as many granules of 8 bytes as `earlier` looks at."""
 
 
 def touched_before(
