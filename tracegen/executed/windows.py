@@ -140,10 +140,13 @@ def window_traces(run: Runs, wave: int, n_places: int) -> list[Trace] | None:
     if sampled is None:
         return None
     least = min(snapshot.FEWEST_WAVES * wave, n_groups)
-    affordable = snapshot.within_budget(np.arange(least), 0, sampled.cost, snapshot.MOST_TRACES)
-    if len(affordable) == least:
+    effort = (run.options.waves or snapshot.WAVES) / snapshot.WAVES
+    part: float = snapshot.MOST_TRACES
+    if least == n_groups:
+        part = max(part, snapshot.WHOLE_LAUNCH * min(effort, 1.0))
+    if len(snapshot.within_budget(np.arange(least), 0, sampled.cost, part)) == least:
         return None
-    wanted = windows.GRANULES * (run.options.waves or snapshot.WAVES) / snapshot.WAVES
+    wanted = windows.GRANULES * effort
     wanted = min(wanted, snapshot.MOST_TRACES * snapshot.BUDGET_GRANULES / (n_places + 1))
     long = windows.length(sampled, min(wave, n_groups), wanted)
     listed = windows.windows(n_groups, wave, sampled.steps, long, n_places, sampled.trip)

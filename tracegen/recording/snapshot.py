@@ -40,6 +40,9 @@ BUDGET_GRANULES = 16_000_000
 """Granules of a snapshot; a replay of this number takes about a second a trial."""
 MOST_TRACES = 2
 """Several snapshots of a launch have budgets of so many together: 32 million granules, about 1 GB."""
+WHOLE_LAUNCH = 5
+"""A launch whose groups are all resident, or nearly, has so many times the budgets, about 2.5 GB: recorded as a whole it costs two or
+three times what windows of its run do, and nothing is left open: windows of a matrix product whose groups stay have no stores."""
 LEAST_WAVES = 8
 """With fewer, a snapshot says too little of what stays in a large cache: see WAVES. On an H100, whose L2 is
 eight times as large as a V100's, snapshots of two waves load 30 % too little from DRAM."""
