@@ -10,6 +10,7 @@ import numpy as np
 from memsim.files import temporary_folder
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.model import MachineCode
+from tracegen.execution.code import Code
 from tracegen.execution.run import Execution, Launch, Region
 from tracegen.machine_code.binding_amd import AmdCode
 from tracegen.machine_code.binding_memory import Memory
@@ -56,13 +57,14 @@ def executed(
     *,
     grid: int = 1,
     block: int = 64,
+    lowered: Code | None = None,
 ) -> dict[str, Any]:
-    """The arrays that a launch leaves. values : the arguments, arrays by their names"""
+    """The arrays that a launch leaves. values : the arguments, arrays by their names;  lowered : the code, or a part of it"""
     bound = AmdCode(code)
     memory = Memory(dict(arrays), bound.variables)
     names = {name: name for name in bound.variables}
     machine = bound.machine(memory, names, values, Shape((grid,), (block,)), 0, {})
-    lowered = lower(code)
+    lowered = lower(code) if lowered is None else lowered
     assert not lowered.unknown, lowered.unknown
     regions = [Region(extent=one, content=data, hidden=True) for one, data in machine.hidden]
     regions += [Region(extent=one, content=memory.views[one.name]) for one in memory.extents]

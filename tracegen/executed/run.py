@@ -57,7 +57,9 @@ class ExecutedRun(LaunchTraces):
         self.bound, self.code = bound, code
         self.n_subgroup = -(-math.prod(bound.group_shape) // code.width)
         self.executions = [self._execution(sliced(code))]
-        self.values = {"local_values": False, "global_values": False, "products": False}
+        self.values: dict[str, Any] = dict.fromkeys(
+            ("local_values", "global_values", "products"), False
+        )
         self.sites = Sites(bound, self.execution.code, self.execution.places)
         super().__init__(bound, options, machine)
         self.kernel_name, self.source = bound.name, bound.text

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from tracegen.execution import idle_lanes
 from tracegen.execution import operations as o
 from tracegen.execution.code import INSTRUCTION_BITS, Code
 from tracegen.execution.flow import follow
@@ -69,7 +70,8 @@ class _Use:
     space : of an access, else -1
     works_alone : whether it writes for lanes of exec alone
     everywhere : of what it reads, what it reads of lanes that do not work, too
-    narrows, widens : of one that writes exec: whether no lane is added, and whether none is taken away
+    widens : of one that writes exec: whether no lane is taken away
+    changed : masks that are no longer what they were, or the first rows of such;  made : the one that gets `lanes`, see idle_lanes
     """
 
     name: str
@@ -82,8 +84,10 @@ class _Use:
     works_alone: bool = False
     everywhere: int = 0
     writes_exec: bool = False
-    narrows: bool = False
     widens: bool = False
+    changed: int = 0
+    made: int = 0
+    lanes: int = idle_lanes.UNKNOWN
 
 
 def sliced(
@@ -93,6 +97,7 @@ def sliced(
     global_values: bool = False,
     products: bool = False,
     accesses: bool = True,
+    left_out: frozenset[int] = frozenset(),
 ) -> Code:
     """The code without what addresses, predicates and branches do not depend on.
 
@@ -101,19 +106,20 @@ def sliced(
     products : whether also those that may derive from products of matrices are
     accesses : False leaves out accesses, too, and waits for them: what is left decides where lanes go. Stores and atomic
         operations stay where a needed load may read global memory, so that the interpreter notes what both access
+    left_out : stores, by their place in the code, whose values are not wanted
     """
     uses = uses_of(code)
     spaces = {o.GLOBAL} if global_values else set()
     roots, stay = (ROOTS, _STAY) if accesses else (ROOTS - _WAITS, frozenset())
-    if accesses and not products and (left_out := _stored_data(uses, local_values)):
-        needed, kept = _all_needed(uses, spaces, roots, stay, left_out)
+    if accesses and not products and (data := _stored_data(uses, local_values)):
+        needed, kept = _all_needed(uses, spaces, roots, stay, left_out | data)
         if not any(one and use.name in PRODUCTS for one, use in zip(needed, uses, strict=True)):
             return _without(code, uses, needed, kept)
-    return _without(code, uses, *_all_needed(uses, spaces, roots, stay))
+    return _without(code, uses, *_all_needed(uses, spaces, roots, stay, left_out))
 
 
 def _all_needed(
-    uses: list[_Use], spaces: set[int], roots: frozenset[str], stay: frozenset[str], left_out: frozenset[int] = frozenset(),
+    uses: list[_Use], spaces: set[int], roots: frozenset[str], stay: frozenset[str], left_out: frozenset[int],
 ) -> tuple[list[bool], frozenset[str]]:  # fmt: skip
     """Which micro-operations are needed, where a load that is needed makes stores to its space so, and which accesses stay.
 
@@ -231,8 +237,24 @@ def _uses(code: Code) -> Iterator[_Use]:
             following = ()
         yield _Use(
             name, writes, 0 if keeps else writes, reads, stored, _space(name, row), following,
-            works_alone, everywhere, bool(writes & mask(executing >> 1)), *change(name, row, executing),
+            works_alone, everywhere, executing >= 0 and bool(writes & mask(executing >> 1)),
+            change(name, row, executing)[1],
+            *(_masks_changed(name, row, code, writes, executing >> 1) if executing >= 0 else ()),
         )  # fmt: skip
+
+
+def _masks_changed(
+    name: str, row: MicroOperation, code: Code, writes: int, executing: int
+) -> tuple[int, int, int]:
+    """See _Use; exec is none of them."""
+    exec_bit = 1 << code.n_rows + executing
+    rows = writes & (1 << code.n_rows) - 1
+    changed = writes & ~exec_bit | (rows >> 1 if code.lanes > 32 else 0)
+    lanes = idle_lanes.lanes_of(name, row, code.n_rows, executing)
+    if lanes == idle_lanes.UNKNOWN:
+        return changed, 0, lanes
+    made = 1 << row.d + (0 if rows else code.n_rows)
+    return changed, made & ~exec_bit, lanes & ~exec_bit
 
 
 def _space(name: str, row: MicroOperation) -> int:
@@ -353,7 +375,7 @@ def _needed(
     roots : that are needed anyway;  stay : accesses that are recorded though nobody needs their value
     left_out : stores whose values are not needed though their space is
     """
-    entering = [(0, 0)] * (len(uses) + 1)
+    entering: list[tuple[int, idle_lanes.Needs]] = [(0, {0: 0})] * (len(uses) + 1)
     predecessors: list[list[int]] = [[] for _ in uses]
     for k, use in enumerate(uses):
         for successor in use.successors:
@@ -366,12 +388,8 @@ def _needed(
         k = waiting.pop()
         queued[k] = False
         use = uses[k]
-        working = others = 0
-        for successor in use.successors:
-            working, others = working | entering[successor][0], others | entering[successor][1]
-        if use.writes_exec:
-            both = working | others
-            working, others = (working if use.widens else both), (others if use.narrows else both)
+        working, idle = _behind(use, entering)
+        others = idle[0]
         wanted = use.writes & (working if use.works_alone else working | others) != 0
         reads = use.reads
         if use.space >= 0:
@@ -396,15 +414,37 @@ def _needed(
             reads = 0
         if reads or needed[k] or use.name in stay:
             working = working & ~use.kills | reads
-            others = (others if use.works_alone else others & ~use.kills) | reads & use.everywhere
+            kills, everywhere = (0 if use.works_alone else use.kills), reads & use.everywhere
+            if kills or everywhere:
+                idle = {masks: bits & ~kills | everywhere for masks, bits in idle.items()}
         before = entering[k]
-        entering[k] = (working | before[0], others | before[1])
+        idle = idle_lanes.simplest(idle_lanes.joined(idle, before[1]))
+        entering[k] = (working | before[0], idle)
         if entering[k] != before:
             for one in predecessors[k]:
                 if not queued[one]:
                     queued[one] = True
                     waiting.append(one)
     return needed, loaded
+
+
+def _behind(
+    use: _Use, entering: list[tuple[int, idle_lanes.Needs]]
+) -> tuple[int, idle_lanes.Needs]:
+    """What lanes that work, and those that do not, need behind a micro-operation, said of the lanes and masks before it."""
+    working, idle = 0, {0: 0}
+    for successor in use.successors:
+        working, idle = (
+            working | entering[successor][0],
+            idle_lanes.joined(idle, entering[successor][1]),
+        )
+    if use.changed and len(idle) > 1:
+        idle = idle_lanes.before_mask(idle, use.changed, use.made, use.lanes)
+    if use.writes_exec:
+        others = idle[0]
+        idle = idle_lanes.before_exec(idle, working, use.lanes)
+        working = working if use.widens else working | others
+    return working, idle
 
 
 def _without(code: Code, uses: list[_Use], needed: list[bool], stay: frozenset[str]) -> Code:

@@ -50,6 +50,63 @@ A_LOOP = """
     s_cbranch_execnz .LBB0_1
     s_or_b64 exec, exec, s[10:11]
     global_store_dword v4, v5, s[6:7] offset:1024"""
+_SOME_OF_SOME_LANES = """
+    s_nop 0
+    v_lshlrev_b32_e32 v4, 3, v0
+    v_cmp_gt_u32_e32 vcc, 40, v0
+    s_and_saveexec_b64 s[10:11], vcc
+    v_lshlrev_b32_e32 v4, 2, v0
+    v_cmp_gt_u32_e32 vcc, 20, v0"""
+"""Lanes from 40 on do not work when they have another v4; where they do not work again either, it need not be computed."""
+A_BRANCH_OF_SOME_LANES = f"""{_SOME_OF_SOME_LANES}
+    s_and_saveexec_b64 s[12:13], vcc
+    v_add_f32_e32 v7, v4, v4
+    s_or_b64 exec, exec, s[12:13]
+    global_store_dword v4, v7, s[6:7]"""
+TWO_BRANCHES_OF_SOME_LANES = f"""{_SOME_OF_SOME_LANES}
+    s_and_saveexec_b64 s[12:13], vcc
+    s_xor_b64 s[12:13], exec, s[12:13]
+    v_add_u32_e32 v4, 4, v4
+    s_andn2_saveexec_b64 s[12:13], s[12:13]
+    v_add_u32_e32 v4, 8, v4
+    s_or_b64 exec, exec, s[12:13]
+    global_store_dword v4, v0, s[6:7]"""
+A_LOOP_OF_SOME_LANES = f"""{_SOME_OF_SOME_LANES}
+    s_mov_b64 s[12:13], 0
+.LBB0_1:
+    global_load_dword v6, v4, s[6:7]
+    v_add_u32_e32 v4, 4, v4
+    v_cmp_le_u32_e32 vcc, v0, v4
+    s_or_b64 s[12:13], vcc, s[12:13]
+    s_andn2_b64 exec, exec, s[12:13]
+    s_cbranch_execnz .LBB0_1
+    s_or_b64 exec, exec, s[12:13]
+    global_store_dword v4, v5, s[6:7]"""
+A_COPY_OF_THEIR_MASK = f"""{_SOME_OF_SOME_LANES}
+    s_and_saveexec_b64 s[12:13], vcc
+    s_mov_b64 s[16:17], s[12:13]
+    s_mov_b64 exec, s[16:17]
+    global_store_dword v4, v0, s[6:7]"""
+MORE_LANES_IN_THEIR_MASK = f"""{_SOME_OF_SOME_LANES}
+    s_and_saveexec_b64 s[12:13], vcc
+    s_mov_b64 s[12:13], -1
+    s_or_b64 exec, exec, s[12:13]
+    global_store_dword v4, v0, s[6:7]"""
+MORE_LANES_IN_HALF_OF_THEIR_MASK = f"""{_SOME_OF_SOME_LANES}
+    s_and_saveexec_b64 s[12:13], vcc
+    s_mov_b32 s13, -1
+    s_or_b64 exec, exec, s[12:13]
+    global_store_dword v4, v0, s[6:7]"""
+THEIR_MASK_ON_ONE_WAY = f"""{_SOME_OF_SOME_LANES}
+    s_and_saveexec_b64 s[12:13], vcc
+    s_cmp_eq_u32 s8, 0
+    s_cbranch_scc1 .LBB0_1
+    s_or_b64 exec, exec, s[12:13]
+    s_branch .LBB0_2
+.LBB0_1:
+    s_mov_b64 exec, -1
+.LBB0_2:
+    global_store_dword v4, v0, s[6:7]"""
 A_LANE_OF_A_VECTOR_REGISTER = """
     s_mov_b32 s12, 0x100
     v_mov_b32_e32 v9, 0
@@ -78,6 +135,13 @@ def numbers(code: Code) -> set[int]:
         (ADDRESSES_OF_SOME_LANES, {1, 6}),
         (OTHER_LANES, set()),
         (A_LOOP, {1, 4}),
+        (A_BRANCH_OF_SOME_LANES, {1, 7}),
+        (TWO_BRANCHES_OF_SOME_LANES, {1}),
+        (A_LOOP_OF_SOME_LANES, {1, 5}),
+        (A_COPY_OF_THEIR_MASK, {1, 5}),
+        (MORE_LANES_IN_THEIR_MASK, set()),
+        (MORE_LANES_IN_HALF_OF_THEIR_MASK, set()),
+        (THEIR_MASK_ON_ONE_WAY, set()),
         (A_LANE_OF_A_VECTOR_REGISTER, set()),
     ],
 )

@@ -21,6 +21,10 @@ from tests.support.random_cuda import (
 )
 from tests.support.sass_runs import ptx_of
 from tracegen.compiled.model import MachineCode
+from tracegen.execution.code import Code
+from tracegen.execution.operations import OPERATIONS
+from tracegen.execution.slicing import sliced
+from tracegen.machine_code.gcn_lowering import lower
 
 NVIDIA = ("-fmad=false", "-w")
 """Without them NVRTC fuses products and sums, which this computer's compiler is told not to do."""
@@ -88,3 +92,50 @@ def test_many_random_kernels(first: int, target: str) -> None:
     amd = target.startswith("gfx")
     kernels = [kernel(f"k{seed}", seed + 10_000 * TARGETS.index(target), amd) for seed in seeds]
     assert not differing(kernels, inputs(first), (target,))
+
+
+@needs_amd
+@pytest.mark.parametrize("target", ["gfx90a", "gfx1100"])
+def test_what_one_store_needs_of_random_kernels(target: str) -> None:
+    """What is left of the code where the values of a single store are wanted stores what all of it does."""
+    kernels = [kernel(f"k{seed}", seed, amd=True) for seed in (0, 11)]
+    _stores_hold(kernels, target)
+
+
+@needs_amd
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("first", range(2000, 2100, AT_ONCE))
+def test_what_one_store_needs_of_many_random_kernels(first: int, target: str) -> None:
+    _stores_hold(
+        [kernel(f"k{seed}", seed, amd=True) for seed in range(first, first + AT_ONCE)], target
+    )
+
+
+def _stores_hold(kernels: list[Kernel], target: str) -> None:
+    text, untouched = device_text(kernels, amd=True), 0xA5A5A5A5
+    codes = gcn_runs.compiled(text, target, [one.name for one in kernels], AMD)
+    for name, code in codes.items():
+        whole = lower(code)
+        stores = {
+            k for k, op in enumerate(whole.columns("op")[0]) if op == OPERATIONS["STORE"].number
+        }
+
+        def left(without: set[int], code: MachineCode = code, whole: Code = whole) -> Any:
+            part = sliced(whole, global_values=True, products=True, left_out=frozenset(without))
+            arrays = {"in": inputs(0).ravel(), "out": np.full(N_THREADS * WORDS, untouched)}
+            given = {name: array.astype(np.uint32) for name, array in arrays.items()}
+            return gcn_runs.executed(code, given, ["in", "out"], block=N_THREADS, lowered=part)[
+                "out"
+            ]
+
+        wanted = left(set())
+        assert not (wanted == untouched).any()
+        results = {k for k in stores if (left({k}) == untouched).any()}
+        assert results
+        for k in results:
+            found = left(results - {k})
+            stored = found != untouched
+            assert stored.any()
+            assert np.array_equal(found[stored], wanted[stored]), f"{target}: {name}, store {k}"
