@@ -25,7 +25,7 @@ OF_ACCESSES: dict[str, Any] = {
 OF_GRANULES: dict[str, Any] = {
     "granule": np.int64, "byte_mask": np.uint32, "lane_groups": np.uint8, "lane_hits": np.uint8,
 }  # fmt: skip
-_TELLING_GROUPS, _RESERVE = 16, 1.05
+_TELLING_GROUPS, _RESERVE = 2, 1.05
 """Groups from which on what all will need is told beforehand, and how much more than that is taken."""
 _ALIKE = {
     "access": tuple(OF_ACCESSES),

@@ -15,6 +15,7 @@ from tracegen.execution.address_lanes import deviating, deviating_pair, keep_pat
 from tracegen.execution.granules import close, staged
 from tracegen.execution.paths import row_of_work
 from tracegen.execution.state import (
+    GLOBAL_SLOTS,
     LOCAL_PART,
     SLOTS,
     Counter,
@@ -51,15 +52,21 @@ def repeated(listed, at, kind, k, n):
     if x & 7 > o.LOCAL or (kind == _ATOMIC and not x & o.SKIPPED):
         return k
     of_all = state.facts[np.uint64(place * SLOTS)]
-    for turn in range(SLOTS):
-        slot = (of_all[Fact.TRIED] + turn) % SLOTS
+    slot, used = of_all[Fact.TRIED], of_all[Fact.USED]
+    for _ in range(used):
         end = _repeated(listed, state, at, kind, k, n, place * SLOTS + slot)
         if end > k:
             of_all[Fact.MISSES] = 0
             # Where others repeat another one, that is mostly the next.
-            of_all[Fact.TRIED] = slot if end == n else (slot + 1) % SLOTS
+            of_all[Fact.TRIED] = slot if end == n else _following(slot, used)
             return end
+        slot = _following(slot, used)
     return k
+
+
+@inner
+def _following(slot, n):
+    return slot + 1 if slot + 1 < n else np.int64(0)
 
 
 @inner
@@ -163,8 +170,10 @@ def phase_of(x):
 def remember(state, active, row, region, least, most, size, form):
     """Keeps the addresses in scratch, of an access to one memory. Returns the number of its row of State.facts."""
     of_all = state.facts[np.int64(row[_PLACE]) * SLOTS]
-    to = np.int64(row[_PLACE]) * SLOTS + of_all[Fact.NEXT]
-    of_all[Fact.NEXT] = (of_all[Fact.NEXT] + 1) % SLOTS
+    slot = of_all[Fact.NEXT]
+    to = np.int64(row[_PLACE]) * SLOTS + slot
+    n = SLOTS if row[_X] & 7 == o.LOCAL else GLOBAL_SLOTS
+    of_all[Fact.NEXT], of_all[Fact.USED] = _following(slot, n), max(of_all[Fact.USED], slot + 1)
     scratch, pattern = np.int64(state.scratch.ctypes.data), np.int64(state.pattern[to].ctypes.data)
     facts, first = state.facts[to], state.scratch[lowest(active)]
     for chunk in range(state.sizes[Size.LANES] >> 5):

@@ -142,8 +142,8 @@ class Chunk(IntEnum):
 
 class Fact(IntEnum):
     """Places in a row of State.facts: an access that an instruction made, whose lanes' addresses are those of State.pattern plus
-    the address of the first active one; see repeats. Each instruction has SLOTS rows, the first of which has MISSES, NEXT and TRIED for
-    all."""
+    the address of the first active one; see repeats. Each instruction has SLOTS rows, the first of which has MISSES, NEXT, TRIED and
+    USED for all."""
 
     ACTIVE = 0
     """The active lanes, 0 where nothing is remembered."""
@@ -169,6 +169,8 @@ class Fact(IntEnum):
     NEXT = 14
     """The row to which the next access is written, and the one that is tried first."""
     TRIED = 15
+    USED = 16
+    """Rows that something was written to."""
 
 
 class Staged(IntEnum):
@@ -202,9 +204,10 @@ class Reference(IntEnum):
     POSITION = 10
 
 
-N_FACTS, N_STAGED = 16, len(Staged)
-SLOTS = 4
-"""Accesses of an instruction that are remembered: sub-groups whose parts of a tile have their pieces exchanged have up to four."""
+N_FACTS, N_STAGED = len(Fact), len(Staged)
+SLOTS, GLOBAL_SLOTS = 8, 4
+"""Accesses of an instruction that are remembered, and to global memory: sub-groups whose parts of a tile have their pieces exchanged have
+up to four on NVIDIA's GPUs, eight on AMD's. Conflicts take longest to count; others take longer to look for than to do."""
 MOST_STAGED = 1 << 13
 """Granules that a group leaves in the stage for the next ones."""
 MOST_LOADS = 64

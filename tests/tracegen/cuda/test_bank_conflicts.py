@@ -95,7 +95,7 @@ __global__ void k(const float *x, float *y) {
   __shared__ float t[512];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   for (int turn = 0; turn < 5; turn++) {
-    t[(lane << warp % WAYS) + turn] = x[threadIdx.x];
+    t[lane * (warp % WAYS + 1) + turn] = x[threadIdx.x];
     __syncthreads();
   }
   y[threadIdx.x] = t[threadIdx.x];
@@ -104,13 +104,15 @@ __global__ void k(const float *x, float *y) {
 
 
 @needs_clang
-@pytest.mark.parametrize("ways", [2, 4, 5])
+@pytest.mark.parametrize("ways", [4, 8, 10])
 def test_warps_whose_conflicts_take_turns(ways: int) -> None:
-    """Warp w stores with stride 2^(w % ways), so that 2^(w % ways) of its words lie in a bank; 4 ways are remembered."""
+    """Warp w stores with stride s = w % ways + 1, so that gcd(s, 32) of its words lie in a bank; 8 ways are remembered."""
     source = CHANGING_STRIDES.replace("WAYS", str(ways))
     made = workload(source, np.ones(320, np.float32), np.zeros(320, np.float32), block=320)
     found = totals(tracegen.trace(made, "a100"))
-    assert round(found["conflict"], 6) == 5 * sum((1 << warp % ways) - 1 for warp in range(10))
+    assert round(found["conflict"], 6) == 5 * sum(
+        math.gcd(warp % ways + 1, 32) - 1 for warp in range(10)
+    )
 
 
 LANES, IDLE = np.arange(32), -1
