@@ -18,8 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from memsim.errors import ResultError
-
 ORDERING, PLACE, PHASE, PAST, GROUPS = "ordering", "place", "phase", "past", "groups"
 PAGES = "pages"
 """Parts of an interval: the order in which accesses are served, the place of the snapshot, whether groups
@@ -54,6 +52,11 @@ class Estimate:
     parts: Mapping[str, float] = field(default_factory=dict)
     least: float = -math.inf
     most: float = math.inf
+
+    def __str__(self) -> str:
+        return (
+            f"{self.mean:.4g} ± {self.half_width:.2g}" if self.has_interval else f"{self.mean:.4g}"
+        )
 
     @property
     def low(self) -> float:
@@ -110,16 +113,6 @@ class Estimate:
     def overlaps(self, other: Estimate) -> bool:
         """Whether the two intervals have a point in common; False if one is unknown."""
         return self.low <= other.high and other.low <= self.high
-
-
-class TooFewTrialsError(ResultError):
-    """There are too few trials for an interval; `estimate` has the mean and sigma so far."""
-
-    def __init__(self, estimate: Estimate) -> None:
-        super().__init__(
-            f"a 95 % interval needs at least {MIN_TRIALS} trials, got {estimate.n_trials}"
-        )
-        self.estimate = estimate
 
 
 def student_t(n_trials: int, confidence: float = CONFIDENCE) -> float:
@@ -325,14 +318,6 @@ def _with_own_places(array: Floats, places: Places) -> Estimate:
         sigma=samples.sigma,
         n_trials=samples.n_trials + sum(one.n_trials for one in own),
     )
-
-
-def estimate(values: npt.ArrayLike) -> Estimate:
-    """Like describe, but raises TooFewTrialsError if there is no interval."""
-    result = describe(values)
-    if result.n_trials < MIN_TRIALS:
-        raise TooFewTrialsError(result)
-    return result
 
 
 def running(values: npt.ArrayLike) -> tuple[Floats, Floats]:

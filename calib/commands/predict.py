@@ -247,7 +247,6 @@ def _show(base: Prediction, time: dict[str, Any]) -> None:
         floors_table,
         headline,
         residency_line,
-        time_line,
         try_first,
         what_if_table,
     )
@@ -257,7 +256,7 @@ def _show(base: Prediction, time: dict[str, Any]) -> None:
     for line in base.first_lines:
         screen.print(Text(line))
     screen.print(Text(headline(base, time), style="bold"))
-    for line in filter(None, (try_first(base, time), time_line(base))):
+    for line in filter(None, (try_first(base, time), str(base))):
         screen.print(Text(line))
     screen.print(Text(residency_line(base)))
     screen.print(PlainTable("", *floors_table(base)))

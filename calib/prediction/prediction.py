@@ -55,6 +55,17 @@ class Prediction:
     traces: Sequence[Trace] = ()
     options: PredictOptions = field(default_factory=PredictOptions)
 
+    def __repr__(self) -> str:
+        return f"<{self}; limited by {self.limited_by}>"
+
+    def __str__(self) -> str:
+        """Kernel, machine, and the time with its interval, the parts of that, and the error of the model."""
+        from memsim.report import how_certain, seconds, shortened
+
+        time = f"{shortened(self.kernel)} on {self.machine.name}: {seconds(self.seconds.mean, 4)}"
+        certain = how_certain(self.seconds, self.model_error, 4)
+        return f"{time} ({certain})" if certain else time
+
     @property
     def seconds(self) -> Estimate:
         """The time of the launch: mean and 95 % interval."""
@@ -81,12 +92,14 @@ class Prediction:
         """The prediction with changes, as `memsim predict --what-if` takes them.
 
         changes : `l2=12MiB,no-barriers`, for example
-        named : the same by name: l2="12 MiB", groups_per_core=4, barriers=False
+        named : the same by name: l2="12 MiB" or l2_size="12 MiB", groups_per_core=4, barriers=False
 
         Raises WhatIfError, which lists the possible changes.
         """
         parts = [changes] if changes else []
-        parts += [f"no-{k}" if value is False else f"{k}={value}" for k, value in named.items()]
+        for name, value in named.items():
+            change = name.removesuffix("_size")
+            parts.append(f"no-{change}" if value is False else f"{change}={value}")
         parsed = parse(",".join(parts), self.machine)
         return predict_changed(self, self.traces, self.options, parsed)
 

@@ -32,17 +32,6 @@ def try_first(prediction: Prediction, time: Mapping[str, Any]) -> str:
     return report.first_advice(summarise(keep_time(prediction.replay.dataset, time)))
 
 
-def time_line(prediction: Prediction) -> str:
-    """Kernel, machine, and the time with its interval, the parts of that, and the error of the model."""
-    estimate = prediction.timing.estimate
-    certain = report.how_certain(estimate, prediction.model_error, 4)
-    interval = f" ({certain})" if certain else ""
-    return (
-        f"{report.shortened(prediction.kernel)} on {prediction.machine.name}: {seconds(estimate.mean)}"
-        f"{interval}"
-    )
-
-
 def seconds(value: float) -> str:
     """A time in s, ms, us or ns, with four digits."""
     return report.seconds(value, 4)

@@ -79,6 +79,7 @@ all parameters.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -90,12 +91,12 @@ import xarray as xr
 from memsim import latency
 from memsim.bounds import is_open, widened, with_open_hits
 from memsim.latency import LatencyMode
-from memsim.statistics import Estimate, estimate
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from memsim.report.launch_totals import LaunchTotals
+    from memsim.report.numbers import SiteNumbers
     from memsim.report.plots import Plots
     from memsim.report.semantics import Semantics
 
@@ -103,33 +104,23 @@ MISS_KINDS = ("cold_misses", "capacity_misses", "conflict_misses")
 
 
 @dataclass(frozen=True)
-class Access:
-    """One load, store or atomic of a replay. Its numbers have 95 % intervals; each raises TooFewTrialsError, with
-    the estimate attached, below two trials."""
-
-    replay: Replay
-    name: str
-
-    def hit_ratio(self, level: str) -> Estimate:
-        """Hit ratio of the sectors that it requests from `L1` or another level. Raises ResultError for any other name."""
-        return estimate(self.replay.hit_ratio(self.name, level).values)
-
-    @property
-    def latency_cycles(self) -> Estimate:
-        """That a sub-group waits for one execution."""
-        return estimate(self.replay.latency_cycles().sel(site=self.name).values)
-
-    @property
-    def share(self) -> Estimate:
-        """Its part of the kernel's load latency."""
-        return estimate(self.replay.latency_share().sel(site=self.name).values)
-
-
-@dataclass(frozen=True)
 class Replay:
     """A Dataset in the layout of this module, with methods that present it."""
 
     dataset: xr.Dataset
+
+    def __repr__(self) -> str:
+        kernel, machine = self.attrs.get("kernel", ""), self.attrs.get("machine")
+        sizes = f"{self.n_trials} trials of {len(self.site_names)} accesses"
+        return f"<Replay of {kernel} on {getattr(machine, 'name', '?')}: {sizes}>"
+
+    def __str__(self) -> str:
+        """The table that `memsim profile` prints."""
+        from rich.console import Console
+
+        text = io.StringIO()
+        Console(file=text).print(self.table())
+        return text.getvalue().rstrip()
 
     @property
     def n_trials(self) -> int:
@@ -187,9 +178,12 @@ class Replay:
         return widened(*(launch_totals(one) for one in ends)).ranked()
 
     @property
-    def sites(self) -> Mapping[str, Access]:
-        """Name -> access."""
-        return {name: Access(self, name) for name in self.site_names}
+    def sites(self) -> Mapping[str, SiteNumbers]:
+        """Name -> the numbers of the access that reports show, with the same intervals; in the trace's order."""
+        from memsim.report.summary import summarise
+
+        found = {site.name: site for site in summarise(self.dataset).sites}
+        return {name: found[name] for name in self.site_names}
 
     def table(self) -> Table:
         """The accesses as a rich table for any console, largest share first."""

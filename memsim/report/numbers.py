@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memsim import latency
+from memsim.errors import ResultError
 from memsim.machine.model import Machine
 from memsim.machine.parts import Level
 from memsim.report.compiled import Compiled
 from memsim.report.launch_time import LaunchTime
 from memsim.report.launch_totals import LaunchTotals
+from memsim.report.text import percent_estimate, plus_minus
 from memsim.statistics import Estimate
 from memsim.trace.model import GRANULE_BYTES
 
@@ -84,6 +86,21 @@ class SiteNumbers:
     share: Estimate
     first_in: float
     missed_translations_per_access: float | None = None
+
+    def hit_ratio(self, level: str) -> Estimate:
+        """Hit ratio of the sectors that it requests from `L1` or another level; undefined where it requests none.
+
+        Raises ResultError for any other name.
+        """
+        found = {one.name: one.hit_ratio for one in self.levels}
+        if level not in found:
+            raise ResultError(f"level must be one of {', '.join(found)}, got {level}")
+        return found[level]
+
+    def __repr__(self) -> str:
+        hits = [f"{one.name} {percent_estimate(one.hit_ratio)}" for one in self.levels]
+        latency = f"latency {plus_minus(self.latency_cycles, 0)} cycles"
+        return f"<{self.direction} {self.name}: hits {', '.join(hits)}; {latency}>"
 
     @property
     def sectors_per_access(self) -> float:

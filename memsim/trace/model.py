@@ -211,6 +211,10 @@ class Trace:
             object.__setattr__(self, name, array)
         check_trace(self, accesses_are_checked=accesses_are_checked)
 
+    def __repr__(self) -> str:
+        traced = f"{self.n_groups:,} of {self.launch.n_groups:,} groups"
+        return f"<Trace of {self.launch.kernel}: {traced}, {self.n_access:,} executions of {len(self.sites)} accesses>"
+
     @property
     def n_subgroup(self) -> int:
         return len(self.workgroup)

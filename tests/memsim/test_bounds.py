@@ -11,6 +11,7 @@ import xarray as xr
 
 from memsim.bounds import Hits, disagreement, is_open, places_of, widened, with_open_hits
 from memsim.latency import load_hit_ratio
+from memsim.montecarlo.result import Replay
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
 from memsim.statistics import ORDERING, PAST, PHASE, PLACE, Places, describe, student_t
@@ -36,6 +37,17 @@ def test_without_open_misses_a_result_stays_as_it_is() -> None:
     dataset = fake_dataset(n_trials=3)
     assert with_open_hits(dataset) is dataset
     assert not is_open(opened(0.0))
+
+
+def test_intervals_of_accesses_in_python_are_those_of_the_report() -> None:
+    """What is open of the snapshot and of where it lies widens them; before, only orderings did."""
+    dataset = with_options(opened(0.4, likely=0.5), snapshots=2, phases=True)
+    found = Replay(dataset).sites["val[jj]"].hit_ratio("L2")
+    assert set(found.parts) >= {ORDERING, PHASE, PAST}
+    # Half of the likely ones are hits in the middle: 10 of 100 misses, and 40 at most.
+    assert found.parts[PAST] == pytest.approx(0.3 / 0.9 * (1 - found.mean), rel=0.01)
+    reported = {site.name: site for site in summarise(dataset).sites}
+    assert Replay(dataset).sites == reported
 
 
 @pytest.mark.parametrize(("hits", "share"), [("none", 0.0), ("likely", 0.25), ("every", 1.0)])

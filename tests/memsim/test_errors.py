@@ -8,7 +8,6 @@ import pytest
 
 from memsim.errors import KernelError, MemsimError
 from memsim.machine.rules import RuleError
-from memsim.statistics import TooFewTrialsError, describe
 from tracegen.compiled.request import CompileError
 from tracegen.tools.toolchain import CompilerMissing
 
@@ -18,7 +17,6 @@ from tracegen.tools.toolchain import CompilerMissing
     [
         KernelError("no such kernel"),
         RuleError("levels[0].ways", "ways must be at least 1, got 0"),
-        TooFewTrialsError(describe([1.0])),
         CompileError("undeclared identifier", 7),
         CompilerMissing("there is no clang", "install it"),
     ],

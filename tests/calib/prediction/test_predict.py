@@ -101,6 +101,8 @@ def test_a_kernel_is_traced_and_changed_by_name() -> None:
     assert ours.limited_by == ours.timing.binds
     expected = predict_changed(ours, ours.traces, ours.options, parse("l1=64KiB,no-barriers", V100))
     assert ours.what_if(l1="64 KiB", barriers=False).seconds == expected.seconds
+    assert ours.what_if(l1_size="64 KiB", barriers=False).seconds == expected.seconds
+    assert re.match(r"<\S+ on \S+: [\d.]+ [mu]?s .*; limited by .*>$", repr(expected))
     assert ours.what_if("l1=64KiB", barriers=False).seconds == expected.seconds
     with pytest.raises(WhatIfError, match="no change"):
         ours.what_if(l9="2x")

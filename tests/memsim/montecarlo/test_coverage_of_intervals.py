@@ -9,7 +9,7 @@ import pytest
 from memsim.montecarlo import workers as montecarlo
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.workers import hit_ratio
-from memsim.statistics import estimate
+from memsim.statistics import describe
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace
 from tests.support.trials import run_trials
@@ -50,7 +50,7 @@ def coverage(
     inside = np.zeros(len(truth))
     for seed in range(REPETITIONS):
         for k, values in enumerate(ratios(plan, seed, trials, ci)):
-            found = estimate(values)
+            found = describe(values)
             inside[k] += found.low <= truth[k] <= found.high
     return inside / REPETITIONS
 
