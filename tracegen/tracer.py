@@ -37,7 +37,7 @@ def traces_of(
 
     Raises KernelError; with the polyhedral tracer also where an access needs a run.
     """
-    machine = load_machine(machine) if isinstance(machine, str) else machine
+    machine = machine if machine is None else load_machine(machine)
     missing = ""
     if not _from_source(workload, machine, options, context):
         try:

@@ -78,8 +78,7 @@ def simulated(
 
 def _machine(context: EvaluationContext) -> Machine:
     assert context.machine is not None
-    machine = context.machine
-    return memsim.load_machine(machine) if isinstance(machine, str) else machine
+    return memsim.load_machine(context.machine)
 
 
 def simulation(kernel: Any, env: Mapping[str, int], context: EvaluationContext) -> Simulated:

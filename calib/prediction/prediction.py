@@ -130,7 +130,7 @@ def predict(
     and options do not fit.
     """
     options = (options or PredictOptions()).replace(**changes)
-    machine = load_machine(machine) if isinstance(machine, str) else machine
+    machine = load_machine(machine)
     if isinstance(kernel, Trace):
         traces: Sequence[Trace] = [kernel]
     elif isinstance(kernel, Sequence):

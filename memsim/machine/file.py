@@ -55,13 +55,19 @@ def machine_names() -> list[str]:
     )
 
 
-def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
+def load_machine(machine: Machine | str | os.PathLike[str]) -> Machine:
     """The machine with a shipped name (`v100`), or of a file (`my.toml`, `./mine`); with another core clock
-    where one follows (`v100@1200MHz`).
+    where one follows (`v100@1200MHz`). A Machine is itself.
 
     Raises MachineError: one line with the file, the line, the value and the rule it breaks.
     """
-    text = os.fspath(name_or_path)
+    if isinstance(machine, Machine):
+        return machine
+    if not isinstance(machine, str | os.PathLike):
+        raise MachineError(
+            f"a machine is a name, a file or a Machine, got {visible(repr(machine)[:40])}"
+        )
+    text = str(os.fspath(machine))
     name, clock_hz = (text, None) if os.path.isfile(text) else split_clock(text)
     if clock_hz is not None:
         return at_clock(load_machine(name), clock_hz)

@@ -73,7 +73,7 @@ def replay_launches(
     launches, machine and options do not fit.
     """
     options = (options or ReplayOptions()).replace(**changes)
-    machine = load_machine(machine) if isinstance(machine, str) else machine
+    machine = load_machine(machine)
     sequence, occupancies = make_sequence(launches, machine, options)
     for trace, plan in zip(launches.launches, sequence.plans, strict=True):
         warn_if_short(trace, plan)

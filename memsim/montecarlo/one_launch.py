@@ -92,7 +92,7 @@ def replay(
     machine and options do not fit. Warns (SnapshotWarning) where a snapshot has fewer than two waves.
     """
     options = (options or ReplayOptions()).replace(**changes)
-    machine = load_machine(machine) if isinstance(machine, str) else machine
+    machine = load_machine(machine)
     traces = _snapshots(trace)
     n_requests = max(one.n_granule for one in traces)
     most = options.most_trials(n_requests)

@@ -62,7 +62,7 @@ def count_blocks(
 
     Raises KernelError as `tracegen.trace` does.
     """
-    machine = load_machine(machine) if isinstance(machine, str) else machine
+    machine = machine if machine is None else load_machine(machine)
     options = TraceOptions(subgroup_size=subgroup_size, compiler=compiler)
     target = target_of(machine, options)
     lanes = options.lanes(machine)

@@ -53,11 +53,13 @@ class CompiledText:
     """The code of a kernel, and the text whose lines its instructions have.
 
     file, text : of the user's source where it lies beside the code, else of the code itself; "" where it has no lines
+    types : of the parameters in PTX, `u32`, `f32`, `b64` and so on; empty in machine code, which does not say them
     """
 
     code: MachineCode
     file: str
     text: str
+    types: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,6 +94,8 @@ def read_file(
 def _one(path: Path, kernel: str | None, known: list[str]) -> str:
     """The kernel that is meant."""
     listed = ", ".join(known) or "none"
+    if not known:
+        raise KernelError(f"{path} has no kernel")
     if kernel is None and len(known) != 1:
         raise KernelError(f"{path} has the kernels {listed}: name one")
     if kernel is not None and kernel not in known:
@@ -117,8 +121,16 @@ def _ptx(
     source = _text_beside(path, file)
     if not source:
         file, source, text = str(path), text, _with_own_lines(text, path.name)
-    code = assembled(text, _one(path, kernel, _ENTRY.findall(text)), target, file, registers)
-    return CompiledText(code=code, file=file, text=source)
+    kernel = _one(path, kernel, _ENTRY.findall(text))
+    code = assembled(text, kernel, target, file, registers)
+    return CompiledText(code=code, file=file, text=source, types=_types(text, kernel))
+
+
+def _types(ptx: str, kernel: str) -> tuple[str, ...]:
+    """The type of each parameter of a kernel."""
+    found = re.search(rf"\.entry\s+{re.escape(kernel)}\s*\(([^)]*)\)", ptx)
+    listed = re.findall(r"\.param((?:\s+\.\w+(?:\s+\d+)?)+)\s", found[1] if found else "")
+    return tuple(next(iter(re.findall(r"\.([usfb]\d+)\b", declared)), "") for declared in listed)
 
 
 def _with_own_lines(ptx: str, name: str) -> str:
@@ -137,6 +149,8 @@ def assembled(
     ptx: str, kernel: str, target: str, file: str, registers: int | None = None
 ) -> MachineCode:
     """The machine code of a kernel in PTX, in which instructions have the lines of a file."""
+    if not target.startswith("sm_"):
+        raise KernelError(f"kernel {kernel} is PTX, for NVIDIA's GPUs, not for {target}")
     made_for = _PTX_TARGET.search(ptx)
     wanted = made_for[1] if made_for else ""
     if wanted and number(wanted) > number(target):

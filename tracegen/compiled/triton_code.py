@@ -21,7 +21,7 @@ from tracegen.compiled.amd.back_end import is_wide
 from tracegen.compiled.binary import CompiledText, amd_code, assembled
 from tracegen.compiled.nvidia.nvidia_ptx import number
 from tracegen.tools import cache
-from tracegen.workloads.checks import short
+from tracegen.workloads.checks import MOST_PER_AXIS, is_whole, short
 from tracegen.workloads.triton_file import check_installed, why_missing
 from tracegen.workloads.workload import TritonWorkload
 
@@ -32,6 +32,8 @@ NEWEST_PTX = 88
 _ALIGNED = 1 << 20
 """An address such as ours and PyTorch's: a multiple of 16."""
 _TYPES = {"bool": "int1", "float8_e4m3fn": "float8e4nv", "float8_e5m2": "float8e5"}
+_COUNTS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""Options that are whole numbers."""
 _NUMBERS = {"fp16": "f2", "fp32": "f4", "fp64": "f8", "i1": "u1", "u1": "u1"}
 
 
@@ -117,8 +119,15 @@ def _compiled(workload: TritonWorkload, target: str) -> TritonCode:
         chosen, signature, constants, attributes = function._pack_args(
             backend, extra, values, specialised, None
         )
-    except (AssertionError, TypeError, KeyError, ValueError, RuntimeError) as error:
-        raise KernelError(f"{what}: {_line(error)}") from error
+    except (AssertionError, OverflowError, TypeError, KeyError, ValueError, RuntimeError) as error:
+        reason = _line(error)
+        unfit = re.fullmatch(r"failed to specialize argument of type: (\w+)", reason)
+        for name, value in given.items():
+            if unfit and type(value).__name__ == unfit[1]:
+                raise KernelError(
+                    f"argument {name} of {what} takes an array, a number or None, got {short(value)}"
+                ) from error
+        raise KernelError(f"{what}: {reason}") from error
     values = {k: arrays.get(k, v) for k, v in values.items()}
     source = ASTSource(function, signature, constants, attributes)
     key = cache.key(
@@ -188,7 +197,7 @@ def _unwrapped(workload: TritonWorkload) -> tuple[Any, dict[str, Any]]:
                 f"kernel {kernel.__name__} takes {len(kernel.arg_names)} arguments, got {len(given)}"
             )
         given = dict(zip(kernel.arg_names, given, strict=False))
-    known = {name: _array(value) for name, value in given.items()} | settings
+    known = {name: _plain(value) for name, value in given.items()} | settings
     for name, value in heuristics.items():
         if name in known:
             continue
@@ -201,6 +210,9 @@ def _unwrapped(workload: TritonWorkload) -> tuple[Any, dict[str, Any]]:
             raise KernelError(
                 f"kernel {kernel.__name__}: its heuristic for {name} {why}"
             ) from error
+    for name, value in known.items():
+        if name in _COUNTS and not is_whole(value, MOST_PER_AXIS):
+            raise KernelError(f"{name} must be a whole number, got {short(value)}")
     unknown = [p.name for p in kernel.params if p.name not in known and not p.has_default]
     if unknown:
         raise KernelError(f"kernel {kernel.__name__} needs a value for {', '.join(unknown)}")
@@ -211,8 +223,10 @@ def _unwrapped(workload: TritonWorkload) -> tuple[Any, dict[str, Any]]:
     }
 
 
-def _array(value: Any) -> Any:
-    """A numpy array of a tensor of PyTorch's, with bfloat16 as ml_dtypes has it."""
+def _plain(value: Any) -> Any:
+    """A numpy array of a tensor of PyTorch's, with bfloat16 as ml_dtypes has it; a number of Python's of numpy's."""
+    if isinstance(value, np.generic) and not value.dtype.fields:
+        return value.item()
     if not hasattr(value, "detach"):
         return value
     tensor = value.detach().cpu()

@@ -73,7 +73,7 @@ class Arguments:
                 self._reach(name if value.ndim else f"*{name}", value)
 
     def add(self, parameter: Parameter, kernel: str, value: Any) -> None:
-        what = f"argument {parameter.name} of kernel {kernel}"
+        what = f"argument {parameter.name.removeprefix('argument ')} of kernel {kernel}"
         if parameter.kind == "p":
             self._add_array(parameter, what, value)
         elif parameter.kind in "tT":

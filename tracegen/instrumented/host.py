@@ -25,7 +25,7 @@ from tracegen.instrumented.instrument import Instrumented, instrument
 from tracegen.instrumented.launch import LoopyLaunch, Observer, Proxy
 from tracegen.instrumented.sites import UserFile
 from tracegen.instrumented.target import marked_code, refuse_unseen
-from tracegen.workloads.checks import check_array, number
+from tracegen.workloads.checks import check_array, check_gaps, number
 from tracegen.workloads.loopy_unit import as_kernel_error, inlined
 from tracegen.workloads.workload import Workload
 
@@ -119,7 +119,7 @@ def known_arguments(kernel: Any, workload: Workload) -> Mapping[str, Any]:
         if value is not None and isinstance(argument, lp.ValueArg):
             number(what, getattr(argument.dtype, "numpy_dtype", None), value)
         elif value is not None:
-            check_array(what, value)
+            check_gaps(what, check_array(what, value))
     return {name: value for name, value in workload.arguments.items() if value is not None}
 
 

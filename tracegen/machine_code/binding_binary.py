@@ -64,8 +64,9 @@ def bound(
             f"block of kernel {kernel} may have {made.most_threads} threads, got {math.prod(shape.group)}"
         )
     arguments = Arguments([], kernel)
-    for (name, value), size in zip(given.items(), sizes, strict=True):
-        _add(arguments, name, value, size)
+    types = found.types if len(found.types) == len(sizes) else [""] * len(sizes)
+    for (name, value), size, declared in zip(given.items(), sizes, types, strict=True):
+        _add(arguments, name, value, size, declared)
     names = {symbol: _unused(symbol, arguments.arrays) for symbol in made.variables}
     memory = Memory(arguments.arrays, {names[k]: data for k, data in made.variables.items()})
     machine = made.machine(memory, names, arguments.values, shape, dynamic_bytes, {})
@@ -98,11 +99,13 @@ def parameter_bytes(made: Any) -> list[int]:
     return [one.n_bytes for one in made.resources.parameters]
 
 
-def _add(arguments: Arguments, name: str, value: Any, size: int) -> None:
-    """An argument of so many bytes, whose type nobody says."""
+def _add(arguments: Arguments, name: str, value: Any, size: int, declared: str) -> None:
+    """An argument of so many bytes. declared : its type, where somebody says it"""
     what = f"argument {name.removeprefix('argument ')} of kernel {arguments.kernel}"
     kind, count = "", size
-    if value is None or (isinstance(value, np.ndarray) and value.ndim):
+    if value is None or (
+        isinstance(value, np.ndarray) and not (value.dtype.fields and not value.ndim)
+    ):
         kind = "p"
     elif isinstance(value, np.generic | np.ndarray) and value.dtype.fields:
         kind = "s"
@@ -110,6 +113,8 @@ def _add(arguments: Arguments, name: str, value: Any, size: int) -> None:
         kind = "i" if int(value) < 0 else "u"
     elif isinstance(value, float | np.floating) and size in _FLOATS:
         kind = "f"
+    if kind and kind in "iuf" and declared[:1] in ("u", "s", "f"):  # else a number says what it is
+        kind = "f" if declared[0] == "f" else "i" if value < 0 else "u"
     if (
         not kind
         or (kind == "p" and size != _POINTER_BYTES)

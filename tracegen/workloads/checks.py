@@ -138,6 +138,8 @@ def check_array(what: str, value: Any, *, objects: bool = False) -> npt.NDArray[
     """The value, an array whose bytes a kernel can use. objects : whether it may contain pointers"""
     if not isinstance(value, np.ndarray):
         raise KernelError(f"{what} takes a numpy array, got {short(value)}")
+    if isinstance(value, np.ma.MaskedArray):
+        raise KernelError(f"{what} takes an array without a mask, as .filled(value) makes one")
     if value.dtype.hasobject and not objects:
         raise KernelError(f"{what} takes an array of numbers, got {short(value)}")
     if not value.dtype.isnative:

@@ -415,6 +415,13 @@ def test_rules_between_the_fields_of_levels(
         on.replace(levels=tuple(levels))
 
 
+def test_a_machine_is_its_own_name_and_a_number_is_none() -> None:
+    v100 = load_machine("v100")
+    assert load_machine(v100) is v100
+    with pytest.raises(MachineError, match="a machine is a name, a file or a Machine, got 3"):
+        load_machine(3)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", ["v10", "V100", "nonsense"])
 def test_unknown_names(name: str) -> None:
     with pytest.raises(MachineError, match=f"unknown machine '{name}'.*v100-accelsim") as caught:

@@ -116,6 +116,7 @@ __global__ void other(float *y) { y[threadIdx.x] = 1; }
         ({"arguments": [np.zeros(4), floats(4), 4]}, "x of kernel .* takes an array of float32"),
         ({"arguments": [3, floats(4), 4]}, "x of kernel .* takes a numpy array, got 3"),
         ({"arguments": [floats(8)[::2], floats(4), 4]}, "x of kernel .* takes an array without gaps"),
+        ({"arguments": [np.ma.masked_array(floats(4)), floats(4), 4]}, "takes an array without a mask"),
         ({"arguments": [floats(4), floats(4), -1]}, "n of kernel .* an integer from 0 to 4294967295"),
         ({"arguments": [floats(4), floats(4), 1.5]}, "n of kernel .* takes an integer, got 1.5"),
         ({"block": 2048}, "block of kernel n::copied<float> may have 1024 threads, got 2048"),

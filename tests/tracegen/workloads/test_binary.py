@@ -123,12 +123,24 @@ def test_command_line_names_file_and_kernel(files):
         ("cubin", "a100", {"arguments": [X, X, 1 << 40, PAIR, 1.0]}, "takes an integer from 0 to 4294967295"),
         ("cubin", "a100", {"arguments": [X[:9], X, N, PAIR, 1.0]}, "out of bounds"),
         ("cubin", "a100", {"block": 4096}, "1024 threads"),
+        ("cubin", "a100", {"arguments": [X[::2], X, N, PAIR, 1.0]}, "^argument 0 .* without gaps"),
+        ("cubin", "a100", {"arguments": [np.ma.masked_array(X), X, N, PAIR, 1.0]}, "without a mask"),
+        ("ptx", "mi250x", {}, "is PTX, for NVIDIA's GPUs, not for gfx90a"),
+        ("ptx", "a100", {"arguments": [X, X, N + 0.5, PAIR, 1.0]}, "^argument 2 .* takes an integer, got 500.5"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_one_line(files, suffix, machine, changes, message):
     with pytest.raises(KernelError, match=message) as error:
         tracegen.trace(_workload(files / f"k.{suffix}", **changes), machine)
     assert "\n" not in str(error.value)
+
+
+def test_numbers_have_the_types_that_ptx_says(files):
+    """A whole number is a float where the parameter is one, and the other way round; machine code alone does not say."""
+    on = memsim.load_machine("a100")
+    for n, offset in ((N, -4), (float(N), -4.0), (np.int64(N), np.float32(-4))):
+        workload = _workload(files / "k.ptx", arguments=ARGUMENTS | {"n": n, "offset": offset})
+        assert "own check" in checked(workload, on, TraceOptions())
 
 
 def test_damaged_files_are_one_line(files, tmp_path):
