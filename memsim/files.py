@@ -106,7 +106,7 @@ def environment(name: str, value: str) -> Iterator[None]:
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -> Path:
     """Call write(temporary path), then rename the temporary file to `path`; returns `path`.
 
-    An existing `path` that is not a regular file (a pipe, /dev/stdout) is written in place. Raises
+    What is written is copied to an existing `path` that is not a regular file (a pipe, /dev/stdout). Raises
     ResultError where the file cannot be written.
     """
     try:
@@ -116,7 +116,10 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -
         if not target.parent.is_dir():
             raise FileNotFoundError(f"there is no folder {target.parent}")
         if target.exists() and not target.is_file():
-            write(target)
+            with temporary_folder() as folder:
+                write(folder / target.name)
+                with (folder / target.name).open("rb") as file, target.open("wb") as sink:
+                    shutil.copyfileobj(file, sink)
         else:
             with whole_file(target) as temporary:
                 write(temporary)

@@ -46,8 +46,12 @@ def write_columns(
     fields = [pa.field(name, array.type) for name, array in zip(columns, arrays, strict=True)]
     schema = pa.schema(fields, metadata=dict(metadata))
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    with pa.OSFile(os.fspath(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        writer.write_batch(batch)
+    try:
+        with pa.OSFile(os.fspath(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            writer.write_batch(batch)
+    except OSError as error:
+        # Arrow's own words name the call that failed before the reason.
+        raise OSError(error.errno, os.strerror(error.errno)) if error.errno else error from None
 
 
 def read_columns(path: str | os.PathLike[str]) -> tuple[dict[str, str], list[Bytes]]:

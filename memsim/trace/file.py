@@ -27,8 +27,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from memsim.errors import TraceError
-from memsim.files import whole_file
+from memsim.errors import ResultError, TraceError
+from memsim.files import write_whole
 from memsim.machine.rules import field_types
 from memsim.trace.arrow import Bytes, as_column, read_columns, write_columns
 from memsim.trace.launches import Copy, Event, Fill, Launches
@@ -102,8 +102,6 @@ def write_launches(launches: Launches, path: str | os.PathLike[str]) -> None:
     Raises TraceError if the file cannot be written, or provenance is not JSON.
     """
     target = Path(path)
-    if not target.name or target.is_dir():
-        raise TraceError(f"{target}: cannot be written: it is a folder")
     columns: dict[str, npt.NDArray[Any]] = {}
     described = []
     for i, trace in enumerate(launches.launches):
@@ -123,12 +121,9 @@ def write_launches(launches: Launches, path: str | os.PathLike[str]) -> None:
         )
     metadata = {_KEY: header, _CRC_KEY: str(zlib.crc32(header.encode()))}
     try:
-        with whole_file(target) as temporary:
-            write_columns(temporary, columns, metadata)
-    except OSError as error:
-        # Arrow's own words name the call that failed before the reason.
-        reason = os.strerror(error.errno) if error.errno else error
-        raise TraceError(f"{target}: cannot be written: {reason}") from None
+        write_whole(path, lambda place: write_columns(place, columns, metadata))
+    except ResultError as error:
+        raise TraceError(str(error)) from None
 
 
 def read_launches(path: str | os.PathLike[str], *, verify: bool = True) -> Launches:

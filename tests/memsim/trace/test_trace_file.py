@@ -297,14 +297,24 @@ def test_unreadable_and_unwritable(tmp_path: Path) -> None:
         read_trace(tmp_path / "gone")
     with pytest.raises(TraceError, match="cannot be read: Is a directory"):
         read_trace(tmp_path)
-    with pytest.raises(TraceError, match="cannot be written: it is a folder"):
+    with pytest.raises(TraceError, match=r"cannot write .*: it is a folder"):
         write_trace(small_trace(), tmp_path)
-    with pytest.raises(TraceError, match=r"no/a\.trace: cannot be written: ") as caught:
+    with pytest.raises(TraceError, match=r"cannot write .*no/a\.trace: there is no") as caught:
         write_trace(small_trace(), tmp_path / "no" / "a.trace")
     assert "\n" not in str(caught.value)
     with pytest.raises(TraceError, match="provenance of a trace must be JSON"):
         write_trace(small_trace(provenance={"x": object()}), tmp_path / "a.trace")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_links_and_devices_are_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """As root, `-o /dev/null` had made a file of the device."""
+    for target in (tmp_path / "real", Path(os.devnull)):
+        link = tmp_path / f"to {target.name}"
+        link.symlink_to(target)
+        write_trace(small_trace(), link)
+        assert link.is_symlink()
+    assert_same(read_trace(tmp_path / "real"), small_trace())
 
 
 def test_numbers_of_numpy_are_written(tmp_path: Path) -> None:
