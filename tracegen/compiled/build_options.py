@@ -82,6 +82,6 @@ def read_options(options: str | Sequence[str]) -> BuildOptions:
 
 
 def with_folder(reason: str) -> str:
-    """clang's error, and of a header that is not found how its folder is named."""
-    is_absent = reason.endswith("' file not found")
+    """A compiler's error, and of a header that is not found how its folder is named."""
+    is_absent = "' file not found" in reason or reason.startswith("cannot open source file")
     return f"{reason}; build_options='-I FOLDER' says where it is" if is_absent else reason

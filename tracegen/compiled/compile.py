@@ -103,7 +103,16 @@ def compile_cuda(found: Described, target: str, registers_limit: int | None = No
         why.append("Accessors of PyTorch's tensors are compiled from a text of this project's own.")
     if found.refused:
         why.append(f"clang compiled it, for NVRTC refuses it: {found.refused}")
-    return dataclasses.replace(code, kernel=program.kernel, stand_ins=(*why, *code.stand_ins))
+    places = [
+        f"Header {name} is in {place}, which no build_options='-I FOLDER' names."
+        for place, name in program.around.items()
+    ]
+    return dataclasses.replace(
+        code,
+        kernel=program.kernel,
+        stand_ins=(*why, *code.stand_ins),
+        notes=(*code.notes, *places),
+    )
 
 
 def _compiled(request: Request) -> MachineCode:

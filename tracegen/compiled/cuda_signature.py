@@ -315,7 +315,7 @@ def _made(
         for (path, line), reason in found.items():
             place = f"{program.name_of(path)}:{line}: "
             if refused.startswith(place):
-                raise KernelError(place + shortened(_reason(reason)))
+                raise KernelError(place + shortened(_reason(reason, program)))
         listed = [(*place, reason) for place, reason in found.items()]
         leaner = _leaner(program, listed)
         if leaner is None:
@@ -492,7 +492,9 @@ def _check_left_out(ir: str, symbol: str, errors: _Errors, program: CudaProgram)
             absent = (place for place, said in errors.items() if said.endswith("file not found"))
             path, line = next(absent, (path, line))  # the cause, where there is one
             reason = errors.get((path, line), "this does not compile")
-            raise KernelError(f"{program.name_of(path)}:{line}: {shortened(_reason(reason))}")
+            raise KernelError(
+                f"{program.name_of(path)}:{line}: {shortened(_reason(reason, program))}"
+            )
         found = set(_NAME.findall(body)) - reached
         reached |= found
         waiting += found
@@ -516,17 +518,28 @@ def _check(finished: Finished, program: CudaProgram) -> None:
         )
     if match["file"].startswith(str(HEADERS)):
         match = _used_at(finished.errors, match) or match
-    raise KernelError(f"{match['file']}:{match['line']}: {shortened(_reason(match['reason']))}")
+    raise KernelError(
+        f"{match['file']}:{match['line']}: {shortened(_reason(match['reason'], program))}"
+    )
 
 
-def _reason(reason: str) -> str:
+def _reason(reason: str, program: CudaProgram) -> str:
     """An error in the user's words."""
     heap = re.fullmatch(r"no matching function for call to '(malloc|free)'", reason)
     if heap:
         return _HEAP_REASONS[heap[1]]
-    library = re.fullmatch(r"use of undeclared identifier '(cub|hipcub|rocprim|thrust)'", reason)
-    if library:
-        return f"code of {library[1]} cannot be traced: its headers are not read"
+    if unknown := re.fullmatch(r"use of undeclared identifier '(\w+)'", reason):
+        alias = re.compile(rf"\bnamespace\s+{unknown[1]}\s*=\s*(?:::)?(\w+)\s*;")
+        meant = {
+            unknown[1],
+            *(
+                name
+                for text in (program.text, *program.headers.values())
+                for name in alias.findall(text)
+            ),
+        }
+        if libraries := sorted(meant & {"cub", "hipcub", "rocprim", "thrust"}):
+            return f"code of {' and '.join(libraries)} cannot be traced: its headers are not read"
     if re.fullmatch(r"(?:unknown type name|use of undeclared identifier) 'curand\w*'", reason):
         return f"code of cuRAND needs NVIDIA's compiler and headers ({INSTALL_CURAND})"
     return with_folder(reason)

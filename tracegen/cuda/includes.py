@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 MOST_FILES, MOST_CHARACTERS = 4000, 1 << 26
+MOST_AROUND = 8
+"""Folders around a file in which its project's headers are looked for."""
 COPIES, EMPTY = "user", "empty"
 _TORCH = re.compile(r"(?:torch|ATen|c10)/")
-_OF_TORCH = Path(__file__).parent / "headers" / "torch.h"
+HEADERS = Path(__file__).parent / "headers"
+_OF_TORCH = HEADERS / "torch.h"
 """The folders of copies, each under its absolute path, and of empty headers."""
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([\"<])([^\">\n]+)[\">]", re.MULTILINE)
 _LIBRARIES = re.compile(
@@ -45,13 +48,14 @@ _CUDA = re.compile(
 
 def included(
     path: str, text: str, folders: Sequence[str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Absolute path -> text of the files that a program includes, directly or not, whether or not a condition skips them,
-    and the names of those that are not among the user's.
+) -> tuple[dict[str, str], tuple[str, ...], dict[str, str]]:
+    """Absolute path -> text of the files that a program includes, directly or not, whether or not a condition skips them;
+    the names of those that are not among the user's; and folders that nobody named, with a header that is found there alone.
 
     folders : of the user's headers, in the order of the search
     """
     found: dict[str, str] = {}
+    around: dict[str, str] = {}
     missing: dict[str, None] = {}
     waiting, read = [(path, text)], len(text)
     while waiting:
@@ -60,15 +64,31 @@ def included(
             beside = [os.path.dirname(includer), os.path.dirname(path)] if kind == '"' else []
             places = (os.path.normpath(os.path.join(place, name)) for place in (*beside, *folders))
             place = next((place for place in places if os.path.isfile(place)), None)
+            if place is None and (folder := _folder_around(name, os.path.dirname(path))):
+                around.setdefault(folder, name)
+                place = os.path.normpath(os.path.join(folder, name))
             if place is None:
                 missing[name] = None
             elif place != path and place not in found and len(found) < MOST_FILES:
                 found[place] = _read(place)
                 read += len(found[place])
                 if read > MOST_CHARACTERS:
-                    return found, tuple(missing)
+                    return found, tuple(missing), around
                 waiting.append((place, found[place]))
-    return found, tuple(missing)
+    return found, tuple(missing), around
+
+
+def _folder_around(name: str, folder: str) -> str | None:
+    """The nearest folder of a project from which a header is found that is of no known library and none of ours: a file's own
+    folder and those around it, up to that of a repository, each with its folders `include` and `src`."""
+    if is_left_out(name) or (HEADERS / name).is_file():
+        return None
+    around = [folder, *map(str, Path(folder).parents)][:MOST_AROUND]
+    of_repository = (k for k, place in enumerate(around) if os.path.exists(f"{place}/.git"))
+    places = around[: next(of_repository, 1) + 1]
+    listed = [os.path.join(place, inside) for place in places for inside in (".", "include", "src")]
+    found = next((place for place in listed if os.path.isfile(os.path.join(place, name))), None)
+    return os.path.normpath(found) if found else None
 
 
 def _read(path: str) -> str:
@@ -119,9 +139,17 @@ def originals(text: str, folder: Path) -> str:
     return text.replace(str(folder / COPIES), "")
 
 
+def places(folder: Path, named: Iterable[str]) -> Iterator[str]:
+    """Folders of headers, the copies of each before it."""
+    for place in named:
+        yield copy(folder, place)
+        yield place
+
+
 def options(folder: Path, given: Sequence[str]) -> Iterator[str]:
     """The options of a build, with the copies of each folder of headers before the folder."""
     for word in given:
         if word.startswith("-I"):
-            yield f"-I{copy(folder, word[2:])}"
-        yield word
+            yield from (f"-I{place}" for place in places(folder, [word[2:]]))
+        else:
+            yield word

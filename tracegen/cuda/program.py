@@ -16,7 +16,7 @@ from tracegen.cuda.options import BuildOptions, read_options
 from tracegen.workloads.checks import axes, read_text
 from tracegen.workloads.workload import BinaryWorkload, CudaWorkload
 
-HEADERS = Path(__file__).parent / "headers"
+HEADERS = includes.HEADERS
 FIRST = HEADERS / "memsim" / "kernel.h"
 """The header that comes before every program."""
 HIP_SUFFIXES = (".hip",)
@@ -68,6 +68,7 @@ class CudaProgram:
     edited : absolute path -> text without host code that does not compile here, of the files that have such code
     unknown : names of types that are declared nowhere, of the host's libraries
     absent : names of headers of no known library that are nowhere
+    around : folders of headers that nobody named, searched last, each with a header that is found there alone
     """
 
     text: str
@@ -80,6 +81,7 @@ class CudaProgram:
     edited: Mapping[str, str] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    around: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def left_out(self) -> list[str]:
@@ -186,6 +188,7 @@ class CudaProgram:
             *("-iquote", includes.copy(folder, str(self.folder)), "-iquote", str(self.folder)),
             *includes.options(folder, self.options.given),
             *("-idirafter", str(folder / includes.EMPTY)),
+            *(f"-idirafter{place}" for place in includes.places(folder, self.around)),
         ]
 
     @property
@@ -282,8 +285,10 @@ def read_program(workload: CudaWorkload) -> CudaProgram:
             raise KernelError(f"{path} has several kernels: name one of {candidates(text)}")
         name = known[0]
     options, folder = read_options(workload.build_options), path.resolve().parent
-    headers, missing = includes.included(str(folder / path.name), text, options.folders)
-    return CudaProgram(text, _plain(str(path)), name, options, folder, headers, missing)
+    headers, missing, around = includes.included(str(folder / path.name), text, options.folders)
+    return CudaProgram(
+        text, _plain(str(path)), name, options, folder, headers, missing, around=around
+    )
 
 
 def launch_shape(

@@ -126,6 +126,31 @@ def test_code_that_a_kernel_does_not_reach_need_not_compile(
     assert first == "Header graphs.h is not there: it is left out."
 
 
+@pytest.mark.parametrize(("machine", "compiler"), [("a100", "nvrtc"), ("mi250x", "clang")])
+def test_headers_of_a_project_are_found_without_its_options(
+    machine: str, compiler: Any, tmp_path: Path
+) -> None:
+    """Beside the file, and in `include` up to the repository's folder; not outside, and not in place of other headers."""
+    inside = tmp_path / "project" / "src" / "kernels"
+    for folder in (inside, tmp_path / "project" / ".git", tmp_path / "project" / "include" / "p"):
+        folder.mkdir(parents=True)
+    (inside / "own.cuh").write_text("#include <p/factor.h>\n")
+    (inside.parents[1] / "include" / "p" / "factor.h").write_text('#include "p/more.h"\n')
+    (inside.parents[1] / "include" / "p" / "more.h").write_text("#define FACTOR 3\n")
+    (inside / "math.h").write_text("#error not meant\n")
+    (tmp_path / "outside.h").write_text("#define FACTOR 4\n")
+    file = inside / "k.cu"
+    text = "#include <own.cuh>\n#include <math.h>\n__global__ void k(int *y) { y[threadIdx.x] = FACTOR; }\n"
+    file.write_text(text)
+    given = CudaWorkload(path=file, arguments=[np.zeros(32, np.int32)], grid=1, block=32)
+    assert set(run(given, machine, compiler=compiler)["y"]) == {3}
+    notes = tracegen.trace(given, machine, compiler=compiler).provenance["compiler"]["notes"]
+    assert f"Header own.cuh is in {inside}, which no build_options='-I FOLDER' names." in notes
+    file.write_text(text.replace("own.cuh", "outside.h"))
+    with pytest.raises(KernelError, match=r"k.cu:1: .*outside.h.*-I FOLDER"):
+        run(given, machine, compiler=compiler)
+
+
 def test_a_function_of_the_host_may_be_called_as_a_kernel() -> None:
     source = """__global__ void k(int *y) { y[threadIdx.x] = 1; }
 int k(int n) { k<<<1, 32>>>(nullptr); return n; }
@@ -142,6 +167,7 @@ int main() { return k(3); }
         # A function for the device whose qualifier a macro hides is not host code.
         ("DEV float hidden(float v) { return missing(v); }", "y[0] = hidden(x[0]);", "a100", r"p.cu:3: use of undeclared identifier 'missing'"),
         ("#include <cub/cub.cuh>", "y[0] = cub::something(x[0]);", "mi250x", r"p.cu:4: code of cub cannot be traced: its headers are not read"),
+        ("#include <cub/cub.cuh>\nnamespace c = cub;", "y[0] = c::something(x[0]);", "mi250x", r"p.cu:5: code of cub cannot be traced"),
         ("#include <settings.h>", "y[0] = LEVEL;", "a100", r"p.cu:3: 'settings.h' file not found"),
         ("struct C { unknown_t a; };", "y[0] = sizeof(C::b);", "a100", r"p.cu:4: no member named 'b' in 'C'"),
         # Another one would take its calls.

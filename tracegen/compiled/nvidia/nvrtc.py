@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from tracegen.compiled.build_options import with_folder
 from tracegen.compiled.request import PRINTF, CompileError, shortened
 from tracegen.cuda import HEADERS, CudaProgram, host_code, includes
 from tracegen.cuda.options import STANDARD
@@ -198,7 +199,7 @@ def _run(
         *("-lineinfo", "-w", "-Dregister="),
         *(options.standard, *options.arithmetic),
         *includes.options(folder, [one for one in options.given if not _directive(one)]),
-        *(f"-I{place}" for place in places),
+        *(f"-I{place}" for place in (*places, *includes.places(folder, program.around))),
     ]
     return run(command, folder, LONGEST_SECONDS)
 
@@ -245,4 +246,4 @@ def _refusal(program: CudaProgram, errors: Sequence[_Error], log: str) -> Compil
         return CompileError(f"{program.file}: {lines[0] if lines else 'NVRTC failed'}")
     path, line, reason = own[0]
     name = program.name_of(path) if path in program.texts else path
-    return CompileError(f"{name}:{line}: {shortened(reason)}")
+    return CompileError(f"{name}:{line}: {shortened(with_folder(reason))}")
