@@ -540,6 +540,8 @@ def _reason(reason: str, program: CudaProgram) -> str:
         }
         if libraries := sorted(meant & {"cub", "hipcub", "rocprim", "thrust"}):
             return f"code of {' and '.join(libraries)} cannot be traced: its headers are not read"
+    if re.fullmatch(r"invalid (?:in|out)put constraint '.*' in asm", reason):
+        return "asm is in PTX, which only NVIDIA's GPUs have"
     if re.fullmatch(r"(?:unknown type name|use of undeclared identifier) 'curand\w*'", reason):
         return f"code of cuRAND needs NVIDIA's compiler and headers ({INSTALL_CURAND})"
     return with_folder(reason)

@@ -168,6 +168,7 @@ int main() { return k(3); }
         ("DEV float hidden(float v) { return missing(v); }", "y[0] = hidden(x[0]);", "a100", r"p.cu:3: use of undeclared identifier 'missing'"),
         ("#include <cub/cub.cuh>", "y[0] = cub::something(x[0]);", "mi250x", r"p.cu:4: code of cub cannot be traced: its headers are not read"),
         ("#include <cub/cub.cuh>\nnamespace c = cub;", "y[0] = c::something(x[0]);", "mi250x", r"p.cu:5: code of cub cannot be traced"),
+        ("", 'asm("sqrt.approx.f32 %0, %1;" : "=f"(y[0]) : "f"(x[0]));', "mi250x", r"p.cu:4: asm is in PTX, which only NVIDIA's GPUs have"),
         ("#include <settings.h>", "y[0] = LEVEL;", "a100", r"p.cu:3: 'settings.h' file not found"),
         ("struct C { unknown_t a; };", "y[0] = sizeof(C::b);", "a100", r"p.cu:4: no member named 'b' in 'C'"),
         # Another one would take its calls.
