@@ -9,6 +9,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -25,9 +26,9 @@ from memsim.progress import as_part, report
 
 KEPT = "cases.jsonl"
 """The file of a run's folder that has a line for each finished case."""
-QUICK_S = 2 * 360.0
-"""Seconds of one core that the cases of a quick run may take by their costs: 6 minutes of two cores, as the cases of a figure
-differ and the first one compiles."""
+QUICK_S = 2 * 240.0
+"""Seconds of one core that the cases of a quick run may take by their costs: 4 minutes of two cores, as the cases of a figure
+differ, the first one compiles, and computers differ by a factor of two."""
 UNKNOWN_S = 30.0
 """Of a case whose figure was never recorded."""
 OF_CASES = ("data", "hardware", "kernels", "lhf")
@@ -115,7 +116,12 @@ def run(
 
 def spent() -> float:
     """Seconds of cores that this process has taken, or `jobs` of them at most; for differences."""
-    return time.process_time() if jobs.get() == 1 else jobs.get() * time.monotonic()
+    return _processor_s() if jobs.get() == 1 else jobs.get() * time.monotonic()
+
+
+def _processor_s() -> float:
+    """Of this process, and of those that it has waited for: compilers, and what runs kernels."""
+    return sum(os.times()[:4])
 
 
 def note(figure: str, n: int, of: int, seconds: float) -> None:
@@ -155,8 +161,8 @@ def _share_s(figure: str) -> float:
 
 
 def _timed(work: Callable[[T], Done], case: T) -> tuple[Done, float]:
-    begin = time.process_time()
-    return work(case), time.process_time() - begin
+    begin = _processor_s()
+    return work(case), _processor_s() - begin
 
 
 @functools.cache

@@ -48,21 +48,24 @@ def is_kernel(value: Any) -> bool:
 class _Module(ModuleType):
     """A file that is being loaded, or one that it imports.
 
-    _lost : name -> why the statement that makes it failed
-    _bare : name of a function -> which of its decorators failed, and why
+    _memsim_lost : name -> why the statement that makes it failed
+    _memsim_bare : name of a function -> which of its decorators failed, and why
     """
-
-    __slots__ = ("_bare", "_lost")  # not among the names of the file
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._lost: dict[str, str] = {}
-        self._bare: dict[str, str] = {}
+        self._memsim_lost: dict[str, str] = {}
+        self._memsim_bare: dict[str, str] = {}
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._lost:
-            raise KernelError(self._lost[name])
+        if name in self._memsim_lost:
+            raise KernelError(self._memsim_lost[name])
         raise AttributeError(f"module {self.__name__} has no attribute {name}")
+
+    def become_plain(self) -> None:
+        """Makes it a module like any other, as Triton wants of those that kernels name; it still says why a name is missing."""
+        vars(self)["__getattr__"] = self.__getattr__
+        self.__class__ = ModuleType  # type: ignore[assignment]
 
     def execute(self, path: Path) -> None:
         """Executes the statements of a file that do not fail."""
@@ -72,14 +75,14 @@ class _Module(ModuleType):
                 continue
             reason = self._reason(error, statement, path)
             if _without_decorators(statement, path, vars(self)):
-                self._bare[statement.name] = reason  # type: ignore[attr-defined]
+                self._memsim_bare[statement.name] = reason  # type: ignore[attr-defined]
             else:
-                self._lost |= dict.fromkeys(_made_names(statement) - {*vars(self)}, reason)
+                self._memsim_lost |= dict.fromkeys(_made_names(statement) - {*vars(self)}, reason)
 
     def _reason(self, error: BaseException, statement: ast.stmt, path: Path) -> str:
         """Why a statement failed: where a name is missing, why that is."""
-        if isinstance(error, NameError) and error.name in self._lost:
-            return self._lost[error.name]
+        if isinstance(error, NameError) and error.name in self._memsim_lost:
+            return self._memsim_lost[error.name]
         text = " ".join(str(error).split())
         if isinstance(error, KernelError):
             return text
@@ -89,13 +92,13 @@ class _Module(ModuleType):
 def why_missing(module: str, name: str) -> str:
     """Why a name is missing in a file that was loaded, if it is known, after a colon."""
     loaded = sys.modules.get(module)
-    lost = loaded._lost if isinstance(loaded, _Module) else {}
+    lost = getattr(loaded, "_memsim_lost", {})
     return f": {lost[name]}" if name in lost else ""
 
 
 def failed_decorator(module: ModuleType, name: str) -> str | None:
     """Which decorator a function is without, and why."""
-    return module._bare.get(name) if isinstance(module, _Module) else None
+    return getattr(module, "_memsim_bare", {}).get(name)
 
 
 @contextlib.contextmanager
@@ -108,7 +111,8 @@ def importing(path: Path) -> Iterator[ModuleType]:
     sys.modules[module.__name__] = module
     known, before, written = set(sys.modules), list(sys.path), sys.dont_write_bytecode
     module.__package__, root = _enter_packages(path.parent)
-    sys.path.insert(0, str(path.parent))
+    # Files of a package may have the names of Python's own modules.
+    sys.path.insert(len(sys.path) if module.__package__ else 0, str(path.parent))
     sys.dont_write_bytecode = True
     finder = _Neighbours(root)
     sys.meta_path.insert(0, finder)
@@ -157,16 +161,16 @@ def _failure(statement: ast.stmt, path: Path, names: dict[str, Any]) -> BaseExce
 
 
 def _without_decorators(statement: ast.stmt, path: Path, names: dict[str, Any]) -> bool:
-    """Whether a function that failed can be defined without those of its decorators that fail by themselves."""
+    """Whether a function that failed can be defined without those of its decorators that fail, or that fail with it."""
     if not isinstance(statement, ast.FunctionDef):
         return False
-    listed = statement.decorator_list
-    statement.decorator_list = [
-        one
-        for one in listed
-        if _failure(ast.copy_location(ast.Expr(one), one), path, names) is None
-    ]
-    return len(statement.decorator_list) < len(listed) and _failure(statement, path, names) is None
+    listed, kept = statement.decorator_list, list[ast.expr]()
+    for one in reversed(listed):  # in the order in which they are applied
+        statement.decorator_list = [one, *kept]
+        if _failure(statement, path, names) is None:
+            kept.insert(0, one)
+    statement.decorator_list = kept
+    return len(kept) < len(listed) and _failure(statement, path, names) is None
 
 
 class _Neighbours(importlib.abc.MetaPathFinder):
@@ -201,6 +205,7 @@ class _Neighbour(importlib.machinery.SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         if isinstance(module, _Module):
             module.execute(Path(self.path))
+            module.become_plain()
 
 
 _PLAIN = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.Expr

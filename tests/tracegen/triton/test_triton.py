@@ -375,13 +375,16 @@ class Tuned(Autotuner):
 def tuned(configs):
     return lambda fn: Tuned(fn, fn.arg_names, configs, [], None, None)
 """,
+    "tools/places.py": "import triton\nfrom absent import other\n\n@triton.jit\ndef group():\n    return triton.language.program_id(0)\n",
     "ops/__init__.py": "raise ImportError('of everything')\n",
+    "ops/copy.py": "raise ImportError('Python has a module of this name')\n",
     "ops/scaled.py": """
 import triton
 import triton.language as tl
 from absent import Unknown, unknown
 from library import SIZES
 from library.tools import WARPS, half, tuned
+from library.tools import places
 
 CONFIGS = [triton.Config({"BLOCK": n}, num_warps=w) for n in SIZES for w in WARPS]
 
@@ -389,6 +392,18 @@ CONFIGS = [triton.Config({"BLOCK": n}, num_warps=w) for n in SIZES for w in WARP
 @triton.jit
 def scaled(x_ptr, BLOCK: tl.constexpr):
     at = x_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(at, 2 * tl.load(at))
+
+def registered(of):
+    def register(function):
+        raise RuntimeError(f"no {of}")
+    return register
+
+@registered("device")
+@tuned(CONFIGS)
+@triton.jit
+def called(x_ptr, BLOCK: tl.constexpr):
+    at = x_ptr + places.group() * BLOCK + tl.arange(0, BLOCK)
     tl.store(at, 2 * tl.load(at))
 
 @unknown
@@ -443,6 +458,14 @@ def test_a_decorator_that_fails_is_left_out_with_a_warning(library):
         UserWarning, match=r"plain is without .*: line 4 .* No module named 'absent'"
     ):
         workload = library("plain", BLOCK="128")
+    assert tracegen.trace(workload, "a100").n_granule == 2 * 256 // 8
+
+
+def test_a_decorator_that_fails_with_the_function_is_left_out_alone(library):
+    """What a registration returns fails; the autotuner inside it stays. The kernel calls a function of a neighbour by its module."""
+    with pytest.warns(UserWarning, match=r"called is without .* failed: RuntimeError: no device"):
+        workload = library("called")
+    assert len(workload.configurations) == 2
     assert tracegen.trace(workload, "a100").n_granule == 2 * 256 // 8
 
 

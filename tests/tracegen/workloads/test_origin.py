@@ -54,6 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "user.py").write_text("import kernels\n\nMADE = kernels.second()\n")
     (tmp_path / "by_name.py").write_text("from kernels import second\n")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "kernels", raising=False)  # of other tests
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
