@@ -35,7 +35,7 @@ def calibrate(
     """
     from calib.timing import trials as timing
 
-    check_outputs({"--out": output})
+    check_outputs({"--out": output}, inputs=(Path(model),), kinds={"--out": "json"})
     timing.look_ahead(options.device)  # in parallel to the following imports
     from calib.fitting.calibration import calibrate as run
     from calib.fitting.model_file import load_model_file

@@ -42,7 +42,7 @@ def check_outputs(
         begin like that was not written by memsim, and is not replaced
     """
     kinds = {**KINDS, **(kinds or {})}
-    taken: dict[Path, str] = {path.resolve(): "the input" for path in inputs}
+    taken: dict[Path, str] = {_real(path): "the input" for path in inputs}
     folders = {path for path in taken if path.is_dir()}
     for option, path in outputs.items():
         if path is None:
@@ -51,7 +51,7 @@ def check_outputs(
             if option != "--json":
                 raise MemsimError(f"{option} must be a file: only --json writes to standard output")
             continue
-        target = path.resolve()
+        target = _real(path)
         if target in taken:
             raise MemsimError(f"{option} must not be {path}: that is {taken[target]}")
         if folders.intersection(target.parents) and target.exists():
@@ -59,6 +59,11 @@ def check_outputs(
         taken[target] = f"what {option} writes"
         _check_writable(option, path)
         _check_replaced(option, path, kinds.get(option))
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads; links that lead back to themselves stay."""
+    return Path(os.path.realpath(path))
 
 
 MARKS: Mapping[str, tuple[bytes, ...]] = {

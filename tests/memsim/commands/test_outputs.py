@@ -96,3 +96,19 @@ def test_files_are_written_though_nobody_reads_the_table(tmp_path: Path, trace_f
     os.close(write)
     assert ended.returncode in (1, 141), ended.stderr
     assert all(path.stat().st_size > 100 for path in outs.values())
+
+
+def test_a_link_to_itself_is_no_bug(
+    run_memsim: RunMemsim, tmp_path: Path, trace_file: Path
+) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    run_memsim("replay", str(trace_file), "-m", "v100", "--trials", "2", "--json", str(loop))
+    assert loop.read_text().startswith("{")
+
+
+def test_a_calibration_does_not_replace_its_model(run_memsim: RunMemsim, tmp_path: Path) -> None:
+    model, other = tmp_path / "m.toml", tmp_path / "other.json"
+    for path, why in ((model, "that is the input"), (other, "memsim did not write it")):
+        path.write_text("mine\n")
+        assert why in run_memsim.refused("calibrate", str(model), "-o", str(path))
